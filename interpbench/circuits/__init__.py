@@ -1,0 +1,1 @@
+"""The vocabulary of circuits: nodes, readers, edges, their names, graphs, truth, scores."""

@@ -1,0 +1,53 @@
+"""What a discovery method returns: one finite number for each legal edge (and node)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.truth import Level
+
+
+@dataclass
+class Cost:
+    """What a method spent: calls of the model and examples that went through them.
+
+    An example that starts at a later layer counts as one.
+    """
+
+    forward_calls: int = 0
+    forward_examples: int = 0
+    backward_calls: int = 0
+    backward_examples: int = 0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of edges `[reader, writer]`, larger meaning more important, NaN where no edge exists.
+
+    A head edge scores the maximum of its q, k and v edges; a node, unless the method gives node
+    scores of its own, the maximum of its outgoing edges: it is in every circuit that one of them is in.
+    """
+
+    graph: Graph
+    edges: np.ndarray
+    own_nodes: np.ndarray | None = None
+    cost: Cost = field(default_factory=Cost)
+    circuits: dict[float, np.ndarray] = field(default_factory=dict[float, np.ndarray])
+    """For methods that return circuits: threshold to bool `[reader, writer]`."""
+
+    def __post_init__(self) -> None:
+        legal = self.graph.legal
+        if self.edges.shape != legal.shape:
+            raise ValueError(f"scores have shape {self.edges.shape}, the graph {legal.shape}")
+        if not np.isfinite(self.edges[legal]).all() or np.isfinite(self.edges[~legal]).any():
+            raise ValueError("scores must be finite on every legal edge and NaN elsewhere")
+
+    def at(self, level: Level) -> np.ndarray:
+        """Returns the scores of one level, NaN where nothing is to be scored."""
+        if level == "qkv_edge":
+            return self.edges
+        if level == "head_edge":
+            merged = self.graph.merge(np.nan_to_num(self.edges, nan=-np.inf), -np.inf)
+            return np.where(self.graph.legal_head_edges, merged, np.nan)
+        return self.own_nodes if self.own_nodes is not None else np.nanmax(self.edges, axis=0)

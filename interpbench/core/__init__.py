@@ -1,0 +1,1 @@
+"""What every other part may use: errors, registries, configuration, seeds, files, logging."""

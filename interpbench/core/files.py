@@ -1,0 +1,51 @@
+"""Files: atomic writes, hashes, JSON."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from interpbench.core.errors import InterpBenchError
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InterpBenchError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes JSON, indented, keys in the order given, non-finite numbers refused."""
+    write_bytes(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes text atomically."""
+    write_bytes(path, text.encode())
+
+
+def read_json(path: Path, error: type[InterpBenchError] = InterpBenchError) -> Any:
+    """Reads JSON; anything unreadable becomes one line naming the file."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise error(f"{path} does not exist") from None
+    except OSError as problem:
+        raise error(f"cannot read {path}: {problem.strerror}") from None
+    except (ValueError, RecursionError):
+        raise error(f"{path} is not readable JSON: damaged or not one of ours") from None
+
+
+def sha256(data: bytes) -> str:
+    """Returns the hexadecimal SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()

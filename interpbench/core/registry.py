@@ -1,0 +1,54 @@
+"""Registries: a name, and optionally a published number, to a value."""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from interpbench.core.errors import UnknownNameError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Maps names (and aliases) to values; refuses duplicates and suggests near misses."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._values: dict[str, T] = {}
+        self._aliases: dict[str, str] = {}
+
+    def add(self, name: str, value: T, aliases: tuple[str, ...] = ()) -> T:
+        """Adds `value` under `name`.
+
+        Raises:
+            ValueError: if the name or an alias is taken.
+        """
+        for key in (name, *aliases):
+            if key in self._values or key in self._aliases:
+                raise ValueError(f"{self.kind} {key!r} is registered twice")
+        self._values[name] = value
+        self._aliases.update(dict.fromkeys(aliases, name))
+        return value
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Returns a decorator that adds what it decorates under `name`."""
+        return lambda value: self.add(name, value)
+
+    def __getitem__(self, name: str | int) -> T:
+        key = str(name)
+        key = self._aliases.get(key, key)
+        if key not in self._values:
+            raise UnknownNameError(self.kind, name, self._values)
+        return self._values[key]
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self._values or str(name) in self._aliases
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def values(self) -> list[T]:
+        """Returns the values in the order of their names."""
+        return [self._values[name] for name in self]

@@ -1,0 +1,1 @@
+"""RASP programs: as causal models, as placed variables, as compiled weights."""

@@ -1,0 +1,224 @@
+"""A RASP expression as a program: its expressions in compiler order, named, and lowered to a causal model.
+
+Only `tracr.rasp` is imported here, which needs neither JAX nor the compiler.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+from tracr.rasp import causal_eval, rasp
+
+from interpbench.causal.model import CausalModel, Read, Variable
+from interpbench.core.errors import TaskError
+from interpbench.rasp import mechanisms as mech
+
+WIDTH_HEAD = "_head"
+"""Suffix of the variable that a selector width's head computes; its MLP computes the width itself."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A RASP program on sequences of `length` tokens from `vocab`.
+
+    Attributes:
+        expression: the output.
+        vocab: the tokens, in sorted order.
+        length: the number of tokens, BOS not counted.
+        causal: whether attention may only look back.
+    """
+
+    expression: Any
+    vocab: tuple[Any, ...]
+    length: int
+    causal: bool
+
+    @cached_property
+    def graph(self) -> nx.DiGraph:
+        """Expressions keyed by number, in the breadth-first order of Tracr's compiler."""
+        numbers: dict[int, int] = {}
+        graph = nx.DiGraph()
+
+        def number(expression: Any) -> int:
+            key = id(expression)
+            if isinstance(expression, rasp.TokensType | rasp.IndicesType):
+                key = hash(type(expression))
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                graph.add_node(numbers[key], expression=expression)
+            return numbers[key]
+
+        queue = deque([self.expression])
+        number(self.expression)
+        while queue:
+            expression = queue.popleft()
+            parent = number(expression)
+            for child in expression.children:
+                queue.append(child)
+                graph.add_edge(number(child), parent)
+        return graph
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Number to name: the name given in the program, with a counter where names repeat."""
+        names: dict[int, str] = {}
+        taken: set[str] = set()
+        for key in nx.lexicographical_topological_sort(self.graph):
+            expression = self.graph.nodes[key]["expression"]
+            if isinstance(expression, rasp.SOp):
+                base, count = expression.name, 2
+                name = base
+                while name in taken:
+                    name, count = f"{base}_{count}", count + 1
+                taken.add(name)
+                names[key] = name
+        return names
+
+    def number_of(self, expression: Any) -> int:
+        """Returns the number of a child expression."""
+        for key, data in self.graph.nodes.items():
+            found = data["expression"]
+            if found is expression or (
+                type(found) is type(expression) and isinstance(found, rasp.TokensType | rasp.IndicesType)
+            ):
+                return key
+        raise KeyError(expression)
+
+    @cached_property
+    def model(self) -> CausalModel:
+        """The program as a causal model."""
+        lowering = _Lowering(self)
+        for key in nx.lexicographical_topological_sort(self.graph):
+            expression = self.graph.nodes[key]["expression"]
+            if isinstance(expression, rasp.SOp):
+                lowering.lower(expression, self.names[key])
+        return CausalModel(lowering.variables, self.names[0])
+
+    def interpret(self, tokens: Sequence[Any]) -> list[Any]:
+        """Evaluates one sequence with Tracr's own interpreter: the slow oracle."""
+        evaluate = causal_eval.evaluate if self.causal else rasp.evaluate
+        return list(evaluate(self.expression, list(tokens)))  # type: ignore[arg-type]
+
+    def listing(self) -> list[str]:
+        """Returns the program as readable lines, one per variable."""
+        lines: list[str] = []
+        for key in nx.lexicographical_topological_sort(self.graph):
+            expression = self.graph.nodes[key]["expression"]
+            if isinstance(expression, rasp.SOp) and expression.children:
+                lines.append(f"{self.names[key]} = {self._describe(expression)}")
+        return lines
+
+    def _describe(self, expression: Any) -> str:
+        def name(child: Any) -> str:
+            return self.names[self.number_of(child)]
+
+        encoding = ", numerical" if rasp.is_numerical(expression) else ""
+        if isinstance(expression, rasp.Map):
+            return f"map({name(expression.inner)}{encoding})"
+        if isinstance(expression, rasp.LinearSequenceMap):
+            first, second = expression.fst_fac, expression.snd_fac
+            return f"{first:g}·{name(expression.fst)} + {second:g}·{name(expression.snd)}"
+        if isinstance(expression, rasp.SequenceMap):
+            return f"map({name(expression.fst)}, {name(expression.snd)})"
+        selector = expression.selector
+        where = f"select(keys={name(selector.keys)}, queries={name(selector.queries)})"
+        if isinstance(expression, rasp.SelectorWidth):
+            return f"width({where})"
+        return f"aggregate({where}, {name(expression.sop)}{encoding})"
+
+
+class _Lowering:
+    """Collects variables; keeps the finite set of numbers that each numerical one can take."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.variables: list[Variable] = []
+        self.values: dict[str, mech.Values] = {}
+
+    def add(
+        self, name: str, reads: Sequence[Read], mechanism: mech.Mechanism, values: mech.Values, numerical: bool
+    ) -> None:
+        self.values[name] = values
+        self.variables.append(Variable(name, tuple(reads), mechanism, None if numerical else values))
+
+    def name(self, expression: Any) -> str:
+        return self.program.names[self.program.number_of(expression)]
+
+    def lower(self, expression: Any, name: str) -> None:
+        numerical = rasp.is_numerical(expression)
+        if isinstance(expression, rasp.TokensType):
+            self.add(name, (), lambda tokens: tokens, self.program.vocab, False)
+        elif isinstance(expression, rasp.IndicesType):
+            positions = np_positions
+            self.add(name, (), positions, tuple(range(self.program.length)), False)
+        elif isinstance(expression, rasp.Map):
+            self._map(expression, name, numerical)
+        elif isinstance(expression, rasp.LinearSequenceMap):
+            first, second = self.name(expression.fst), self.name(expression.snd)
+            values = mech.image(expression.f, self.values[first], self.values[second])
+            mechanism = mech.linear(expression.fst_fac, expression.snd_fac)
+            self.add(name, [Read(first, "mlp"), Read(second, "mlp")], mechanism, values, True)
+        elif isinstance(expression, rasp.SequenceMap):
+            first, second = self.name(expression.fst), self.name(expression.snd)
+            domains = (self.values[first], self.values[second])
+            values = mech.image(expression.f, *domains)
+            mechanism = mech.table(expression.f, domains, values)
+            self.add(name, [Read(first, "mlp"), Read(second, "mlp")], mechanism, values, False)
+        elif isinstance(expression, rasp.SelectorWidth):
+            self._width(expression, name)
+        elif isinstance(expression, rasp.Aggregate):
+            self._aggregate(expression, name, numerical)
+        else:
+            raise TaskError(f"Tracr cannot compile {type(expression).__name__} ({name})")
+
+    def _map(self, expression: Any, name: str, numerical: bool) -> None:
+        inner = self.name(expression.inner)
+        values = mech.image(expression.f, self.values[inner])
+        if rasp.is_numerical(expression.inner):
+            mechanism = mech.of_number(expression.f, None if numerical else values)
+        elif numerical:
+            mechanism = mech.to_number(expression.f, self.values[inner])
+        else:
+            mechanism = mech.table(expression.f, [self.values[inner]], values)
+        self.add(name, [Read(inner, "mlp")], mechanism, values, numerical)
+
+    def _select(self, selector: Any) -> tuple[list[Read], mech.Mechanism]:
+        if not isinstance(selector, rasp.Select):
+            raise TaskError(f"Tracr cannot compile the composite selector {selector.name}")
+        keys, queries = self.name(selector.keys), self.name(selector.queries)
+        select = mech.selection(
+            selector.predicate, self.values[keys], self.values[queries], self.program.causal
+        )
+        return [Read(queries, "q"), Read(keys, "k")], select
+
+    def _width(self, expression: Any, name: str) -> None:
+        if rasp.is_numerical(expression):
+            raise TaskError(f"selector width {name!r} must be categorical")
+        reads, select = self._select(expression.selector)
+        widths = tuple(range(self.program.length + 1))
+        head = name + WIDTH_HEAD
+        self.add(head, reads, mech.width(select), widths, False)
+        self.add(name, [Read(head, "mlp")], lambda width: width, widths, False)
+
+    def _aggregate(self, expression: Any, name: str, numerical: bool) -> None:
+        reads, select = self._select(expression.selector)
+        value = self.name(expression.sop)
+        values = self.values[value]
+        mechanism: Callable[..., Any]
+        if numerical:
+            lengths = range(1, self.program.length + 1)
+            values = mech.sort_values({k / n for n in lengths for k in range(n + 1)})
+            mechanism = mech.average(select, 0.0 if expression.default is None else expression.default)
+        else:
+            mechanism = mech.pick(select, len(values))
+        self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical)
+
+
+def np_positions(tokens: Any) -> Any:
+    """Returns the index of every position, in the shape of `tokens`."""
+    import numpy as np
+
+    return np.broadcast_to(np.arange(tokens.shape[1], dtype=np.int16), tokens.shape)

@@ -1,0 +1,1 @@
+"""The programs, in families: one decorated function a task."""

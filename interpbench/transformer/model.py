@@ -1,0 +1,218 @@
+"""A small transformer whose every residual read and write can be intervened on.
+
+State-dict names and shapes are TransformerLens's. Inside, tensors are feature-first: D d_model, H heads,
+E head width, M d_mlp, V outputs, T positions, N rows, W writers, R readers; rows come last.
+
+There are no hooks. `Transformer.run` asks an `Interventions` object, after each write and before each
+read, what rows really write and see; `patching.py` has the ones that there are.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from interpbench.transformer.attention import attend
+from interpbench.transformer.config import TransformerConfig
+
+
+class Interventions:
+    """No intervention: the base class, and what a clean run uses."""
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Called once before a run."""
+
+    def write(self, first: int, outputs: Tensor) -> Tensor:
+        """Gets the outputs `[K, D, T, N]` of writers `first … first + K`; returns what is written."""
+        return outputs
+
+    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Splits rows by how readers `first … first + count` see the residual `[D, T, N]`.
+
+        Returns:
+            The leading rows `[D, T, N1]`, which all these readers see alike, and the trailing rows
+            `[count, D, T, N2]` with an input for each reader, or None.
+        """
+        return residual, None
+
+
+class Embed(nn.Module):
+    """Token embedding `W_E [d_vocab, D]`."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        self.W_E = nn.Parameter(torch.empty(cfg.d_vocab, cfg.d_model))
+
+
+class PosEmbed(nn.Module):
+    """Learned positions `W_pos [n_ctx, D]`."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        self.W_pos = nn.Parameter(torch.empty(cfg.n_ctx, cfg.d_model))
+
+
+class Norm(nn.Module):
+    """LayerNorm over features; learns `w` and `b` for `LN` only."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        self.eps = cfg.eps
+        if cfg.normalization == "LN":
+            self.w = nn.Parameter(torch.ones(cfg.d_model))
+            self.b = nn.Parameter(torch.zeros(cfg.d_model))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalises `[..., D, T, N]` over D."""
+        x = x - x.mean(-3, keepdim=True)
+        x = x / (x.square().mean(-3, keepdim=True) + self.eps).sqrt()
+        return x * self.w[:, None, None] + self.b[:, None, None] if hasattr(self, "w") else x
+
+
+class Attention(nn.Module):
+    """Heads: `W_Q, W_K, W_V [H, D, E]`, `W_O [H, E, D]` and their biases."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        heads, width = (cfg.n_heads, cfg.d_model, cfg.d_head), (cfg.n_heads, cfg.d_head)
+        for name in "QKV":
+            self.register_parameter(f"W_{name}", nn.Parameter(torch.empty(heads)))
+            self.register_parameter(f"b_{name}", nn.Parameter(torch.zeros(width), cfg.biases))
+        self.W_O = nn.Parameter(torch.empty(cfg.n_heads, cfg.d_head, cfg.d_model))
+        self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
+        self.causal = cfg.attention == "causal"
+
+    def forward(self, shared: Tensor, split: Tensor | None) -> Tensor:
+        """Returns each head's output `[H, D, T, N]`, from inputs as `Interventions.read` gives them."""
+        weights = torch.stack((self.W_Q, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
+        biases = torch.stack((self.b_Q, self.b_K, self.b_V))[..., None, None]  # [3, H, E, 1, 1]
+        kinds, heads, width, features = weights.shape
+        length = shared.shape[1]
+        projected = weights.reshape(-1, features) @ shared.flatten(1)
+        qkv = projected.view(kinds, heads, width, length, -1)
+        if split is not None:
+            own = weights.reshape(-1, width, features) @ split.flatten(2)
+            qkv = torch.cat([qkv, own.view(kinds, heads, width, length, -1)], -1)
+        q, k, v = qkv + biases
+        mixed = attend(q, k, v, self.causal)
+        written = self.W_O.transpose(1, 2) @ mixed.flatten(2)
+        return written.view(heads, features, length, -1)
+
+
+class Mlp(nn.Module):
+    """`W_in [D, M]`, `W_out [M, D]` and their biases."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        self.W_in = nn.Parameter(torch.empty(cfg.d_model, cfg.d_mlp))
+        self.b_in = nn.Parameter(torch.zeros(cfg.d_mlp), cfg.biases)
+        self.W_out = nn.Parameter(torch.empty(cfg.d_mlp, cfg.d_model))
+        self.b_out = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
+        self.activation = cfg.activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps `[D, T, N]` to `[D, T, N]`."""
+        hidden = torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1))
+        if self.activation == "relu":
+            hidden = hidden.relu()
+        else:
+            approximate = "tanh" if self.activation == "gelu_new" else "none"
+            hidden = nn.functional.gelu(hidden, approximate=approximate)
+        return torch.addmm(self.b_out[:, None], self.W_out.T, hidden).view_as(x)
+
+
+class Block(nn.Module):
+    """One layer: attention, then MLP."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        normalized = cfg.normalization is not None
+        self.ln1 = Norm(cfg) if normalized else nn.Identity()
+        self.attn = Attention(cfg)
+        self.ln2 = Norm(cfg) if normalized else nn.Identity()
+        self.mlp = Mlp(cfg)
+
+
+class Unembed(nn.Module):
+    """`W_U [D, V]` and `b_U [V]`."""
+
+    def __init__(self, cfg: TransformerConfig):
+        super().__init__()
+        self.W_U = nn.Parameter(torch.empty(cfg.d_model, cfg.d_out))
+        self.b_U = nn.Parameter(torch.zeros(cfg.d_out), cfg.biases)
+
+
+class Transformer(nn.Module):
+    """The low-level model."""
+
+    def __init__(self, cfg: TransformerConfig, seed: int = 0):
+        super().__init__()
+        self.cfg = cfg
+        self.embed = Embed(cfg)
+        self.pos_embed = PosEmbed(cfg)
+        self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.n_layers))
+        self.ln_final = Norm(cfg) if cfg.normalization is not None else nn.Identity()
+        self.unembed = Unembed(cfg)
+        self.initialise(seed)
+
+    def initialise(self, seed: int) -> None:
+        """Draws every weight matrix from a normal distribution; biases are zero."""
+        generator = torch.Generator().manual_seed(seed)
+        std = self.cfg.init_std or 0.8 / math.sqrt(self.cfg.d_model)
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if name.split(".")[-1].startswith("W_"):
+                    values = torch.empty(parameter.shape).normal_(0, std, generator=generator)
+                    parameter.copy_(values)
+
+    def embedding(self, tokens: Tensor) -> Tensor:
+        """Embeds `tokens [N, T]` as `[D, T, N]`."""
+        embedded = self.embed.W_E[tokens] + self.pos_embed.W_pos[: tokens.shape[1]]
+        return embedded.permute(2, 1, 0)
+
+    def run(
+        self,
+        embedding: Tensor,
+        interventions: Interventions | None = None,
+        start: int = 0,
+    ) -> Tensor:
+        """Runs rows through the network.
+
+        Args:
+            embedding: `[D, T, N]`: what the embedding writes; with `start`, the residual stream before
+                that layer.
+            interventions: what rows write and read instead of their own.
+            start: the first layer to compute.
+
+        Returns:
+            Logits `[V, T, N]`.
+        """
+        patch = interventions or Interventions()
+        patch.begin(self.cfg)
+        residual = embedding
+        if start == 0:
+            residual = patch.write(0, embedding[None])[0]
+        heads = self.cfg.n_heads
+        for layer in range(start, self.cfg.n_layers):
+            block: Block = self.blocks[layer]  # type: ignore[assignment]
+            first_writer, first_reader = 1 + layer * (heads + 1), layer * (3 * heads + 1)
+            shared, split = patch.read(first_reader, 3 * heads, residual)
+            split = None if split is None else block.ln1(split)
+            written = patch.write(first_writer, block.attn(block.ln1(shared), split))
+            residual = residual + written.sum(0) + block.attn.b_O[:, None, None]
+            seen = _join(patch.read(first_reader + 3 * heads, 1, residual))
+            written = patch.write(first_writer + heads, block.mlp(block.ln2(seen))[None])
+            residual = residual + written[0]
+        seen = _join(patch.read(self.cfg.n_layers * (3 * heads + 1), 1, residual))
+        logits = self.unembed.W_U.T @ self.ln_final(seen).flatten(1)
+        return logits.view(-1, *seen.shape[1:]) + self.unembed.b_U[:, None, None]
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Runs `tokens [N, T]` without interventions and returns logits `[N, T, V]`."""
+        return self.run(self.embedding(tokens)).permute(2, 1, 0)
+
+
+def _join(rows: tuple[Tensor, Tensor | None]) -> Tensor:
+    """Puts shared rows and the rows of a single reader back together."""
+    shared, split = rows
+    return shared if split is None else torch.cat([shared, split[0]], -1)

@@ -1,0 +1,189 @@
+"""Interventions: worlds of one batch, candidate circuits, and masks that are differentiated.
+
+Shapes as in `model.py`; B examples of a batch. Patched values are data (activations of other rows, of
+another run, a mean, zero), not a mode.
+"""
+
+import torch
+from torch import Tensor
+
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Interventions, Transformer
+
+
+class Record(Interventions):
+    """Keeps what every writer wrote, and the residual stream before each layer, of a clean run."""
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Forgets an earlier run."""
+        self._parts: list[Tensor] = []
+        self._per_layer = 3 * cfg.n_heads + 1
+        self.residuals: list[Tensor] = []
+        """`[D, T, N]` before each layer, and before the logits."""
+
+    def write(self, first: int, outputs: Tensor) -> Tensor:
+        """Keeps the outputs."""
+        self._parts.append(outputs)
+        return outputs
+
+    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Keeps the residual stream at the start of each layer."""
+        if first % self._per_layer == 0:
+            self.residuals.append(residual)
+        return residual, None
+
+    @property
+    def stack(self) -> Tensor:
+        """All writers' outputs `[W, D, T, N]`."""
+        return torch.cat(self._parts)
+
+
+class Worlds(Interventions):
+    """Training: several worlds share a batch, and patched worlds take values from the source worlds.
+
+    Rows are world-major, the source worlds first, the edge world, if any, last. Patching by whole worlds
+    is a broadcast: no gather of rows, whose backward pass would scatter.
+
+    Args:
+        nodes: `[W, world, B]` integers: 0 keeps the row's own output, s takes that of source world s - 1.
+        edges: `[R, W, B]` float 0/1: in the last world, which edges read source world 0; None for no
+            such world.
+    """
+
+    def __init__(self, nodes: Tensor, edges: Tensor | None):
+        self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
+        self.sources: list[tuple[int, Tensor, list[bool]]] = []
+        for source in range(1, int(nodes.max()) + 1):
+            mask = nodes == source
+            self.sources.append((source - 1, mask[:, None, None], mask.flatten(1).any(1).tolist()))
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Forgets an earlier run."""
+        self.differences: list[Tensor] = []
+
+    def write(self, first: int, outputs: Tensor) -> Tensor:
+        """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""
+        count, features, length, rows = outputs.shape
+        worlds = outputs.view(count, features, length, self.worlds, self.batch)
+        for source, mask, used in self.sources:
+            if any(used[first : first + count]):
+                taken = worlds[..., source : source + 1, :]
+                worlds = torch.where(mask[first : first + count], taken, worlds)
+        if self.edges is not None:
+            self.differences.append(worlds[..., 0, :] - worlds[..., -1, :])
+        return worlds.view(count, features, length, rows)
+
+    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Gives each reader of the edge world its own input."""
+        if self.edges is None:
+            return residual, None
+        stack = torch.cat(self.differences)
+        mask = self.edges[first : first + count, : len(stack)]
+        moved = torch.einsum("rwn,wdtn->rdtn", mask, stack)
+        return residual[..., : -self.batch], residual[..., -self.batch :] + moved
+
+
+class Candidates(Interventions):
+    """Discovery and certificates: K candidate circuits, each on the same B examples; rows candidate-major.
+
+    Args:
+        masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer.
+        patch: `[W, D, T, B]`: the patched values, or `[W, D, T, K·B]` for values per row.
+        clean: `[W, D, T, B]`: what the writers below layer `start` write in every candidate; with
+            `start > 0` they are not computed again.
+        start: the layer at which the run starts.
+        nodes: `[K, W]` bool: writers whose output is replaced by the patch as a whole.
+    """
+
+    def __init__(
+        self,
+        masks: Tensor | None,
+        patch: Tensor,
+        clean: Tensor | None = None,
+        start: int = 0,
+        nodes: Tensor | None = None,
+    ):
+        self.masks, self.patch, self.clean, self.start, self.nodes = masks, patch, clean, start, nodes
+        chosen = masks if masks is not None else nodes
+        assert chosen is not None
+        self.candidates = len(chosen)
+        self.used = None if masks is None else masks.ne(0).any(0).any(1).tolist()
+        self.used_nodes = None if nodes is None else nodes.any(0).tolist()
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Sets up the writers that are known before the first layer."""
+        self.known = 1 + self.start * (cfg.n_heads + 1) if self.start else 0
+        self.prefix = None
+        if self.start:
+            assert self.clean is not None
+            self.prefix = self.patch[: self.known] - self.clean[: self.known]
+        self.parts: list[Tensor] = []
+
+    def write(self, first: int, outputs: Tensor) -> Tensor:
+        """Patches nodes; keeps each candidate's difference from the patch."""
+        count, features, length, rows = outputs.shape
+        own = outputs.view(count, features, length, self.candidates, -1)
+        patch = self.patch[first : first + count].view(count, features, length, -1, own.shape[-1])
+        if self.used_nodes is not None and any(self.used_nodes[first : first + count]):
+            assert self.nodes is not None
+            chosen = self.nodes[:, first : first + count].T[:, None, None, :, None]
+            own = torch.where(chosen, patch, own)
+        if self.masks is not None:
+            self.parts.append(patch - own)
+        return own.reshape(count, features, length, rows)
+
+    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Adds the masked differences to each reader's input, where any candidate patches an edge."""
+        if self.masks is None or self.used is None or not any(self.used[first : first + count]):
+            return residual, None
+        features, length, rows = residual.shape
+        split = residual.view(1, features, length, self.candidates, -1)
+        mask = self.masks[:, first : first + count]
+        if self.prefix is not None:
+            prefix = self.prefix.view(self.known, features, length, -1, split.shape[-1])
+            per_row = prefix.shape[3] > 1
+            formula = "krw,wdtkb->rdtkb" if per_row else "krw,wdtxb->rdtkb"
+            split = split + torch.einsum(formula, mask[:, :, : self.known], prefix)
+        if self.parts:
+            stack = torch.cat(self.parts)
+            mask = mask[:, :, self.known : self.known + len(stack)]
+            split = split + torch.einsum("krw,wdtkb->rdtkb", mask, stack)
+        return residual[..., :0], split.expand(count, -1, -1, -1, -1).reshape(count, features, length, rows)
+
+
+class Probe(Interventions):
+    """Gradients of every edge at once: reader inputs move by `mask @ delta`, differentiated at mask 0.
+
+    Args:
+        mask: `[R, W]` zeros that require a gradient. Its gradient is, for each edge, the first-order
+            change of the metric when the edge is patched (edge attribution patching).
+        delta: `[W, D, T, B]`: patch minus clean; rows may be several copies of the B examples.
+        embedding: what the embedding writes instead, `[D, T, N]`, or None.
+    """
+
+    def __init__(self, mask: Tensor, delta: Tensor, embedding: Tensor | None = None):
+        self.mask, self.delta, self.embedding = mask, delta, embedding
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Learns which writers come before each reader."""
+        self._graph = cfg.graph
+
+    def write(self, first: int, outputs: Tensor) -> Tensor:
+        """Replaces the embedding where one is given."""
+        return self.embedding[None] if first == 0 and self.embedding is not None else outputs
+
+    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Adds each edge's differentiable share."""
+        features, length, rows = residual.shape
+        before = self._graph.writers_before(self._graph.readers[first])
+        mask = self.mask[first : first + count, :before]
+        moved = torch.einsum("rw,wdtb->rdtb", mask, self.delta[:before])
+        split = residual.view(1, features, length, -1, moved.shape[-1]) + moved.unsqueeze(3)
+        return residual[..., :0], split.reshape(count, features, length, rows)
+
+
+def record(model: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:
+    """Runs `tokens [N, T]` cleanly; returns logits `[V, T, N]` and what every writer wrote."""
+    recorder = Record()
+    logits = model.run(model.embedding(tokens), recorder)
+    return logits, recorder
