@@ -84,16 +84,18 @@ class Attention(nn.Module):
 
     def forward(self, shared: Tensor, split: Tensor | None) -> Tensor:
         """Returns each head's output `[H, D, T, N]`, from inputs as `Interventions.read` gives them."""
-        weights = torch.stack((self.W_Q, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
-        biases = torch.stack((self.b_Q, self.b_K, self.b_V))[..., None, None]  # [3, H, E, 1, 1]
+        scale = self.W_Q.shape[2] ** -0.5
+        weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
+        biases = torch.stack((self.b_Q * scale, self.b_K, self.b_V))
         kinds, heads, width, features = weights.shape
         length = shared.shape[1]
-        projected = weights.reshape(-1, features) @ shared.flatten(1)
+        projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
         qkv = projected.view(kinds, heads, width, length, -1)
         if split is not None:
-            own = weights.reshape(-1, width, features) @ split.flatten(2)
+            weights = weights.reshape(-1, width, features)
+            own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
             qkv = torch.cat([qkv, own.view(kinds, heads, width, length, -1)], -1)
-        q, k, v = qkv + biases
+        q, k, v = qkv.unbind()
         mixed = attend(q, k, v, self.causal)
         written = self.W_O.transpose(1, 2) @ mixed.flatten(2)
         return written.view(heads, features, length, -1)

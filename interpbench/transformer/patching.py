@@ -9,6 +9,7 @@ from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Interventions, Transformer
+from interpbench.transformer.rowwise import blend, swap
 
 
 class Record(Interventions):
@@ -52,10 +53,14 @@ class Worlds(Interventions):
 
     def __init__(self, nodes: Tensor, edges: Tensor | None):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
-        self.sources: list[tuple[int, Tensor, list[bool]]] = []
+        self.swaps: list[tuple[int, int, Tensor, list[bool]]] = []
         for source in range(1, int(nodes.max()) + 1):
-            mask = nodes == source
-            self.sources.append((source - 1, mask[:, None, None], mask.flatten(1).any(1).tolist()))
+            masks = nodes == source
+            used = masks.any(2).tolist()
+            for world in range(self.worlds):
+                if any(writer[world] for writer in used):
+                    column = [writer[world] for writer in used]
+                    self.swaps.append((world, source - 1, masks[:, world, None, None], column))
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -64,14 +69,11 @@ class Worlds(Interventions):
     def write(self, first: int, outputs: Tensor) -> Tensor:
         """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""
         count, features, length, rows = outputs.shape
-        worlds = outputs.view(count, features, length, self.worlds, self.batch)
-        for source, mask, used in self.sources:
-            if any(used[first : first + count]):
-                taken = worlds[..., source : source + 1, :]
-                worlds = torch.where(mask[first : first + count], taken, worlds)
-        if self.edges is not None:
-            self.differences.append(worlds[..., 0, :] - worlds[..., -1, :])
-        return worlds.view(count, features, length, rows)
+        written = slice(first, first + count)
+        swaps = [(world, source, mask[written]) for world, source, mask, used in self.swaps if any(used[written])]
+        values, difference = swap(outputs.view(count, features, length, self.worlds, self.batch), swaps)
+        self.differences.append(difference)
+        return values.view(count, features, length, rows)
 
     def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Gives each reader of the edge world its own input."""
@@ -79,8 +81,9 @@ class Worlds(Interventions):
             return residual, None
         stack = torch.cat(self.differences)
         mask = self.edges[first : first + count, : len(stack)]
-        moved = torch.einsum("rwn,wdtn->rdtn", mask, stack)
-        return residual[..., : -self.batch], residual[..., -self.batch :] + moved
+        moved = blend(mask, stack.flatten(1, 2)).view(count, *stack.shape[1:])
+        shared, own = residual.split([residual.shape[-1] - self.batch, self.batch], -1)
+        return shared, own + moved
 
 
 class Candidates(Interventions):

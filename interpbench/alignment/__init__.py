@@ -1,0 +1,1 @@
+"""Alignment of variables with nodes, and the ground truth that follows from it."""

@@ -1,0 +1,85 @@
+"""Alignment: which node carries which variables. By default Tracr's placement, overridable per task."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from interpbench.circuits.components import EMBED, Node, Reader, parse_node
+from interpbench.circuits.graph import Graph
+from interpbench.core.errors import TaskError, UnknownNameError
+from interpbench.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Variable to node, total and legal.
+
+    A node that carries several variables (an MLP that computes two maps) is one unit of intervention:
+    swapping its activation must act like swapping all of them together.
+    """
+
+    task: Task
+    graph: Graph
+    nodes: Mapping[str, Node]
+
+    @cached_property
+    def units(self) -> dict[Node, tuple[str, ...]]:
+        """Node to its variables, in layer order, without the embedding, which is the input itself."""
+        order = [node for node in self.graph.nodes if node != EMBED and node in self.nodes.values()]
+        return {node: self.variables_at(node) for node in order}
+
+    def variables_at(self, node: Node) -> tuple[str, ...]:
+        """Returns the variables that a node carries."""
+        return tuple(name for name, place in self.nodes.items() if place == node)
+
+    @cached_property
+    def outside(self) -> tuple[Node, ...]:
+        """The nodes that carry no variable; the embedding always belongs to the circuit."""
+        return tuple(node for node in self.graph.nodes if node != EMBED and node not in self.units)
+
+    def reader(self, variable: str, slot: str) -> Reader:
+        """Returns the reader through which `variable`'s node reads its parents at `slot`."""
+        node = self.nodes[variable]
+        return Reader(node.layer, slot, node.head)  # type: ignore[arg-type]
+
+    @property
+    def logits(self) -> Reader:
+        """The sink."""
+        return Reader(self.graph.n_layers, "logits")
+
+
+def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) -> Alignment:
+    """Aligns a task with a network of this graph.
+
+    Args:
+        task: the task; its own `alignment` overrides Tracr's placement.
+        graph: the graph of the low-level network.
+        overrides: variable to node name, over both.
+
+    Raises:
+        TaskError: if a node does not exist, an attention variable is at an MLP (or the reverse), or a
+            variable could not read what it needs.
+        UnknownNameError: if an override names no variable.
+    """
+    nodes = dict(task.placement)
+    for name, text in {**task.alignment, **(overrides or {})}.items():
+        if name not in nodes:
+            raise UnknownNameError(f"variable of task {task.name}", name, nodes)
+        nodes[name] = parse_node(text)
+    alignment = Alignment(task, graph, nodes)
+    for name, node in nodes.items():
+        if node not in graph.node_index:
+            raise TaskError(
+                f"task {task.name}: {name} is at {node}, but the network has {graph.n_layers} layers of "
+                f"{graph.n_heads} heads"
+            )
+        for read in task.model.variables[name].reads:
+            reader = alignment.reader(name, read.slot)
+            if reader not in graph.reader_index:
+                raise TaskError(f"task {task.name}: {name} reads by {read.slot!r}, which {node} has not")
+            if graph.node_index[nodes[read.parent]] >= graph.writers_before(reader):
+                raise TaskError(
+                    f"task {task.name}: {name} at {node} reads {read.parent} at {nodes[read.parent]}, "
+                    "which comes too late"
+                )
+    return alignment

@@ -1,0 +1,114 @@
+"""Ground truth by interchange: what in the circuit really changes an output on the task's domain.
+
+The compiled program may hold constants, index arithmetic and dead branches. A faithful method cannot find
+them, so they are *allowed*; what changes an output for some pair of inputs is *required*; the rest of the
+network is *forbidden*.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.causal.model import Intervention, Read, Trace, changed
+from interpbench.circuits.components import Node, Reader
+from interpbench.circuits.truth import State, Truth
+from interpbench.core import seeds
+
+PAIRS = 20_000
+"""Pairs of inputs tried before something without effect is called allowed (all pairs if fewer)."""
+
+Chunk = tuple[np.ndarray, np.ndarray]
+
+
+def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
+    """Returns the state of every node, head edge and q/k/v edge of the network."""
+    graph, task = alignment.graph, alignment.task
+    slots = structural_edges(alignment)
+    heads: dict[tuple[str, Node], list[tuple[str, Read]]] = {}
+    for (reader, node), reads in slots.items():
+        heads.setdefault((reader.destination, node), []).extend(reads)
+
+    effects = _Effects(alignment, pairs)
+    empty = Truth.from_json(graph, {k: {"required": [], "allowed": []} for k in ("node", "head_edge", "qkv_edge")})
+    for node in {place for place in alignment.nodes.values()}:
+        state = State.REQUIRED if effects.of_node(node) else State.ALLOWED
+        empty.nodes[graph.node_index[node]] = state
+    sink = (alignment.logits, alignment.nodes[task.model.output])
+    place = {name: index for index, name in enumerate(graph.destinations)}
+    for (reader, node), reads in slots.items():
+        required = effects.of_node(node) if (reader, node) == sink else effects.of_reads(reads)
+        where = (graph.reader_index[reader], graph.node_index[node])
+        empty.qkv_edges[where] = State.REQUIRED if required else State.ALLOWED
+    for (destination, node), reads in heads.items():
+        parts = empty.qkv_edges[:, graph.node_index[node]][graph.reader_destination == place[destination]]
+        required = parts.max() == State.REQUIRED or effects.of_reads(reads)
+        where = (place[destination], graph.node_index[node])
+        empty.head_edges[where] = State.REQUIRED if required else State.ALLOWED
+    return empty
+
+
+def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tuple[str, Read]]]:
+    """Returns every edge of the program's graph with the (variable, read) pairs that use it."""
+    edges: dict[tuple[Reader, Node], list[tuple[str, Read]]] = {}
+    for name, variable in alignment.task.model.variables.items():
+        for read in variable.reads:
+            key = (alignment.reader(name, read.slot), alignment.nodes[read.parent])
+            edges.setdefault(key, []).append((name, read))
+    edges[(alignment.logits, alignment.nodes[alignment.task.model.output])] = []
+    return edges
+
+
+class _Effects:
+    """Tries interventions on pairs of inputs, in chunks, until one changes an output."""
+
+    def __init__(self, alignment: Alignment, pairs: int):
+        self.alignment = alignment
+        self.model = alignment.task.model
+        self.chunks = list(self._chunks(pairs))
+
+    def _chunks(self, pairs: int) -> list[tuple[np.ndarray, Trace, Trace]]:
+        domain = self.alignment.task.domain
+        rng = seeds.generator(0, "truth", self.alignment.task.name)
+        if domain.size**2 <= pairs * 4:
+            everything = domain.all()
+            base = everything.repeat(len(everything), 0)
+            source = np.tile(everything, (len(everything), 1))
+        else:
+            base, source = domain.draw(rng, pairs), domain.draw(rng, pairs)
+        bounds = [0, 500, *range(5_000, len(base), 5_000), len(base)]
+        return [
+            (base[a:b], self.model.run(base[a:b]), self.model.run(source[a:b]))
+            for a, b in zip(bounds, bounds[1:])
+            if b > a
+        ]
+
+    def _any(self, names: Iterable[str], run: Callable[[np.ndarray, Trace], Trace]) -> bool:
+        """Returns whether `run` changes an output; variables that never vary need no run."""
+        output = self.model.output
+        return any(
+            changed(clean[output], run(base, source)[output]).any()
+            for base, clean, source in self.chunks
+            if any(not np.array_equal(clean[name], source[name]) for name in names)
+        )
+
+    def of_node(self, node: Node) -> bool:
+        """Returns whether swapping all variables of a node changes an output."""
+        names = self.alignment.variables_at(node)
+        return self._any(names, lambda base, source: self.model.run(base, _swap(names, source)))
+
+    def of_reads(self, reads: list[tuple[str, Read]]) -> bool:
+        """Returns whether swapping a variable only as these readers see it changes an output."""
+        if not reads:
+            return self.of_node(self.alignment.nodes[self.model.output])
+
+        def run(base: np.ndarray, source: Trace) -> Trace:
+            everywhere = np.ones(len(base), bool)
+            edges = {key: Intervention(source[key[1].parent], everywhere) for key in reads}
+            return self.model.run(base, edges=edges)
+
+        return self._any([read.parent for _, read in reads], run)
+
+
+def _swap(names: tuple[str, ...], source: Trace) -> dict[str, Intervention]:
+    return {name: Intervention(source[name], np.ones(len(source[name]), bool)) for name in names}

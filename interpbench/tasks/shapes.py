@@ -1,0 +1,58 @@
+"""The low-level network of a task: a default shape that can carry it, and every number overridable."""
+
+from dataclasses import asdict
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.core.config import STRICT
+from interpbench.tasks.task import Task
+from interpbench.transformer.config import TransformerConfig
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelSettings:
+    """What to build; None leaves a number to the default rule.
+
+    Attributes:
+        kind: `trained`, or `compiled` for the weights that Tracr compiles.
+    """
+
+    kind: Literal["trained", "compiled"] = "trained"
+    n_layers: int | None = None
+    n_heads: int | None = None
+    d_model: int | None = None
+    d_head: int | None = None
+    d_mlp: int | None = None
+    normalization: Literal["LN", "LNPre"] | None = None
+    activation: Literal["gelu", "gelu_new", "relu"] = "gelu"
+    biases: bool = True
+    init_std: float | None = None
+
+
+def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
+    """Returns the network's shape.
+
+    The rule: at least two layers of four heads, so that there are distractors; heads 8 wide; a residual
+    stream of 32, or 64 where more than 16 tokens or classes must be told apart; MLPs four times as wide.
+    """
+    settings = settings or ModelSettings()
+    nodes = task.placement.values()
+    classes = 1 if task.model.classes is None else len(task.model.classes)
+    d_model = settings.d_model or (64 if max(len(task.vocab), classes) > 16 else 32)
+    chosen = asdict(settings)
+    del chosen["kind"]
+    return TransformerConfig(
+        **{
+            **chosen,
+            "n_layers": settings.n_layers or max(2, 1 + max(node.layer for node in nodes)),
+            "n_heads": settings.n_heads or max(4, 1 + max(node.head or 0 for node in nodes)),
+            "d_model": d_model,
+            "d_head": settings.d_head or 8,
+            "d_mlp": settings.d_mlp or 4 * d_model,
+        },
+        d_vocab=len(task.vocab) + 2,
+        d_out=classes,
+        n_ctx=task.length + 1,
+        attention=task.attention,
+    )

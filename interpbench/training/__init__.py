@@ -1,0 +1,1 @@
+"""Training: sampled interventions, losses, one objective, validation, certificates."""

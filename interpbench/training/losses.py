@@ -1,0 +1,17 @@
+"""Losses: one tensor of them, position by position; no weights here."""
+
+from torch import Tensor
+from torch.nn import functional
+
+
+def position_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Returns the loss at every position but BOS.
+
+    Args:
+        logits: `[V, T, N]`, position 0 being BOS.
+        targets: `[P, N]`, P = T - 1: class codes (cross-entropy) or numbers (squared error).
+    """
+    outputs = logits[:, 1:]
+    if targets.dtype.is_floating_point:
+        return (outputs[0] - targets).square()
+    return functional.cross_entropy(outputs[None], targets[None], reduction="none")[0]

@@ -1,0 +1,35 @@
+"""The objective: the only place where the weights of the losses multiply."""
+
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.core.config import STRICT
+
+Targets = Literal["mixed", "individual", "subsets", "all"]
+TERMS = ("behaviour", "iit", "strict", "edge_strict")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Objective:
+    """Weights of the four losses, each used once; a term of weight 0 costs nothing.
+
+    Attributes:
+        behaviour: the network gives the program's output.
+        iit: with an aligned node's activation swapped, it gives what the program gives with the variable
+            swapped (interchange intervention training, Geiger et al. 2022).
+        strict: with activations outside the circuit swapped, its output stays (SIIT, Gupta et al. 2024).
+        edge_strict: with edges outside the circuit patched, its output stays.
+        targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
+            of random density (`subsets`), every one (`all`), or half the rows each of the first two.
+    """
+
+    behaviour: float = 1.0
+    iit: float = 1.0
+    strict: float = 1.0
+    edge_strict: float = 1.0
+    targets: Targets = "mixed"
+
+    def weight(self, term: str) -> float:
+        """Returns the weight of a loss."""
+        return float(getattr(self, term))

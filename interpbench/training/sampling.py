@@ -1,0 +1,184 @@
+"""Draws what a training step sees: inputs, interventions, and the program's answers to them.
+
+Worlds of a step, in order: two clean source worlds, which carry the behaviour loss, then those that the
+objective asks for, all run on a third input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
+nodes swapped), `edge_strict` (forbidden edges patched).
+
+Everything is drawn in pools of many steps, each from a generator named by the pool's number, so that a
+resumed run draws the same, and the causal model is run a few times a pool instead of a few times a step.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.causal.model import Intervention, Trace, changed, has_value
+from interpbench.circuits.truth import State, Truth
+from interpbench.core import seeds
+from interpbench.training.objective import Objective, Targets
+
+SOURCES = 2
+CANDIDATES = 4
+"""Pairs of sources drawn for each base; about half of the interventions then change the output."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step. T counts BOS, P does not; W writers, R readers.
+
+    Attributes:
+        tokens: `[world, batch, T]` ids.
+        targets: `[P, world, batch]` class codes or numbers.
+        weights: `[P, world, batch]`: each scored position's share of the total loss.
+        nodes: `[W, world, batch]`: the source world, from 1, that a node is taken from; 0 for none.
+        edges: `[R, W, batch]` 0/1 for the last world, or None.
+        worlds: the name of each world.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    weights: Tensor
+    nodes: Tensor
+    edges: Tensor | None
+    worlds: tuple[str, ...]
+
+
+class Sampler:
+    """Draws batches for an aligned task."""
+
+    def __init__(self, alignment: Alignment, truth: Truth, objective: Objective, batch: int, seed: int):
+        self.alignment, self.truth, self.objective = alignment, truth, objective
+        self.task, self.batch, self.seed = alignment.task, batch, seed
+        self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
+        self.forbidden_edges = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
+        wanted = [
+            ("iit", objective.iit > 0),
+            ("strict", objective.strict > 0 and bool(self.forbidden_nodes)),
+            ("edge_strict", objective.edge_strict > 0),
+        ]
+        self.patched = tuple(name for name, wants in wanted if wants)
+        self.worlds = ("source", "source", *self.patched)
+        self.steps = max(1, 4096 // batch)
+        self._pool: tuple[int, list[Batch]] = (-1, [])
+
+    def __call__(self, step: int, device: torch.device) -> Batch:
+        """Returns the batch of a step."""
+        number, place = divmod(step, self.steps)
+        if self._pool[0] != number:
+            self._pool = (number, self._draw(number, device))
+        return self._pool[1][place]
+
+    def _draw(self, number: int, device: torch.device) -> list[Batch]:
+        rng = seeds.generator(self.seed, "pool", number)
+        rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
+        base, sources, nodes_iit, counterfactual = self.interventions(rng, rows)
+        model = self.task.model
+        unchanged = model.outputs(base)
+        n_writers = len(graph.nodes)
+        nodes = np.zeros((n_writers, len(self.worlds), rows), np.int8)
+        targets = [model.outputs(source) for source in sources]
+        edges = None
+        for world, name in enumerate(self.patched, start=SOURCES):
+            targets.append(counterfactual if name == "iit" else unchanged)
+            if name == "iit":
+                nodes[:, world] = nodes_iit
+            elif name == "strict":
+                chosen = self._choose(rng, len(self.forbidden_nodes), rows)
+                nodes[self.forbidden_nodes, world] = chosen.T
+            else:
+                edges = np.zeros((len(graph.readers), n_writers, rows), np.float32)
+                chosen = self._choose(rng, len(self.forbidden_edges), rows)
+                edges[self.forbidden_edges[:, 0], self.forbidden_edges[:, 1]] = chosen.T
+
+        tokens = sources + [base] * len(self.patched)
+        ids = np.stack([self.task.token_ids(x) for x in tokens])
+        target = np.stack(targets)  # [world, row, pos]
+        scored = has_value(target)
+        target = np.where(scored, target, 0)
+        shares = self._shares(scored)
+
+        def split(array: np.ndarray, axis: int) -> Tensor:
+            """Cuts the row axis into steps, which become the first axis."""
+            shape = (*array.shape[:axis], self.steps, batch, *array.shape[axis + 1 :])
+            cut = np.moveaxis(array.reshape(shape), axis, 0)
+            return torch.from_numpy(np.ascontiguousarray(cut)).to(device)
+
+        kind = torch.float32 if model.numerical else torch.int64
+        ids_t, nodes_t = split(ids, 1), split(nodes, 2)
+        target_t = split(target.transpose(2, 0, 1), 2).to(kind)
+        share_t = split(shares.transpose(2, 0, 1), 2)
+        edges_t = None if edges is None else split(edges, 2)
+        return [
+            Batch(ids_t[i], target_t[i], share_t[i], nodes_t[i], None if edges_t is None else edges_t[i], self.worlds)
+            for i in range(self.steps)
+        ]
+
+    def _shares(self, scored: np.ndarray) -> np.ndarray:
+        """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
+        terms = ["behaviour"] * SOURCES + list(self.patched)
+        shares = np.zeros(scored.shape, np.float32)
+        for term in dict.fromkeys(terms):
+            worlds = [i for i, name in enumerate(terms) if name == term]
+            cut = scored[worlds].reshape(len(worlds), self.steps, self.batch, -1)
+            count = np.maximum(cut.sum((0, 2, 3)), 1)[None, :, None, None]
+            weight = self.objective.weight(term) * cut / count
+            shares[worlds] = weight.reshape(scored[worlds].shape)
+        return shares
+
+    def _choose(self, rng: np.random.Generator, count: int, rows: int) -> np.ndarray:
+        """Returns bool `[row, count]`: which of `count` forbidden things each row patches."""
+        single = np.zeros((rows, count), bool)
+        if count:
+            single[np.arange(rows), rng.integers(count, size=rows)] = True
+        subset = rng.random((rows, count)) < rng.random((rows, 1))
+        kinds: dict[Targets, np.ndarray] = {
+            "individual": single,
+            "subsets": subset,
+            "all": np.ones((rows, count), bool),
+            "mixed": np.where(rng.random((rows, 1)) < 0.5, single, subset),
+        }
+        return kinds[self.objective.targets]
+
+    def interventions(
+        self, rng: np.random.Generator, rows: int, held_out: bool = False
+    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray]:
+        """Draws bases, sources and interchange interventions, about half of them effective.
+
+        Half of the rows swap one unit, the others a random subset of units with a random source each.
+
+        Returns:
+            base `[row, pos]`, the sources, the swaps `[W, row]` (0: none, s: from source s), and the
+            program's output under them.
+        """
+        draw, units = self.task.domain.draw, self.alignment.units
+        base = draw(rng, rows, held_out)
+        pick = rng.random((rows, len(units)))
+        single = pick.argmax(1)[:, None] == np.arange(len(units))
+        subset = rng.integers(SOURCES + 1, size=(rows, len(units)))
+        swaps = np.where(rng.random((rows, 1)) < 0.5, single, subset).astype(np.int8)
+
+        repeated = base.repeat(CANDIDATES, 0)
+        candidates = [draw(rng, rows * CANDIDATES, held_out) for _ in range(SOURCES)]
+        before = self.task.model.outputs(base).repeat(CANDIDATES, 0)
+        after = self._swap(repeated, candidates, swaps.repeat(CANDIDATES, 0))
+        effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
+        wanted = rng.random((rows, 1)) < 0.5
+        preference = rng.random((rows, CANDIDATES)) + (effective & wanted)
+        chosen = np.arange(rows) * CANDIDATES + preference.argmax(1)
+        nodes = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
+        for column, node in enumerate(units):
+            nodes[self.alignment.graph.node_index[node]] = swaps[:, column]
+        return base, [source[chosen] for source in candidates], nodes, after[chosen]
+
+    def _swap(self, base: np.ndarray, sources: list[np.ndarray], swaps: np.ndarray) -> np.ndarray:
+        """Returns the program's output with units swapped: `swaps [row, unit]`, 0 for none."""
+        traces: list[Trace] = [self.task.model.run(source) for source in sources]
+        interventions: dict[str, Intervention] = {}
+        for column, names in enumerate(self.alignment.units.values()):
+            for name in names:
+                values = np.where((swaps[:, column] == 2)[:, None], traces[1][name], traces[0][name])
+                interventions[name] = Intervention(values, swaps[:, column] > 0)
+        return self.task.model.run(base, interventions)[self.task.model.output]

@@ -1,0 +1,156 @@
+"""Products whose last axis is the row: small contractions as accumulated multiplications of long vectors.
+
+PyTorch's batched products treat every row as a matrix of its own; with matrices of 5×3 that costs more in
+calls than in arithmetic. Here a contraction over a small axis is a loop over that axis, each step one
+fused multiply-add over all rows; the backward passes are the same loops.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+
+class Scores(Function):
+    """`[H, E, Q, N] × [H, E, K, N] → [H, Q, K, N]`: products of queries and keys."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor) -> Tensor:
+        """Contracts E."""
+        ctx.save_for_backward(q, k)
+        scores = q[:, 0].unsqueeze(2) * k[:, 0].unsqueeze(1)
+        for e in range(1, q.shape[1]):
+            scores.addcmul_(q[:, e].unsqueeze(2), k[:, e].unsqueeze(1))
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        """Contracts K for q and Q for k."""
+        (grad,) = grads
+        q, k = ctx.saved_tensors
+        return mix(grad, k), mix(grad.transpose(1, 2), q)
+
+
+class Mix(Function):
+    """`[H, Q, K, N] × [H, E, K, N] → [H, E, Q, N]`: values averaged by an attention pattern."""
+
+    @staticmethod
+    def forward(ctx: Any, pattern: Tensor, v: Tensor) -> Tensor:
+        """Contracts K."""
+        ctx.save_for_backward(pattern, v)
+        return mix(pattern, v)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        """Contracts E for the pattern and Q for v."""
+        (grad,) = grads
+        pattern, v = ctx.saved_tensors
+        return Scores.forward(_Nothing, grad, v), mix(pattern.transpose(1, 2), grad)
+
+
+class Blend(Function):
+    """`[R, W, N] × [W, F, N] → [R, F, N]`: every reader's own mixture of writers; masks get no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, mask: Tensor, stack: Tensor) -> Tensor:
+        """Contracts W."""
+        ctx.save_for_backward(mask)
+        blended = mask[:, 0].unsqueeze(1) * stack[0]
+        for w in range(1, len(stack)):
+            blended.addcmul_(mask[:, w].unsqueeze(1), stack[w])
+        return blended
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        """Contracts R."""
+        (mask,) = ctx.saved_tensors
+        return None, Blend.forward(_Nothing, mask.transpose(0, 1), grads[0])
+
+
+class Swap(Function):
+    """Between worlds of one batch: rows take other worlds' values, and the last world is compared.
+
+    `values [K, D, T, world, B]` to the values after the swaps and the difference `[K, D, T, B]` between
+    world 0 and the last. `swaps` are (world, source world, bool mask `[K, 1, 1, B]`). One copy forward and
+    one backward, where slicing would fill a tensor of zeros for every slice.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, swaps: list[tuple[int, int, Tensor]]) -> tuple[Tensor, Tensor]:
+        """Swaps."""
+        ctx.swaps = swaps
+        swapped = values.clone()
+        for world, source, mask in swaps:
+            own = swapped[..., world, :]
+            own.copy_(torch.where(mask, values[..., source, :], own))
+        return swapped, swapped[..., 0, :] - swapped[..., -1, :]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Sends each swapped row's gradient to where its value came from."""
+        grad, difference = grads
+        result = grad.clone()
+        result[..., 0, :] += difference
+        result[..., -1, :] -= difference
+        for world, source, mask in ctx.swaps:
+            moved = grad[..., world, :] * mask
+            result[..., world, :] -= moved
+            result[..., source, :] += moved
+        return result, None
+
+
+class _Nothing:
+    """Stands in for a context where a forward pass is reused inside a backward pass."""
+
+    @staticmethod
+    def save_for_backward(*tensors: Tensor) -> None:
+        """Keeps nothing."""
+
+
+def mix(weights: Tensor, values: Tensor) -> Tensor:
+    """Contracts the middle axis: `[H, Q, K, N] × [H, E, K, N] → [H, E, Q, N]`."""
+    mixed = weights[:, None, :, 0] * values[:, :, None, 0]
+    for k in range(1, values.shape[2]):
+        mixed.addcmul_(weights[:, None, :, k], values[:, :, None, k])
+    return mixed
+
+
+def scores(q: Tensor, k: Tensor) -> Tensor:
+    """Returns query-key products `[H, Q, K, N]`, differentiable."""
+    result: Tensor = Scores.apply(q, k)  # type: ignore[assignment]
+    return result
+
+
+def attend_values(pattern: Tensor, v: Tensor) -> Tensor:
+    """Returns averaged values `[H, E, Q, N]`, differentiable."""
+    result: Tensor = Mix.apply(pattern, v)  # type: ignore[assignment]
+    return result
+
+
+def blend(mask: Tensor, stack: Tensor) -> Tensor:
+    """Returns `[R, F, N]`, differentiable in `stack [W, F, N]`."""
+    result: Tensor = Blend.apply(mask, stack)  # type: ignore[assignment]
+    return result
+
+
+def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Returns swapped values and the difference of world 0 from the last, differentiable."""
+    result: tuple[Tensor, Tensor] = Swap.apply(values, swaps)  # type: ignore[assignment]
+    return result
+
+
+def keep_memory() -> None:
+    """Lets glibc keep large blocks instead of returning them: each new one would be page-faulted anew."""
+    import ctypes
+
+    try:
+        libc = ctypes.CDLL(None)
+        for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+            libc.mallopt(parameter, 1 << 30)
+    except (OSError, AttributeError):
+        return
+
+
+keep_memory()
+torch.set_flush_denormal(True)
