@@ -1,0 +1,79 @@
+"""Where metrics go: JSON lines always, Weights & Biases if asked for; a failing sink never stops a run."""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+log = logging.getLogger(__name__)
+
+
+class Sink(Protocol):
+    """Receives metrics."""
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Takes the metrics of one step."""
+
+    def close(self) -> None:
+        """Flushes."""
+
+
+class JsonLines:
+    """One JSON object a line; a resumed run first drops what came after its checkpoint."""
+
+    def __init__(self, path: Path, resume_step: int = 0):
+        kept: list[str] = []
+        if resume_step and path.exists():
+            for line in path.read_text().splitlines():
+                try:
+                    if json.loads(line)["step"] <= resume_step:
+                        kept.append(line + "\n")
+                except (ValueError, KeyError):
+                    continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w")
+        self._file.writelines(kept)
+        self._file.flush()
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Appends a line."""
+        self._file.write(json.dumps({"step": step, **metrics}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class Wandb:
+    """Weights & Biases; offline without an account; switched off, with a warning, when it fails."""
+
+    def __init__(self, project: str, name: str, config: Mapping[str, Any], folder: Path):
+        self._run: Any = None
+        try:
+            import wandb
+
+            mode = "online" if os.environ.get("WANDB_API_KEY") else "offline"
+            mode = os.environ.get("WANDB_MODE", mode)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._run = wandb.init(project=project, name=name, config=dict(config), dir=str(folder), mode=mode)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001  whatever W&B raises must not stop a training
+            log.warning("W&B is not available, going on without it: %s", error)
+
+    def _try(self, action: Any) -> None:
+        try:
+            if self._run is not None:
+                action()
+        except Exception as error:  # noqa: BLE001  as above
+            log.warning("W&B failed, going on without it: %s", error)
+            self._run = None
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Logs one step."""
+        self._try(lambda: self._run.log(dict(metrics), step=step))
+
+    def close(self) -> None:
+        """Finishes the run."""
+        self._try(lambda: self._run.finish(quiet=True))

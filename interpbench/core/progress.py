@@ -1,0 +1,54 @@
+"""The one progress display: a live line on a terminal, a log line now and then elsewhere."""
+
+import logging
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+log = logging.getLogger(__name__)
+
+
+class Display:
+    """Shows how far a long job is. Use as a context manager; `update` is cheap."""
+
+    def __init__(self, title: str, total: int, every_seconds: float = 15.0):
+        self.title, self.total, self.every = title, total, every_seconds
+        self.console = Console(stderr=True)
+        self._live = sys.stderr.isatty()
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=self.console,
+            disable=not self._live,
+        )
+
+    def __enter__(self) -> "Display":
+        self._progress.start()
+        self._task = self._progress.add_task(self.title, total=self.total, status="")
+        self._started = self._shown = time.monotonic()
+        self._first: int | None = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def update(self, done: int, status: str) -> None:
+        """Shows that `done` of the total is done, with a status text."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = done - 1
+        rate = (done - self._first) / max(now - self._started, 1e-9)
+        status = f"{status}  {rate:.1f}/s"
+        self._progress.update(self._task, completed=done, status=status)
+        if not self._live and now - self._shown >= self.every:
+            self._shown = now
+            left = (self.total - done) / max(rate, 1e-9)
+            log.info("%s %d/%d  %s  %.0f s left", self.title, done, self.total, status, left)

@@ -1,0 +1,1 @@
+"""Scores against the truth: how well a ranking separates required from forbidden."""

@@ -1,0 +1,71 @@
+"""The record of one evaluation: one method on one checkpoint."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.scoring.curves import Curve, score, to_json
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of an evaluation, as JSON beside the pictures.
+
+    Attributes:
+        task: name of the task.
+        checkpoint: where the model came from.
+        method: name of the method, with its `settings`.
+        structural: whether allowed nodes and edges counted as positives.
+        levels: node, head_edge and qkv_edge to their curves.
+        cost: forward and backward calls and examples.
+        seconds: wall-clock time of the method alone.
+        edges: edge name to score, at q/k/v level.
+    """
+
+    task: str
+    checkpoint: str
+    method: str
+    settings: dict[str, Any]
+    seed: int
+    structural: bool
+    levels: dict[str, Curve]
+    cost: dict[str, int]
+    seconds: float
+    edges: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain data."""
+        return {**asdict(self), "levels": {name: to_json(curve) for name, curve in self.levels.items()}}
+
+
+def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:
+    """Scores a method at every level: required against forbidden, allowed left out.
+
+    The embedding, which is the input itself, is left out at node level.
+
+    Args:
+        truth: the states.
+        scores: the method's.
+        structural: count allowed as positive, as older papers did.
+    """
+    curves: dict[str, Curve] = {}
+    for level in LEVELS:
+        states, values = truth.at(level).copy(), scores.at(level)
+        if level == "node":
+            states[0] = State.ILLEGAL
+        if structural:
+            states[states == State.ALLOWED] = State.REQUIRED
+        asked = (states == State.REQUIRED) | (states == State.FORBIDDEN)
+        curves[level] = score(states[asked] == State.REQUIRED, values[asked].astype(np.float64))
+    return curves
+
+
+def edge_scores(scores: Scores) -> dict[str, float]:
+    """Returns every edge's name and score."""
+    graph = scores.graph
+    return {
+        f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w]) for r, w in np.argwhere(graph.legal)
+    }

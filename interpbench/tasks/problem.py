@@ -1,0 +1,109 @@
+"""What a discovery method sees: a network, pairs of inputs, which positions count; never the answer."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from interpbench.circuits.graph import Graph
+from interpbench.transformer.model import Transformer
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A network with clean and corrupted inputs.
+
+    T counts BOS, V outputs, B pairs.
+
+    Attributes:
+        network: the network under study.
+        clean: `[B, T]` token ids.
+        corrupted: `[B, T]`: for each clean input another one, drawn so that the outputs differ.
+        scored: `[T, B]` bool: the positions at which the clean output counts; never BOS.
+        seed: for methods that draw at random.
+    """
+
+    network: Transformer
+    clean: Tensor
+    corrupted: Tensor
+    scored: Tensor
+    seed: int = 0
+
+    @property
+    def graph(self) -> Graph:
+        """The network's nodes, readers and edges."""
+        return self.network.cfg.graph
+
+    @property
+    def numerical(self) -> bool:
+        """Whether the output is a number rather than a class."""
+        return self.network.cfg.d_out == 1
+
+
+class Metric:
+    """A number for each example from its logits, 0 on a clean run unless said otherwise.
+
+    Names:
+        kl: Kullback-Leibler divergence from the clean output distribution (categorical).
+        mse: squared difference from the clean output (numerical).
+        divergence: `kl` or `mse`, whichever fits the output.
+        shift: how far the output has moved from the clean towards the corrupted answer, to first order: the
+            logit difference between the corrupted and the clean answer, where these differ, or the
+            signed difference for numbers. Its gradient does not vanish at the clean point.
+    """
+
+    VANISHING = ("kl", "mse", "divergence")
+    NAMES = (*VANISHING, "shift")
+
+    def __init__(self, name: str, problem: Problem, clean_logits: Tensor, corrupted_logits: Tensor):
+        self.name, self.scored = name, problem.scored
+        self.numerical = problem.numerical
+        self.clean = clean_logits.detach()
+        self.count = self.scored.sum(0).clamp(min=1)
+        if self.numerical:
+            self.direction = (corrupted_logits - clean_logits).detach()[0].sign()
+        else:
+            self.clean_log = functional.log_softmax(self.clean, 0)
+            self.answers = (self.clean.argmax(0), corrupted_logits.detach().argmax(0))
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Maps logits `[V, T, ..., B]` to `[..., B]`, the mean over an example's scored positions."""
+        values = self._positions(logits)
+        shape = (values.shape[0], *[1] * (values.ndim - 2), values.shape[-1])
+        return (values * self.scored.view(shape)).sum(0) / self.count
+
+    def _positions(self, logits: Tensor) -> Tensor:
+        extra = (1,) * (logits.ndim - 3)
+        if self.name == "shift":
+            return self._shift(logits, extra)
+        clean = self.clean.view(*self.clean.shape[:2], *extra, -1)
+        if self.numerical:
+            return (logits - clean)[0].square()
+        clean_log = self.clean_log.view(clean.shape)
+        return (clean_log.exp() * (clean_log - functional.log_softmax(logits, 0))).sum(0)
+
+    def _shift(self, logits: Tensor, extra: tuple[int, ...]) -> Tensor:
+        if self.numerical:
+            direction = self.direction.view(self.direction.shape[0], *extra, -1)
+            return logits[0] * direction
+        clean, corrupted = (
+            answer.view(answer.shape[0], *extra, -1).expand(logits.shape[1:])[None] for answer in self.answers
+        )
+        return (logits.gather(0, corrupted) - logits.gather(0, clean))[0]
+
+
+def agreeing(metric: str, problem: Problem) -> str:
+    """Returns the metric's name with `divergence` resolved."""
+    return {"divergence": "mse" if problem.numerical else "kl"}.get(metric, metric)
+
+
+def to_device(problem: Problem, device: torch.device | str) -> Problem:
+    """Returns the problem with everything on a device."""
+    return Problem(
+        problem.network.to(device),
+        problem.clean.to(device),
+        problem.corrupted.to(device),
+        problem.scored.to(device),
+        problem.seed,
+    )

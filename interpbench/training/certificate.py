@@ -1,0 +1,219 @@
+"""The certificate: what a network provably is, by enumeration or with exact lower bounds.
+
+Rates are over rows (base/source pairs), each right only if every scored position is. Where the domain has at
+most `enumerate_up_to` inputs every pair is run; otherwise fresh pairs from held-out inputs are, and a rate
+counts with its one-sided Clopper-Pearson lower bound at `confidence`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+from scipy.stats import beta
+
+from interpbench.circuits.truth import State, Truth
+from interpbench.core import seeds
+from interpbench.core.config import STRICT
+from interpbench.training.evaluate import Activations, Evaluation, Rate
+
+CHUNK = 2048
+
+
+@dataclass(frozen=True, config=STRICT)
+class CertificateSettings:
+    """How a certificate is made, and what it asks for.
+
+    Attributes:
+        enumerate_up_to: the largest number of inputs whose pairs are all run.
+        pairs: number of pairs drawn otherwise.
+        target: the rate (or lower bound, if drawn) that everything must reach; None asks 1 of an
+            enumeration and 0.999 of draws.
+        edges: whether forbidden edges must reach it too.
+        confidence: of each lower bound.
+    """
+
+    enumerate_up_to: int = 1000
+    pairs: int = 10_000
+    target: float | None = None
+    edges: bool = True
+    confidence: float = 0.95
+
+
+def lower_bound(rate: Rate, confidence: float) -> float:
+    """Returns the one-sided Clopper-Pearson lower bound of a rate (Clopper & Pearson 1934)."""
+    if rate.right == 0:
+        return 0.0
+    return float(beta.ppf(1 - confidence, rate.right, rate.total - rate.right + 1))
+
+
+def certify(
+    evaluation: Evaluation, truth: Truth, settings: CertificateSettings | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """Measures everything and returns the certificate as plain data."""
+    settings = settings or CertificateSettings()
+    rates = _Rates(evaluation, truth)
+    enumerated = evaluation.task.domain.size <= settings.enumerate_up_to
+    inputs = 0
+    for base, source in _pairs(evaluation, settings, enumerated, seed):
+        rates.add(base, source)
+        inputs += len(base.tokens)
+    stress = _stress(evaluation, seed)
+
+    target = settings.target if settings.target is not None else 1.0 if enumerated else 0.999
+
+    def entry(rate: Rate) -> dict[str, Any]:
+        low = rate.share if enumerated else lower_bound(rate, settings.confidence)
+        return {"rate": rate.share, "lower": low, "wrong": rate.total - rate.right, "rows": rate.total}
+
+    nodes = {str(node): entry(rate) for node, rate in rates.siia.items()}
+    edges = {name: entry(rate) for name, rate in rates.edges.items()}
+    iia = {
+        str(node): {
+            "variables": list(evaluation.alignment.units[node]),
+            **entry(rate),
+            "effective": entry(rates.effective[node]),
+        }
+        for node, rate in rates.iia.items()
+    }
+    required = {name: rate.right / rate.total for name, rate in rates.required.items()}
+    result: dict[str, Any] = {
+        "enumerated": enumerated,
+        "pairs": inputs,
+        "settings": asdict(settings),
+        "target": target,
+        "accuracy": entry(rates.accuracy),
+        "iia": iia,
+        "siia": nodes,
+        "siia_all_nodes": entry(rates.all_nodes),
+        "edges": edges,
+        "all_edges": entry(rates.all_edges),
+        "required_effect": required,
+        "margin": rates.margin,
+        "margin_kind": "largest error" if evaluation.model.numerical else "smallest logit margin",
+        "stress": stress,
+    }
+    result["failures"] = _failures(result, settings.edges)
+    result["certified"] = not result["failures"]
+    return result
+
+
+def _failures(result: dict[str, Any], with_edges: bool) -> list[str]:
+    """Lists what misses the target, worst first."""
+    target = result["target"]
+    checks: list[tuple[str, float]] = [("accuracy", result["accuracy"]["lower"])]
+    checks += [(f"IIA {name}", entry["lower"]) for name, entry in result["iia"].items()]
+    checks += [(f"SIIA {name}", entry["lower"]) for name, entry in result["siia"].items()]
+    checks.append(("SIIA of all forbidden nodes", result["siia_all_nodes"]["lower"]))
+    if with_edges:
+        checks += [(f"edge {name}", entry["lower"]) for name, entry in result["edges"].items()]
+        checks.append(("all forbidden edges", result["all_edges"]["lower"]))
+    missed = [f"{name} {value:.5f} < {target}" for name, value in sorted(checks, key=lambda c: c[1]) if value < target]
+    return missed + [f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0]
+
+
+class _Rates:
+    """All rates of a certificate, accumulated over chunks of pairs."""
+
+    def __init__(self, evaluation: Evaluation, truth: Truth):
+        self.evaluation, self.truth = evaluation, truth
+        alignment, graph = evaluation.alignment, truth.graph
+        self.accuracy, self.all_nodes, self.all_edges = Rate(), Rate(), Rate()
+        self.iia = {node: Rate() for node in alignment.units}
+        self.effective = {node: Rate() for node in alignment.units}
+        self.siia = {node: Rate() for node in alignment.outside}
+        self.forbidden = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
+        self.required_edges = np.argwhere(truth.qkv_edges == State.REQUIRED)
+        names = [f"{graph.nodes[w]}->{graph.readers[r]}" for r, w in self.forbidden]
+        self.edges = {name: Rate() for name in names}
+        names = truth.names("node", State.REQUIRED)[1:] + truth.names("qkv_edge", State.REQUIRED)
+        self.required = {name: Rate() for name in names}
+        self.margin = 0.0 if evaluation.model.numerical else float("inf")
+
+    def add(self, base: Activations, source: Activations) -> None:
+        """Measures one chunk of pairs."""
+        ev, graph = self.evaluation, self.truth.graph
+        wanted = base.trace[ev.model.output]
+        clean = ev.predictions(base.logits)
+        self.accuracy.add(ev.right(clean, wanted))
+        self._margin(base, wanted)
+        scored = ev.task.scored(wanted)
+
+        def differs(predictions: np.ndarray) -> np.ndarray:
+            tolerance = ev.task.tolerance if ev.model.numerical else 0
+            return ((np.abs(predictions - clean) > tolerance) & scored).any(1)
+
+        for node, predictions in ev.single_nodes(base, source.stack, list(ev.alignment.units)):
+            counterfactual, effective = ev.counterfactual(base, source, node)
+            right = ev.right(predictions, counterfactual)
+            self.iia[node].add(right)
+            self.effective[node].add(right[effective])
+            if str(node) in self.required:
+                self.required[str(node)].add(differs(predictions))
+        for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.outside):
+            self.siia[node].add(ev.right(predictions, wanted))
+        names = list(self.edges)
+        for number, predictions in ev.single_edges(base, source.stack, self.forbidden):
+            self.edges[names[number]].add(ev.right(predictions, wanted))
+        for number, predictions in ev.single_edges(base, source.stack, self.required_edges):
+            reader, writer = self.required_edges[number]
+            self.required[f"{graph.nodes[writer]}->{graph.readers[reader]}"].add(differs(predictions))
+        outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
+        ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
+        self.all_nodes.add(ev.right(predictions, wanted))
+        ((_, predictions),) = ev.patched(base, source.stack, edges=(self.truth.qkv_edges == State.FORBIDDEN)[None])
+        self.all_edges.add(ev.right(predictions, wanted))
+
+    def _margin(self, base: Activations, wanted: np.ndarray) -> None:
+        """Updates the smallest margin between right and best wrong class, or the largest error."""
+        outputs = base.logits[:, 1:].transpose(1, 2).cpu().double().numpy()  # [V, N, P]
+        scored = self.evaluation.task.scored(wanted)
+        if self.evaluation.model.numerical:
+            self.margin = max(self.margin, float(np.abs(outputs[0] - wanted)[scored].max(initial=0)))
+            return
+        index = np.where(scored, wanted, 0)[None].astype(np.int64)
+        right = np.take_along_axis(outputs, index, 0)[0]
+        np.put_along_axis(outputs, index, -np.inf, 0)
+        self.margin = min(self.margin, float((right - outputs.max(0))[scored].min(initial=np.inf)))
+
+
+def _pairs(
+    evaluation: Evaluation, settings: CertificateSettings, enumerated: bool, seed: int
+) -> Iterable[tuple[Activations, Activations]]:
+    """Yields chunks of base and source runs."""
+    domain = evaluation.task.domain
+    if not enumerated:
+        rng = seeds.generator(seed, "certificate", evaluation.task.name)
+        for first in range(0, settings.pairs, CHUNK):
+            count = min(CHUNK, settings.pairs - first)
+            yield tuple(evaluation.activations(domain.draw(rng, count, True)) for _ in range(2))  # type: ignore[misc]
+        return
+    everything = evaluation.activations(domain.all())
+    numbers = np.arange(domain.size**2)
+    for first in range(0, len(numbers), CHUNK):
+        base, source = np.divmod(numbers[first : first + CHUNK], domain.size)
+        yield evaluation.take(everything, base), evaluation.take(everything, source)
+
+
+def _stress(evaluation: Evaluation, seed: int) -> dict[str, float]:
+    """Accuracy with all forbidden nodes set to zero, to their mean, and to noise of their own scale."""
+    rng = seeds.generator(seed, "stress", evaluation.task.name)
+    base = evaluation.activations(evaluation.task.domain.draw(rng, CHUNK, True))
+    graph, stack = evaluation.alignment.graph, base.stack
+    outside = np.array([[node in evaluation.alignment.outside for node in graph.nodes]])
+    mean, scale = stack.mean(-1, keepdim=True), stack.std(-1, keepdim=True)
+    noise = torch.from_numpy(rng.standard_normal(stack.shape, np.float32)).to(stack)
+    patches = {
+        "zero": torch.zeros_like(stack),
+        "mean": mean.expand_as(stack).contiguous(),
+        "noise": mean + scale * noise,
+        "noise×3": mean + 3 * scale * noise,
+    }
+    wanted = base.trace[evaluation.model.output]
+    results: dict[str, float] = {}
+    for name, patch in patches.items():
+        ((_, predictions),) = evaluation.patched(base, patch, nodes=outside)
+        results[name] = float(evaluation.right(predictions, wanted).mean())
+    return results

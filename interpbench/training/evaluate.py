@@ -1,0 +1,165 @@
+"""What a network does under interventions, row by row: the measurements behind validation and certificates.
+
+A *row* is a base/source pair; it counts as right when every scored position is right.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.causal.model import Intervention, Trace, changed
+from interpbench.circuits.components import Node
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.patching import Candidates, record
+
+ROWS_PER_CALL = 16_384
+
+
+@dataclass
+class Rate:
+    """How many of `total` rows were right."""
+
+    right: int = 0
+    total: int = 0
+
+    def add(self, right: np.ndarray) -> None:
+        """Counts rows of a bool array."""
+        self.right += int(right.sum())
+        self.total += right.size
+
+    @property
+    def share(self) -> float:
+        """The share, 1 for no rows."""
+        return self.right / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True)
+class Activations:
+    """A clean run of some inputs: `stack [W, D, T, N]`, residual streams, logits `[V, T, N]`, labels."""
+
+    tokens: np.ndarray
+    stack: Tensor
+    residuals: list[Tensor]
+    logits: Tensor
+    trace: Trace
+
+
+class Evaluation:
+    """A network together with the causal model that it should be."""
+
+    def __init__(self, model: Transformer, alignment: Alignment):
+        self.network, self.alignment = model, alignment
+        self.task, self.model = alignment.task, alignment.task.model
+        self.device = model.unembed.W_U.device
+
+    @torch.no_grad()
+    def activations(self, tokens: np.ndarray) -> Activations:
+        """Runs inputs `[N, pos]` through network and causal model."""
+        parts = []
+        for first in range(0, len(tokens), ROWS_PER_CALL):
+            chunk = tokens[first : first + ROWS_PER_CALL]
+            ids = torch.from_numpy(self.task.token_ids(chunk)).to(self.device)
+            logits, recorder = record(self.network, ids)
+            parts.append((logits, recorder.stack, recorder.residuals))
+        logits, stack = (torch.cat([part[i] for part in parts], -1) for i in (0, 1))
+        residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in parts))]
+        return Activations(tokens, stack, residuals, logits, self.model.run(tokens))
+
+    def take(self, activations: Activations, rows: np.ndarray) -> Activations:
+        """Returns some rows of a clean run."""
+        index = torch.from_numpy(rows).to(self.device)
+        return Activations(
+            activations.tokens[rows],
+            activations.stack[..., index],
+            [residual[..., index] for residual in activations.residuals],
+            activations.logits[..., index],
+            {name: values[rows] for name, values in activations.trace.items()},
+        )
+
+    def predictions(self, logits: Tensor) -> np.ndarray:
+        """Turns logits `[V, T, N]` into class codes or numbers `[N, pos]`."""
+        outputs = logits[:, 1:]
+        chosen = outputs[0].double() if self.model.numerical else outputs.argmax(0)
+        return chosen.T.cpu().numpy()
+
+    def right(self, predictions: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Returns `[N]` bool: rows that are right wherever `wanted` is not None."""
+        scored = self.task.scored(wanted)
+        if self.model.numerical:
+            good = np.abs(predictions - np.nan_to_num(wanted)) <= self.task.tolerance
+        else:
+            good = predictions == wanted
+        return (good | ~scored).all(1)
+
+    @torch.no_grad()
+    def patched(
+        self,
+        base: Activations,
+        patch: Tensor,
+        nodes: np.ndarray | None = None,
+        edges: np.ndarray | None = None,
+        start: int = 0,
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Runs candidates on all rows of `base`, in chunks of candidates.
+
+        Args:
+            base: a clean run of N rows.
+            patch: `[W, D, T, N]` what is patched in, row by row.
+            nodes: `[K, W]` bool, the writers that each candidate replaces, or
+            edges: `[K, R, W]` bool, the edges that it patches.
+            start: the first layer with an intervention.
+
+        Yields:
+            The number of a candidate and its predictions `[N, pos]`.
+        """
+        chosen = edges if edges is not None else nodes
+        assert chosen is not None
+        rows = len(base.tokens)
+        at_once = max(1, ROWS_PER_CALL // rows)
+        for first in range(0, len(chosen), at_once):
+            some = torch.from_numpy(chosen[first : first + at_once]).to(self.device)
+            masks = some.to(patch.dtype) if edges is not None else None
+            candidates = Candidates(masks, patch, base.stack, start, None if edges is not None else some)
+            residual = base.residuals[start].unsqueeze(-2).expand(-1, -1, len(some), -1).flatten(2)
+            logits = self.network.run(residual, candidates, start)
+            logits = logits.view(*logits.shape[:2], len(some), rows)
+            for place in range(len(some)):
+                yield first + place, self.predictions(logits[:, :, place])
+
+    def single_nodes(
+        self, base: Activations, patch: Tensor, nodes: Sequence[Node]
+    ) -> Iterator[tuple[Node, np.ndarray]]:
+        """Yields predictions with each node patched alone, running from its layer on."""
+        index = self.alignment.graph.node_index
+        for layer in sorted({node.layer for node in nodes}):
+            here = [node for node in nodes if node.layer == layer]
+            masks = np.zeros((len(here), len(index)), bool)
+            masks[np.arange(len(here)), [index[node] for node in here]] = True
+            for number, predictions in self.patched(base, patch, nodes=masks, start=max(layer, 0)):
+                yield here[number], predictions
+
+    def single_edges(
+        self, base: Activations, patch: Tensor, edges: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields predictions with each edge (rows of `edges [E, 2]`: reader, writer) patched alone."""
+        graph = self.alignment.graph
+        layers = np.array([graph.readers[reader].layer for reader, _ in edges], int)
+        for layer in sorted(set(layers.tolist())):
+            here = np.flatnonzero(layers == layer)
+            for part in np.array_split(here, max(1, len(here) // 16)):
+                masks = np.zeros((len(part), *graph.legal.shape), bool)
+                masks[np.arange(len(part)), edges[part, 0], edges[part, 1]] = True
+                for number, predictions in self.patched(base, patch, edges=masks, start=layer):
+                    yield int(part[number]), predictions
+
+    def counterfactual(self, base: Activations, source: Activations, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the program's output with a unit swapped, and which rows that changes."""
+        everywhere = np.ones(len(base.tokens), bool)
+        names = self.alignment.units[node]
+        swaps = {name: Intervention(source.trace[name], everywhere) for name in names}
+        output = self.model.run(base.tokens, swaps)[self.model.output]
+        return output, changed(base.trace[self.model.output], output).any(1)

@@ -1,0 +1,250 @@
+"""Trains a network until a certificate says that it is what the program says."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.circuits.truth import Truth
+from interpbench.core.config import STRICT
+from interpbench.core.errors import TrainingError
+from interpbench.core.metrics import Sink
+from interpbench.core.progress import Display
+from interpbench.training.certificate import CertificateSettings, certify
+from interpbench.training.evaluate import Evaluation
+from interpbench.training.losses import position_losses
+from interpbench.training.objective import Objective
+from interpbench.training.sampling import Batch, Sampler
+from interpbench.training.state import load_state, save_state
+from interpbench.training.validation import Validation, validate
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.patching import Worlds
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainerSettings:
+    """How to train.
+
+    Attributes:
+        max_steps: steps of the whole schedule; a certificate may end it earlier.
+        batch: rows of every world.
+        learning_rate: the highest that the schedule reaches.
+        schedule: `one_cycle` (up over a tenth of the steps, then down along a cosine), `plateau` (halved when
+            `plateau_patience` validations bring nothing) or `none`.
+        clip: largest gradient norm.
+        validate_every: steps between validations on `validation_rows` pairs.
+        patience: validations without progress after which the run stops.
+        stop_at: validation rate (of everything) from which a certificate is tried.
+        save_every: steps between saves of the training state.
+    """
+
+    max_steps: int = 4000
+    batch: int = 64
+    learning_rate: float = 3e-3
+    optimizer: Literal["adamw", "adam"] = "adamw"
+    weight_decay: float = 0.0
+    schedule: Literal["one_cycle", "plateau", "none"] = "one_cycle"
+    plateau_patience: int = 5
+    clip: float = 1.0
+    validate_every: int = 100
+    validation_rows: int = 1024
+    patience: int = 25
+    stop_at: float = 1.0
+    save_every: int = 200
+
+
+@plain_dataclass
+class Progress:
+    """What a run carries along besides weights; plain data, saved with the state."""
+
+    step: int = 0
+    best: float = 0.0
+    stale: int = 0
+    factor: float = 1.0
+    certify_after: int = 0
+    first_loss: float | None = None
+    history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@plain_dataclass(frozen=True)
+class Result:
+    """How a training ended."""
+
+    steps: int
+    certificate: dict[str, Any]
+
+    @property
+    def certified(self) -> bool:
+        """Whether everything that the objective trains reached the target."""
+        return bool(self.certificate["certified"])
+
+
+def learning_rate(settings: TrainerSettings, progress: Progress) -> float:
+    """Returns the learning rate of the step that comes next."""
+    if settings.schedule != "one_cycle":
+        return settings.learning_rate * progress.factor
+    done = progress.step / settings.max_steps
+    down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - 0.1) / 0.9)))
+    return settings.learning_rate * max(min(1.0, (done + 1e-3) / 0.1) * down, 1e-4)
+
+
+class Trainer:
+    """One training run in one folder; started again, it goes on where it was, to the same bits."""
+
+    def __init__(
+        self,
+        network: Transformer,
+        alignment: Alignment,
+        truth: Truth,
+        objective: Objective,
+        settings: TrainerSettings,
+        certificate: CertificateSettings,
+        seed: int,
+        folder: Path | None = None,
+    ):
+        self.network, self.truth, self.objective, self.settings = network, truth, objective, settings
+        self.certificate_settings, self.seed, self.folder = certificate, seed, folder
+        self.evaluation = Evaluation(network, alignment)
+        self.sampler = Sampler(alignment, truth, objective, settings.batch, seed)
+        self.device = self.evaluation.device
+        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+        trained = [p for p in network.parameters() if p.requires_grad]
+        self.optimizer = kind(
+            trained, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        )
+        self.progress = Progress()
+        if self.state_file is not None and self.state_file.exists():
+            self.progress = Progress(**load_state(self.state_file, network, self.optimizer))
+            log.info("resuming at step %d", self.progress.step)
+
+    @property
+    def state_file(self) -> Path | None:
+        """Where the state of an interrupted run is."""
+        return None if self.folder is None else self.folder / "state.safetensors"
+
+    def train(self, sinks: Sequence[Sink] = (), title: str = "train") -> Result:
+        """Trains to the end of the schedule or to a certificate, whichever is first.
+
+        Raises:
+            TrainingError: on NaN, divergence or lack of progress; the message says what to try.
+        """
+        settings, progress = self.settings, self.progress
+        status = ""
+        with Display(title, settings.max_steps) as display:
+            while progress.step < settings.max_steps:
+                losses = self.step()
+                step = progress.step
+                if step % settings.validate_every == 0 or step == settings.max_steps:
+                    terms = self._terms(losses)
+                    validation = validate(
+                        self.evaluation, self.truth, self.objective, settings.validation_rows, self.seed, step
+                    )
+                    status = self._report(terms, validation, sinks)
+                    certificate = self._after_validation(terms, validation)
+                    if certificate is not None:
+                        return self._end(certificate)
+                if step % settings.save_every == 0:
+                    self.save()
+                display.update(step, status)
+        return self._end(self.certify())
+
+    def step(self) -> Tensor:
+        """Does one forward and one backward pass for all losses; returns them `[P, world, batch]`."""
+        batch: Batch = self.sampler(self.progress.step, self.device)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.settings, self.progress)
+        worlds = Worlds(batch.nodes, batch.edges)
+        logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
+        losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
+        self.optimizer.zero_grad()
+        losses.sum().backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        self.optimizer.step()
+        self.progress.step += 1
+        return losses.detach().view(batch.weights.shape)
+
+    def save(self) -> None:
+        """Saves the state, if the run has a folder."""
+        if self.state_file is not None:
+            save_state(self.state_file, self.network, self.optimizer, self.progress.__dict__)
+
+    def certify(self) -> dict[str, Any]:
+        """Makes the certificate for what the objective trains."""
+        return certify(self.evaluation, self.truth, self.certificate_settings, self.seed)
+
+    def _terms(self, losses: Tensor) -> dict[str, float]:
+        """Sums the weighted losses of the step by term."""
+        sums = losses.sum((0, 2)).tolist()
+        terms: dict[str, float] = {}
+        for name, value in zip(self.sampler.worlds, sums):
+            key = "behaviour" if name == "source" else name
+            terms[key] = terms.get(key, 0.0) + value
+        return terms
+
+    def _report(self, terms: dict[str, float], validation: Validation, sinks: Sequence[Sink]) -> str:
+        rate = learning_rate(self.settings, self.progress)
+        metrics = {
+            **{f"loss/{name}": value for name, value in terms.items()},
+            "accuracy": validation.accuracy,
+            "iia": validation.iia,
+            "siia": validation.siia,
+            "edges": validation.edges,
+            "worst": validation.worst,
+            "learning_rate": rate,
+        }
+        self.progress.history.append({"step": self.progress.step, **metrics})
+        for sink in sinks:
+            sink.write(self.progress.step, metrics)
+        losses = " ".join(f"{name} {value:.2g}" for name, value in terms.items())
+        return (
+            f"{losses} | acc {validation.accuracy:.3f} IIA {validation.iia:.3f} SIIA {validation.siia:.3f} "
+            f"edges {validation.edges:.3f} worst {validation.worst}"
+        )
+
+    def _after_validation(self, terms: dict[str, float], validation: Validation) -> dict[str, Any] | None:
+        """Stops hopeless runs; tries the certificate when validation is good enough."""
+        settings, progress = self.settings, self.progress
+        loss = sum(terms.values())
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss} at step {progress.step}; try trainer.learning_rate="
+                f"{settings.learning_rate / 3:.1g} or a smaller trainer.clip than {settings.clip:g}"
+            )
+        progress.first_loss = loss if progress.first_loss is None else progress.first_loss
+        if loss > 20 * progress.first_loss + 1:
+            raise TrainingError(
+                f"the loss grew from {progress.first_loss:.3g} to {loss:.3g} at step {progress.step}; "
+                f"try trainer.learning_rate={settings.learning_rate / 3:.1g}"
+            )
+        measure = (validation.accuracy + validation.iia + validation.siia + validation.edges) / 4
+        progress.stale = 0 if measure > progress.best + 1e-4 else progress.stale + 1
+        progress.best = max(progress.best, measure)
+        if settings.schedule == "plateau" and progress.stale and progress.stale % settings.plateau_patience == 0:
+            progress.factor /= 2
+        if validation.lowest >= settings.stop_at and progress.step >= progress.certify_after:
+            certificate = self.certify()
+            if certificate["certified"]:
+                return certificate
+            log.info("not certified at step %d: %s", progress.step, certificate["failures"][0])
+            progress.certify_after = progress.step + max(settings.validate_every, settings.max_steps // 10)
+        if progress.stale >= settings.patience and validation.lowest < settings.stop_at:
+            raise TrainingError(
+                f"no progress for {progress.stale} validations (worst: {validation.worst}); try "
+                f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
+                f"a wider model.d_model than {self.network.cfg.d_model}, or another seed"
+            )
+        return None
+
+    def _end(self, certificate: dict[str, Any]) -> Result:
+        self.save()
+        return Result(self.progress.step, certificate)
