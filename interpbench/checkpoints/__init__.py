@@ -1,0 +1,1 @@
+"""Checkpoints: a folder with weights, a record and a certificate."""

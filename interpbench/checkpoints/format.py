@@ -1,0 +1,157 @@
+"""The checkpoint format: `model.safetensors`, `model.json`, `certificate.json` in one folder.
+
+Reading needs neither Tracr nor JAX: the record holds shape, vocabulary, alignment and truth.
+"""
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as strict_dataclass
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from interpbench.circuits.truth import Truth
+from interpbench.core.config import STRICT
+from interpbench.core.errors import CheckpointError
+from interpbench.core.files import read_json, sha256, write_bytes, write_json
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+
+FORMAT = 1
+WEIGHTS, RECORD, CERTIFICATE = "model.safetensors", "model.json", "certificate.json"
+PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
+
+
+@strict_dataclass(frozen=True, config=STRICT)
+class ModelRecord:
+    """What `model.json` says.
+
+    Attributes:
+        format: version of this format.
+        task: name of the task; `legacy_id` is its published number.
+        shape: the network's shape.
+        vocabulary: the tokens in the order of their ids, BOS and PAD last.
+        classes: the outputs in class order; None for a number.
+        alignment: variable to node.
+        truth: level to the names of required and allowed nodes or edges.
+        training: the resolved settings; empty for compiled weights.
+        versions: packages, Python and git commit.
+        sha256: of the weights file.
+    """
+
+    format: int
+    task: str
+    legacy_id: int | None
+    kind: str
+    shape: TransformerConfig
+    vocabulary: list[Any]
+    classes: list[Any] | None
+    alignment: dict[str, str]
+    truth: dict[str, dict[str, list[str]]]
+    training: dict[str, Any]
+    versions: dict[str, str]
+    seed: int
+    steps: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded checkpoint."""
+
+    model: Transformer
+    record: ModelRecord
+    certificate: dict[str, Any] | None
+    folder: Path
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self.record.task
+
+    @property
+    def truth(self) -> Truth:
+        """The network's ground truth."""
+        return Truth.from_json(self.record.shape.graph, self.record.truth)
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions that matter for reproducing a model."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        found["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        found["commit"] = "unknown"
+    return found
+
+
+def save_checkpoint(
+    folder: Path, model: Transformer, record: Mapping[str, Any], certificate: Mapping[str, Any] | None
+) -> None:
+    """Writes a checkpoint; the record gets its format number and the hash of the weights."""
+    weights = save_tensors({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()})
+    write_bytes(folder / WEIGHTS, weights)
+    shape = TypeAdapter(TransformerConfig).dump_python(model.cfg)
+    write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
+    if certificate is not None:
+        write_json(folder / CERTIFICATE, certificate)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Reads a checkpoint.
+
+    Raises:
+        CheckpointError: one line, if it is missing, damaged, truncated, foreign or of a newer format.
+    """
+    record = read_record(folder)
+    path = folder / WEIGHTS
+    try:
+        weights = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    if sha256(weights) != record.sha256:
+        raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
+    try:
+        model = Transformer(record.shape)
+        model.load_state_dict(load_tensors(weights))
+    except (SafetensorError, RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{path} does not fit the shape in {RECORD}: {reason}") from None
+    certificate = folder / CERTIFICATE
+    proof = read_json(certificate, CheckpointError) if certificate.exists() else None
+    return Checkpoint(model.requires_grad_(False), record, proof, folder)
+
+
+def read_record(folder: Path) -> ModelRecord:
+    """Reads and checks `model.json` alone."""
+    path = folder / RECORD
+    data = read_json(path, CheckpointError)
+    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        raise CheckpointError(f"{path} is not a checkpoint of this project")
+    if data["format"] > FORMAT:
+        raise CheckpointError(f"{path} has format {data['format']}; this version reads up to {FORMAT}: upgrade interpbench")
+    try:
+        record = TypeAdapter(ModelRecord).validate_python(data)
+        Truth.from_json(record.shape.graph, record.truth)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise CheckpointError(f"{path} is damaged: {place}: {first['msg']}") from None
+    except KeyError as error:
+        raise CheckpointError(f"{path} is damaged: truth lacks {error}") from None
+    if max(record.shape.d_model * record.shape.d_mlp, record.shape.d_vocab * record.shape.d_model) > 1 << 28:
+        raise CheckpointError(f"{path} is damaged: a shape of {record.shape.d_model} × {record.shape.d_mlp} is not ours")
+    return record
