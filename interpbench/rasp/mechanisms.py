@@ -75,7 +75,9 @@ def linear(first: float, second: float) -> Mechanism:
     return lambda a, b: first * a + second * b
 
 
-def selection(predicate: Callable[[Any, Any], bool], keys: Values, queries: Values, causal: bool) -> Mechanism:
+def selection(
+    predicate: Callable[[Any, Any], bool], keys: Values, queries: Values, causal: bool
+) -> Mechanism:
     """Returns a mechanism from codes of queries and keys to a bool array `[row, query, key]`.
 
     None is never selected and selects nothing: it has no direction in the compiled network.

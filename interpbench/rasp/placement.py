@@ -30,15 +30,22 @@ def place(program: Program) -> dict[str, Node]:
             half_layers[attention + (not _is_attention(expression))].append(name)
 
     placement = {name: EMBED for name in ("tokens", "indices") if name in program.model.variables}
-    next_half = 0
-    for half in sorted(half_layers):
-        while next_half % 2 != half % 2:
-            next_half += 1
-        layer, is_mlp = divmod(next_half, 2)
+    halves = sorted(half_layers)
+    for half, layer in zip(halves, layers(half % 2 == 1 for half in halves)):
         for head, name in enumerate(half_layers[half]):
-            placement[name] = Node(layer) if is_mlp else Node(layer, head)
-        next_half += 1
+            placement[name] = Node(layer, None if half % 2 else head)
     return placement
+
+
+def layers(are_mlps: Iterable[bool]) -> list[int]:
+    """Returns the layer of each half-layer, given whether each is an MLP: the next with room for it."""
+    places: list[int] = []
+    half = 0
+    for is_mlp in are_mlps:
+        half += half % 2 != is_mlp
+        places.append(half // 2)
+        half += 1
+    return places
 
 
 def _is_attention(expression: object) -> bool:

@@ -139,7 +139,12 @@ class _Lowering:
         self.values: dict[str, mech.Values] = {}
 
     def add(
-        self, name: str, reads: Sequence[Read], mechanism: mech.Mechanism, values: mech.Values, numerical: bool
+        self,
+        name: str,
+        reads: Sequence[Read],
+        mechanism: mech.Mechanism,
+        values: mech.Values,
+        numerical: bool,
     ) -> None:
         self.values[name] = values
         self.variables.append(Variable(name, tuple(reads), mechanism, None if numerical else values))

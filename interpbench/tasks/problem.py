@@ -1,5 +1,6 @@
 """What a discovery method sees: a network, pairs of inputs, which positions count; never the answer."""
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -72,6 +73,17 @@ class Metric:
         values = self._positions(logits)
         shape = (values.shape[0], *[1] * (values.ndim - 2), values.shape[-1])
         return (values * self.scored.view(shape)).sum(0) / self.count
+
+    def part(self, rows: slice) -> "Metric":
+        """Returns the metric of some of the examples."""
+        part = copy.copy(self)
+        part.scored, part.count, part.clean = self.scored[:, rows], self.count[rows], self.clean[..., rows]
+        if self.numerical:
+            part.direction = self.direction[..., rows]
+        else:
+            part.clean_log = self.clean_log[..., rows]
+            part.answers = (self.answers[0][..., rows], self.answers[1][..., rows])
+        return part
 
     def _positions(self, logits: Tensor) -> Tensor:
         extra = (1,) * (logits.ndim - 3)

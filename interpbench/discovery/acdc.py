@@ -1,0 +1,158 @@
+"""Automatic circuit discovery (Conmy et al. 2023), with the decisions of the sequential algorithm, batched.
+
+Readers are visited from the last to the first in the graph's order, and for each reader its writers from
+the last to the first. An edge is removed for good if patching it, on top of all removals so far, raises the
+metric by less than the threshold. A reader whose node no longer reaches the output loses all its edges.
+
+The same decisions in far fewer, larger calls:
+
+* everything below the current reader's layer is still clean, so runs start there;
+* for one reader the states "first candidate removed", "first two removed", … are evaluated together and
+  accepted up to the first that is rejected; the width doubles after a full accept and halves otherwise;
+* all thresholds go in lock-step, and states that several of them share are evaluated once;
+* a writer that writes the same on clean and patched inputs needs no run: the change is 0.
+
+Decisions are taken in float64, where batching moves a metric by about 1e-15.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.core.errors import DiscoveryError
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.patching import Candidates
+
+ROWS_PER_CALL = 8_192
+GRID = tuple(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)) + (1.0,)
+
+
+@method("acdc")
+@dataclass(frozen=True, config=STRICT)
+class Acdc:
+    """Greedy removal of edges.
+
+    Attributes:
+        thresholds: τ, one circuit each.
+        metric: rises as the output moves from the clean one.
+        replacement: what removed edges carry.
+        max_width: most removals tried at once.
+    """
+
+    thresholds: tuple[float, ...] = GRID
+    metric: str = "divergence"
+    replacement: Replacement = "resample"
+    max_width: int = 32
+    sign: ClassVar[str] = "the smallest threshold at which the edge is removed; ten times the largest if never"
+    cost: ClassVar[str] = "about one call per reader and kept edge, from the reader's layer on"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    @torch.no_grad()
+    def __call__(self, problem: Problem) -> Scores:
+        """Finds one circuit per threshold.
+
+        Raises:
+            DiscoveryError: if a threshold is not positive.
+        """
+        if not self.thresholds or min(self.thresholds) <= 0:
+            raise DiscoveryError(f"acdc needs positive thresholds, not {self.thresholds}")
+        cost = Cost()
+        precise = Problem(
+            copy.deepcopy(problem.network).double(), problem.clean, problem.corrupted, problem.scored, problem.seed
+        )
+        runs = clean_and_patch(precise, self.metric, self.replacement, cost)
+        search = _Search(precise, runs, self.thresholds, self.max_width, cost)
+        search.run()
+        graph = problem.graph
+        removed_at = np.where(search.removed, np.array(self.thresholds)[:, None, None], 10 * max(self.thresholds))
+        scores = np.where(graph.legal, removed_at.min(0), np.nan)
+        circuits = {tau: graph.legal & ~search.removed[i] for i, tau in enumerate(self.thresholds)}
+        return Scores(graph, scores, cost=cost, circuits=circuits)
+
+
+class _Search:
+    """The state of all thresholds' searches: which edges are removed, and the metric as it stands."""
+
+    def __init__(self, problem: Problem, runs: Runs, thresholds: Sequence[float], max_width: int, cost: Cost):
+        self.problem, self.runs, self.thresholds, self.cost = problem, runs, thresholds, cost
+        self.graph, self.max_width = problem.graph, max_width
+        self.removed = np.zeros((len(thresholds), *self.graph.legal.shape), bool)
+        self.current = [float(runs.metric(problem.network.run(runs.residuals[0])).mean())] * len(thresholds)
+        self.differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).cpu().numpy()
+        self.width = 4
+
+    def run(self) -> None:
+        """Visits every reader."""
+        for reader in reversed(range(len(self.graph.readers))):
+            writers = np.flatnonzero(self.graph.legal[reader])[::-1]
+            active: list[int] = []
+            for search in range(len(self.thresholds)):
+                if self._connected(search, reader):
+                    self.removed[search, reader, writers[~self.differs[writers]]] = True
+                    active.append(search)
+                else:
+                    self.removed[search, reader, writers] = True
+            self._prune(reader, writers[self.differs[writers]].tolist(), active)
+
+    def _connected(self, search: int, reader: int) -> bool:
+        """Returns whether what `reader` feeds still has an edge towards the output."""
+        place = self.graph.readers[reader]
+        if place.slot == "logits":
+            return True
+        node = next(
+            n for n in self.graph.nodes if n.layer == place.layer and n.head == place.head
+        )
+        column = self.graph.node_index[node]
+        return bool((self.graph.legal[:, column] & ~self.removed[search, :, column]).any())
+
+    def _prune(self, reader: int, writers: list[int], active: list[int]) -> None:
+        """Tries a reader's edges for all active searches, several at a time."""
+        done = dict.fromkeys(active, 0)
+        while waiting := [search for search in active if done[search] < len(writers)]:
+            states: dict[bytes, np.ndarray] = {}
+            tried: dict[int, list[bytes]] = {}
+            for search in waiting:
+                state = self.removed[search].copy()
+                keys: list[bytes] = []
+                for writer in writers[done[search] : done[search] + self.width]:
+                    state[reader, writer] = True
+                    key = state.tobytes()
+                    states.setdefault(key, state.copy())
+                    keys.append(key)
+                tried[search] = keys
+            values = dict(zip(states, self._evaluate(self.graph.readers[reader].layer, list(states.values()))))
+            full = True
+            for search, keys in tried.items():
+                accepted = 0
+                for key in keys:
+                    if values[key] - self.current[search] >= self.thresholds[search]:
+                        break
+                    self.current[search] = values[key]
+                    self.removed[search] = states[key]
+                    accepted += 1
+                full &= accepted == len(keys)
+                done[search] += accepted + (accepted < len(keys))
+            self.width = min(2 * self.width, self.max_width) if full else max(1, self.width // 2)
+
+    def _evaluate(self, layer: int, states: list[np.ndarray]) -> list[float]:
+        """Returns the metric of every state, running from `layer` on."""
+        runs, network, examples = self.runs, self.problem.network, len(self.problem.clean)
+        at_once = max(1, ROWS_PER_CALL // examples)
+        values: list[float] = []
+        for first in range(0, len(states), at_once):
+            some = np.stack(states[first : first + at_once])
+            masks = torch.from_numpy(some).to(runs.clean)
+            candidates = Candidates(masks, runs.patch, runs.clean, layer)
+            residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(some), -1).flatten(2)
+            logits = network.run(residual, candidates, layer)
+            values += runs.metric(logits.view(*logits.shape[:2], len(some), examples)).mean(1).tolist()
+            self.cost.forward_calls += 1
+            self.cost.forward_examples += len(some) * examples
+        return values

@@ -1,0 +1,128 @@
+"""The protocol of a discovery method, its registry, and the two clean runs that most methods start from.
+
+Adding a method is one file here, with a frozen settings dataclass under `@method("name")`, and one YAML
+file in `configs/method/`.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import convert
+from interpbench.core.errors import DiscoveryError
+from interpbench.core.registry import Registry
+from interpbench.tasks.problem import Metric, Problem, agreeing
+from interpbench.transformer.patching import record
+
+Replacement = Literal["resample", "mean", "zero"]
+
+
+class Method(Protocol):
+    """A discovery method: settings, and a call.
+
+    Attributes:
+        sign: what a large score means, in a sentence.
+        cost: passes as a formula in words.
+        granularity: at which level it gives scores of its own.
+    """
+
+    sign: ClassVar[str]
+    cost: ClassVar[str]
+    granularity: ClassVar[Literal["edge", "node"]]
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Scores every legal edge."""
+        ...
+
+
+M = TypeVar("M", bound=type[Any])
+_methods: Registry[type[Method]] = Registry("method")
+
+
+def method(name: str) -> Callable[[M], M]:
+    """Registers a method class under `name`."""
+
+    def register(made: M) -> M:
+        _methods.add(name, made)
+        return made
+
+    return register
+
+
+@cache
+def methods() -> Registry[type[Method]]:
+    """Returns all methods, importing every file of this folder once."""
+    package = importlib.import_module("interpbench.discovery")
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"{package.__name__}.{module}")
+    return _methods
+
+
+def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
+    """Returns a method with these settings.
+
+    Raises:
+        UnknownNameError: with the nearest names.
+        ConfigError: for a setting that it does not have.
+    """
+    return convert(methods()[name], settings or {}, f"method {name}")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The clean run, what is patched in, and the metric.
+
+    Attributes:
+        clean: `[W, D, T, B]` what every writer writes on the clean inputs.
+        patch: `[W, D, T, B]` what replaces it.
+        residuals: the clean residual stream `[D, T, B]` before each layer and before the logits.
+        metric: logits to a number for each example.
+    """
+
+    clean: Tensor
+    patch: Tensor
+    residuals: list[Tensor]
+    metric: Metric
+
+
+@torch.no_grad()
+def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cost: Cost) -> Runs:
+    """Runs the clean and the corrupted inputs once each.
+
+    Args:
+        problem: the problem.
+        metric: a name of `Metric`.
+        replacement: `resample` takes the corrupted run, `mean` its mean over examples at each position,
+            `zero` zeros.
+        cost: gets the two runs added.
+
+    Raises:
+        DiscoveryError: if the metric has no such name.
+    """
+    if metric not in Metric.NAMES:
+        raise DiscoveryError(f"unknown metric {metric!r}; choose from {', '.join(Metric.NAMES)}")
+    clean_logits, clean = record(problem.network, problem.clean)
+    corrupted_logits, corrupted = record(problem.network, problem.corrupted)
+    cost.forward_calls += 2
+    cost.forward_examples += 2 * len(problem.clean)
+    patch = corrupted.stack
+    if replacement == "mean":
+        patch = patch.mean(-1, keepdim=True).expand_as(patch).contiguous()
+    elif replacement == "zero":
+        patch = torch.zeros_like(patch)
+    measured = Metric(agreeing(metric, problem), problem, clean_logits, corrupted_logits)
+    return Runs(clean.stack, patch, clean.residuals, measured)
+
+
+def legal_scores(problem: Problem, values: Tensor) -> Any:
+    """Returns `[R, W]` values as float64 numpy, NaN where there is no edge."""
+    import numpy as np
+
+    return np.where(problem.graph.legal, values.detach().double().cpu().numpy(), np.nan)

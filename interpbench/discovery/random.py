@@ -1,0 +1,28 @@
+"""The null: random scores. Average many seeds before comparing with it."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Scores
+from interpbench.core import seeds
+from interpbench.core.config import STRICT
+from interpbench.discovery.method import method
+from interpbench.tasks.problem import Problem
+
+
+@method("random")
+@dataclass(frozen=True, config=STRICT)
+class Random:
+    """Independent uniform scores, drawn from the problem's seed."""
+
+    sign: ClassVar[str] = "means nothing"
+    cost: ClassVar[str] = "none"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Draws the scores."""
+        graph = problem.graph
+        drawn = seeds.generator(problem.seed, "method", "random").random(graph.legal.shape)
+        return Scores(graph, np.where(graph.legal, drawn, np.nan))

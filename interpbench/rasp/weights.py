@@ -1,0 +1,117 @@
+"""The network that Tracr compiles a program to, as a `Transformer`.
+
+A craft model is matrices between spaces whose directions have names. With an index for every direction of
+the residual stream, each matrix is a block of a weight. For the rest, the network is the one that Tracr's
+assembler makes: ReLU, no biases, no normalization, a constant 1 in every token's embedding, no position
+at BOS.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from math import sqrt
+
+import numpy as np
+import torch
+from tracr.craft import bases, transformers
+from tracr.rasp import rasp
+
+from interpbench.core.errors import TaskError
+from interpbench.rasp.compile import BOS, PAD, Compiled
+from interpbench.rasp.placement import layers
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+
+Directions = Sequence[bases.BasisDirection]
+Heads = dict[int, list[transformers.AttentionHead]]
+Mlps = dict[int, transformers.MLP]
+_ONE = bases.BasisDirection("one")
+
+
+def compiled_network(compiled: Compiled) -> Transformer:
+    """Returns the compiled network.
+
+    It reads token ids `[row, 1 + pos]`: BOS first, a token's id its place in the vocabulary, then the ids
+    of BOS and PAD. Its logits are the classes of the causal model's output, in order, or its one number.
+    """
+    program = compiled.program
+    tokens = [bases.BasisDirection(rasp.tokens.label, token) for token in (*program.vocab, BOS, PAD)]
+    places = [bases.BasisDirection(rasp.indices.label, place) for place in range(program.length)]
+    outputs = _outputs(compiled)
+    spaces = [compiled.craft.residual_space, *map(bases.VectorSpaceWithBasis, (tokens, places, outputs))]
+    index = bases.join_vector_spaces(*spaces).index_by_direction
+
+    def at(directions: Directions) -> list[int]:
+        return [index[direction] for direction in directions]
+
+    heads, mlps = _half_layers(compiled)
+    cfg, key_size = _shape(compiled, heads, mlps, len(index))
+    network = Transformer(cfg)
+    weights = {name: np.zeros(weight.shape) for name, weight in network.state_dict().items()}
+
+    weights["embed.W_E"][range(len(tokens)), at(tokens)] = 1
+    if _ONE in index:
+        weights["embed.W_E"][:, index[_ONE]] = 1
+    weights["pos_embed.W_pos"][range(1, 1 + len(places)), at(places)] = 1
+    weights["unembed.W_U"][at(outputs), range(len(outputs))] = 1
+    for layer, block in heads.items():
+        query, key, value, output = (weights[f"blocks.{layer}.attn.W_{kind}"] for kind in "QKVO")
+        for head, parts in enumerate(block):
+            seen, moved = at(parts.w_qk.right_space.basis), at(parts.w_ov.output_space.basis)
+            scores = parts.w_qk.matrix * sqrt(cfg.d_head / key_size)
+            query[head][at(parts.w_qk.left_space.basis), : len(seen)] = scores
+            key[head][seen, range(len(seen))] = 1
+            value[head][at(parts.w_ov.input_space.basis), : len(moved)] = parts.w_ov.matrix
+            output[head][range(len(moved)), moved] = 1
+    for layer, block in mlps.items():
+        width = block.fst.output_space.num_dims
+        weights[f"blocks.{layer}.mlp.W_in"][at(block.fst.input_space.basis), :width] = block.fst.matrix
+        weights[f"blocks.{layer}.mlp.W_out"][:width, at(block.snd.output_space.basis)] = block.snd.matrix
+    network.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()})
+    return network
+
+
+def _outputs(compiled: Compiled) -> Directions:
+    """Returns the output's directions, in class order."""
+    classes = compiled.program.model.classes
+    if classes is None:
+        return compiled.output_basis
+    directions: dict[object, bases.BasisDirection] = {d.value: d for d in compiled.output_basis}
+    if directions.keys() != set(classes):
+        raise TaskError(f"Tracr's classes {sorted(map(str, directions))} are not {sorted(map(str, classes))}")
+    return [directions[value] for value in classes]
+
+
+def _half_layers(compiled: Compiled) -> tuple[Heads, Mlps]:
+    """Returns each layer's heads and each layer's MLP."""
+    blocks = compiled.craft.blocks
+    heads, mlps = Heads(), Mlps()
+    for block, layer in zip(blocks, layers(isinstance(block, transformers.MLP) for block in blocks)):
+        if isinstance(block, transformers.MLP):
+            mlps[layer] = block
+        else:
+            heads[layer] = list(block.as_multi().heads())
+    return heads, mlps
+
+
+def _shape(compiled: Compiled, heads: Heads, mlps: Mlps, d_model: int) -> tuple[TransformerConfig, int]:
+    """Returns the network's shape and Tracr's key size, whose root divides attention scores.
+
+    Tracr's heads are as wide as their keys; ours also have room for the widest value.
+    """
+    program, flat = compiled.program, list(chain(*heads.values()))
+    key_size = max((max(head.w_qk.matrix.shape) for head in flat), default=1)
+    value_size = max((head.w_ov.matrix.shape[1] for head in flat), default=1)
+    cfg = TransformerConfig(
+        n_layers=1 + max([*heads, *mlps]),
+        n_heads=max(map(len, heads.values()), default=1),
+        d_model=d_model,
+        d_head=max(key_size, value_size),
+        d_mlp=max((block.fst.output_space.num_dims for block in mlps.values()), default=1),
+        d_vocab=len(program.vocab) + 2,
+        d_out=len(compiled.output_basis),
+        n_ctx=program.length + 1,
+        activation="relu",
+        attention="causal" if program.causal else "bidirectional",
+        biases=False,
+    )
+    return cfg, key_size

@@ -1,0 +1,20 @@
+"""Colours that stay apart for colour-blind readers (Okabe & Ito 2008), and how figures are saved."""
+
+from io import BytesIO
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from interpbench.core.files import write_bytes
+
+BLUE, SKY, VERMILLION = "#0072B2", "#56B4E9", "#D55E00"
+COLOURS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#000000", VERMILLION, SKY, "#8C6D31")
+
+
+def save(figure: Figure, path: Path, dpi: int = 150) -> None:
+    """Writes a figure as PNG, the same bytes for the same figure."""
+    buffer = BytesIO()
+    FigureCanvasAgg(figure)
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    write_bytes(path, buffer.getvalue())

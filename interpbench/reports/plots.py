@@ -1,0 +1,72 @@
+"""ROC curves of several methods on one task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from interpbench.circuits.truth import LEVELS
+from interpbench.reports.palette import COLOURS, save
+from interpbench.reports.text import method_labels, number
+from interpbench.scoring.curves import Curve
+from interpbench.scoring.records import Record
+
+PANELS = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
+DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)))
+
+
+def roc_figure(records: Sequence[Record], path: Path) -> None:
+    """Draws the ROC curves of all methods on one task, a panel for each level, and writes them as PNG.
+
+    Ties are straight lines between distinct scores. Curves get thinner and other dashes in the order of
+    the records, so that those below remain visible where several coincide.
+
+    Args:
+        records: records of one task.
+        path: the file to write.
+    """
+    labels = method_labels(records)
+    legend = 0.2 * len(records) + 0.15
+    figure = Figure(figsize=(11, 4.3 + legend))
+    if records:
+        figure.suptitle(records[0].task, x=0.01, ha="left", weight="bold")
+    for place, level in enumerate(LEVELS):
+        height = 3.25 / (4.3 + legend)
+        axes = figure.add_axes((0.055 + 0.325 * place, (legend + 0.55) / (4.3 + legend), 0.28, height))
+        _panel(axes, [record.levels.get(level) for record in records], labels)
+        axes.set_title(PANELS[level], fontsize=10)
+        if place == 0:
+            axes.set_ylabel("required found")
+    save(figure, path)
+
+
+def _panel(axes: Axes, curves: Sequence[Curve | None], labels: Sequence[str]) -> None:
+    """Draws one level."""
+    axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8, zorder=0)
+    drawn = 0
+    for number_of, (curve, label) in enumerate(zip(curves, labels)):
+        style = {
+            "color": COLOURS[number_of % len(COLOURS)],
+            "linestyle": DASHES[number_of % len(DASHES)],
+            "linewidth": 1.3 + 3.7 * (1 - (number_of + 1) / len(labels)),
+        }
+        if curve is not None and curve.auroc is not None:
+            axes.plot(*zip(*curve.roc), label=f"{number(curve.auroc)}  {label}", **style)
+            drawn += 1
+    axes.set(xlim=(-0.025, 1.025), ylim=(-0.025, 1.025), xlabel="forbidden taken", aspect="equal")
+    axes.spines[["top", "right"]].set_visible(False)
+    if drawn:
+        axes.legend(
+            loc="upper left",
+            bbox_to_anchor=(-0.02, -0.15),
+            frameon=False,
+            fontsize=8,
+            handlelength=4,
+            labelspacing=0.45,
+            title="AUROC",
+            title_fontsize=8,
+            alignment="left",
+        )
+    else:
+        axes.text(0.5, 0.5, "nothing to tell apart", ha="center", color="0.5", backgroundcolor="white")

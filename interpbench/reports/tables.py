@@ -1,0 +1,165 @@
+"""Tables and plain-text circuits for the terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+from rich.table import Table
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.circuits.components import EMBED, Node, Reader
+from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.reports.text import NOTHING, auroc_ap, method_labels, number, share
+from interpbench.scoring.records import Record
+
+LEVEL_NAMES = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
+WORST = 5
+
+
+def records_table(records: Sequence[Record]) -> Table:
+    """Returns one row a record and, where there are several tasks, the mean of each method over them.
+
+    A pass is one example through the network, so that it does not depend on the batch size.
+    """
+    table = Table(title="AUROC / average precision", title_justify="left")
+    table.add_column("task", overflow="fold")
+    table.add_column("method", overflow="fold")
+    for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in records_rows(records):
+        if row[0] == "mean" and table.rows and not table.rows[-1].style:
+            table.add_section()
+        table.add_row(*map(escape, row), style="bold" if row[0] == "mean" else None)
+    return table
+
+
+def records_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    """Returns the cells of `records_table`; the rows of means, if any, come last and start with `mean`."""
+    rows = [
+        (
+            record.task,
+            label,
+            *(auroc_ap(record.levels.get(level)) for level in LEVELS),
+            f"{record.cost.get('forward_examples', 0):,}",
+            f"{record.cost.get('backward_examples', 0):,}",
+            number(record.seconds, 2),
+        )
+        for record, label in zip(records, method_labels(records))
+    ]
+    if len({record.task for record in records}) < 2:
+        return rows
+    groups: dict[str, list[Record]] = {}
+    for record, label in zip(records, method_labels(records, seeds=False)):
+        groups.setdefault(label, []).append(record)
+    return rows + [("mean", label, *_means(group)) for label, group in groups.items()]
+
+
+def _means(records: Sequence[Record]) -> list[str]:
+    """Averages each column over the records in which it is defined."""
+    cells: list[str] = []
+    for level in LEVELS:
+        curves = [record.levels[level] for record in records if level in record.levels]
+        pairs = [(c.auroc, c.average_precision) for c in curves if c.auroc is not None]
+        cells.append(" / ".join(number(float(np.mean(part))) for part in zip(*pairs)) or NOTHING)
+    for key in ("forward_examples", "backward_examples"):
+        cells.append(f"{np.mean([record.cost.get(key, 0) for record in records]):,.0f}")
+    return [*cells, number(float(np.mean([record.seconds for record in records])), 2)]
+
+
+def certificate_table(certificate: Mapping[str, Any]) -> Table:
+    """Returns a certificate as a table: what was intervened on, and the share of rows that came out right."""
+    enumerated = certificate["enumerated"]
+    how = "all pairs of inputs" if enumerated else "pairs of inputs drawn"
+    verdict = "certified" if certificate["certified"] else "NOT certified"
+    table = Table(
+        title=f"{verdict}: {certificate['pairs']:,} {how}, target {certificate['target']:g}",
+        title_justify="left",
+        title_style="bold green" if certificate["certified"] else "bold red",
+    )
+    table.add_column("check")
+    table.add_column("where", overflow="fold")
+    for name in ("right", *(() if enumerated else ("lower bound",)), "wrong", "rows"):
+        table.add_column(name, justify="right", no_wrap=True)
+
+    def add(check: str, where: str, entry: Mapping[str, Any]) -> None:
+        rates = [entry["rate"]] if enumerated else [entry["rate"], entry["lower"]]
+        cells = [share(rate) if entry["rows"] else NOTHING for rate in rates]
+        table.add_row(check, escape(where), *cells, f"{entry['wrong']:,}", f"{entry['rows']:,}")
+
+    def add_all(check: str, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        for place, (where, entry) in enumerate(entries):
+            add("" if place else check, where, entry)
+
+    add("accuracy", "no intervention", certificate["accuracy"])
+    table.add_section()
+    for place, (node, entry) in enumerate(certificate["iia"].items()):
+        add("" if place else "IIA", f"{node} = {', '.join(entry['variables'])}", entry)
+        add("", f"{node}, pairs that change the output", entry["effective"])
+    table.add_section()
+    add_all("SIIA, worst nodes", _worst(certificate["siia"]))
+    add("", f"all {len(certificate['siia'])} forbidden nodes at once", certificate["siia_all_nodes"])
+    table.add_section()
+    add_all("worst edges", _worst(certificate["edges"]))
+    add("", f"all {len(certificate['edges'])} forbidden edges at once", certificate["all_edges"])
+    table.add_section()
+    weakest = sorted(certificate["required_effect"].items(), key=lambda item: item[1])[:WORST]
+    for place, (name, effect) in enumerate(weakest):
+        table.add_row("" if place else "weakest required", f"{name} changes the output", f"{effect:.4f}")
+    table.add_section()
+    for place, (name, accuracy) in enumerate(certificate["stress"].items()):
+        table.add_row("" if place else "stress", f"forbidden nodes set to {name}", share(accuracy))
+    table.add_row(certificate["margin_kind"], "", number(certificate["margin"]))
+    for place, failure in enumerate(certificate["failures"][:WORST]):
+        table.add_row("" if place else "[red]missed", escape(failure))
+    if (more := len(certificate["failures"]) - WORST) > 0:
+        table.add_row("", f"and {more} more")
+    return table
+
+
+def _worst(entries: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    return sorted(entries.items(), key=lambda item: item[1]["lower"])[:WORST]
+
+
+def tasks_table(rows: Sequence[Mapping[str, object]]) -> Table:
+    """Returns any rows as a table; the columns are the keys, in order of appearance, numbers to the right."""
+    table = Table()
+    for key in dict.fromkeys(key for row in rows for key in row):
+        values = [row[key] for row in rows if row.get(key) is not None]
+        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        table.add_column(key.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        cells = [row.get(str(key)) for key in dict.fromkeys(key for row in rows for key in row)]
+        table.add_row(*(NOTHING if cell is None else escape(str(cell)) for cell in cells))
+    return table
+
+
+def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
+    """Draws the circuit in plain text: layer by layer the nodes in it, and what each of them reads.
+
+    What is allowed, but changes no output, is in parentheses.
+    """
+    graph = truth.graph
+    states = {node: State(int(truth.nodes[index])) for node, index in graph.node_index.items()}
+
+    def mark(text: str, state: int) -> str:
+        return f"({text})" if state == State.ALLOWED else text
+
+    def reads(reader: Reader) -> str:
+        row = truth.qkv_edges[graph.reader_index[reader]]
+        return ", ".join(mark(str(graph.nodes[w]), row[w]) for w in np.flatnonzero(row >= State.ALLOWED))
+
+    def describe(node: Node) -> str:
+        return mark(f"{node} = {', '.join(alignment.variables_at(node))}", states[node])
+
+    lines = [describe(EMBED)]
+    for layer in range(graph.n_layers):
+        here = [node for node in graph.nodes if node.layer == layer]
+        outside = [str(node) for node in here if states[node] == State.FORBIDDEN]
+        lines += ["", f"layer {layer}" + (f"   outside the circuit: {' '.join(outside)}" if outside else "")]
+        for node in (node for node in here if states[node] != State.FORBIDDEN):
+            lines.append(f"    {describe(node)}")
+            for reader in (r for r in graph.readers if (r.layer, r.head) == (layer, node.head)):
+                if sources := reads(reader):
+                    lines.append(f"        {reader.slot:<3} <- {sources}")
+    return [*lines, "", f"logits <- {reads(graph.readers[-1])}"]

@@ -1,0 +1,53 @@
+"""Numbers and names as people read them: the same in tables, legends and reports."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from interpbench.scoring.curves import Curve
+from interpbench.scoring.records import Record
+
+NOTHING = "–"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Formats a number; None becomes a dash."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def share(value: float, digits: int = 4) -> str:
+    """Formats a rate, rounded down, so that only what is 1 reads as 1."""
+    return "1" if value == 1 else f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
+
+
+def auroc_ap(curve: Curve | None) -> str:
+    """Formats AUROC and average precision, or one dash where there is nothing to score."""
+    if curve is None or curve.auroc is None:
+        return NOTHING
+    return f"{number(curve.auroc)} / {number(curve.average_precision)}"
+
+
+def method_labels(records: Sequence[Record], seeds: bool = True) -> list[str]:
+    """Names the method of each record, with those settings in which records of one method differ.
+
+    Args:
+        records: the records.
+        seeds: whether the seed is such a setting.
+    """
+
+    def details(record: Record) -> dict[str, object]:
+        seed = {"seed": record.seed} if seeds else {}
+        return {**record.settings, "structural": record.structural, **seed}
+
+    labels: list[str] = []
+    for record in records:
+        others = [details(other) for other in records if other.method == record.method]
+        mine = details(record)
+        varying = [key for key in mine if any(repr(o.get(key)) != repr(mine[key]) for o in others)]
+        labels.append(" ".join([record.method, *(f"{key}={mine[key]}" for key in varying)]))
+    return labels
+
+
+def several(names: Sequence[str]) -> bool:
+    """Returns whether there are at least two different names."""
+    return len(Counter(names)) > 1

@@ -1,0 +1,93 @@
+"""To and from TransformerLens 4, where a native model has the same parts under other names.
+
+Its own converter of old checkpoints, whose names and shapes ours are, says which number goes where.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from interpbench.core.config import convert
+from interpbench.core.errors import CheckpointError
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+
+if TYPE_CHECKING:
+    from transformer_lens.config import TransformerBridgeConfig
+    from transformer_lens.model_bridge import TransformerBridge
+
+_SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
+_FIXED = (
+    "architecture",
+    "attn_only",
+    "attn_scale",
+    "attn_scores_soft_cap",
+    "final_rms",
+    "gated_mlp",
+    "n_key_value_heads",
+    "output_logits_soft_cap",
+    "positional_embedding_type",
+)
+
+
+def to_transformer_lens(model: Transformer) -> TransformerBridge:
+    """Returns a TransformerLens model with the same logits and a copy of the weights.
+
+    TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
+    """
+    from transformer_lens.model_bridge.sources.native import boot
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+    weight = model.embed.W_E
+    bridge = boot(_bridge_config(model.cfg), device=weight.device, dtype=weight.dtype)
+    bridge.load_state_dict(convert_tl_checkpoint(model.state_dict(), bridge.cfg), strict=True)
+    return bridge
+
+
+def from_transformer_lens(bridge: TransformerBridge) -> Transformer:
+    """Returns a model with the same logits as a native TransformerLens model, and a copy of its weights.
+
+    Raises:
+        ConfigError: if its activation, normalization or attention is none of ours.
+        CheckpointError: if it has a part that ours lack.
+    """
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+    theirs = bridge.cfg
+    shape = {name: getattr(theirs, name) for name in _SIZES} | {
+        "d_out": theirs.d_vocab_out if theirs.d_vocab_out > 0 else theirs.d_vocab,
+        "activation": theirs.act_fn,
+        "normalization": theirs.normalization_type,
+        "attention": theirs.attention_dir,
+    }
+    cfg = convert(TransformerConfig, shape, "TransformerLens model")
+    plain = _bridge_config(cfg)
+    for name in _FIXED:
+        value, ours = getattr(theirs, name), getattr(plain, name)
+        if value != ours:
+            raise CheckpointError(f"cannot read a TransformerLens model with {name}={value!r}, only {ours!r}")
+
+    model = Transformer(cfg).to(bridge.W_E.device, bridge.W_E.dtype)
+    weights = bridge.state_dict()
+    for name, weight in model.state_dict().items():
+        places = torch.arange(weight.numel(), device=weight.device).view_as(weight)
+        ((key, places),) = convert_tl_checkpoint({name: places}, theirs).items()
+        weight.view(-1)[places.flatten()] = weights[key].flatten()
+    return model
+
+
+def _bridge_config(cfg: TransformerConfig) -> TransformerBridgeConfig:
+    """Translates a shape; the seed keeps the global random state untouched."""
+    from transformer_lens.config import TransformerBridgeConfig
+
+    return TransformerBridgeConfig(
+        **{name: getattr(cfg, name) for name in _SIZES},
+        architecture="TransformerLensNative",
+        d_vocab_out=cfg.d_out,
+        act_fn=cfg.activation,
+        normalization_type=cfg.normalization,
+        attention_dir=cfg.attention,
+        seed=0,
+    )

@@ -1,0 +1,84 @@
+"""A slow, literal transformer: one row, one position, one head, one edge at a time. No shared code."""
+
+import math
+
+import torch
+
+
+def _norm(model, name, x):
+    cfg = model.cfg
+    if cfg.normalization is None:
+        return x
+    x = x - x.mean()
+    x = x / torch.sqrt((x * x).mean() + cfg.eps)
+    if cfg.normalization == "LN":
+        state = dict(model.named_parameters())
+        x = x * state[f"{name}.w"] + state[f"{name}.b"]
+    return x
+
+
+def _activate(kind, x):
+    if kind == "relu":
+        return torch.clamp(x, min=0)
+    if kind == "gelu":
+        return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None):
+    """Runs one row of token ids.
+
+    Args:
+        patched_edges: set of (writer name, reader name) whose reader sees `patch[writer]`.
+        patched_nodes: set of writer names whose output is `patch[writer]`.
+        patch: writer name -> list over positions of vectors.
+
+    Returns:
+        logits: list over positions of vectors; outputs: writer name -> list over positions of vectors.
+    """
+    p = dict(model.named_parameters())
+    cfg, length = model.cfg, len(tokens)
+    outputs, biases = {}, [torch.zeros(cfg.d_model, dtype=p["embed.W_E"].dtype) for _ in range(1)]
+
+    def write(name, vectors):
+        outputs[name] = [patch[name][t] for t in range(length)] if name in patched_nodes else vectors
+
+    def read(reader, position):
+        total = sum(biases)
+        for name, vectors in outputs.items():
+            use_patch = (name, reader) in patched_edges
+            total = total + (patch[name][position] if use_patch else vectors[position])
+        return total
+
+    write("embed", [p["embed.W_E"][tokens[t]] + p["pos_embed.W_pos"][t] for t in range(length)])
+    for layer in range(cfg.n_layers):
+        a = f"blocks.{layer}.attn."
+        written = {}
+        for head in range(cfg.n_heads):
+            def project(kind, t, head=head, a=a, layer=layer):
+                x = _norm(model, f"blocks.{layer}.ln1", read(f"a{layer}.h{head}<{kind.lower()}>", t))
+                return x @ p[f"{a}W_{kind}"][head] + p[f"{a}b_{kind}"][head]
+
+            q, k, v = ([project(kind, t) for t in range(length)] for kind in "QKV")
+            out = []
+            for t in range(length):
+                seen = range(t + 1) if cfg.attention == "causal" else range(length)
+                weights = torch.stack([q[t] @ k[s] / math.sqrt(cfg.d_head) for s in seen]).softmax(0)
+                z = sum(w * v[s] for w, s in zip(weights, seen))
+                out.append(z @ p[f"{a}W_O"][head])
+            written[f"a{layer}.h{head}"] = out
+        for name, out in written.items():
+            write(name, out)
+        biases.append(p[f"{a}b_O"])
+        m = f"blocks.{layer}.mlp."
+        out = []
+        for t in range(length):
+            x = _norm(model, f"blocks.{layer}.ln2", read(f"m{layer}", t))
+            hidden = _activate(cfg.activation, x @ p[f"{m}W_in"] + p[f"{m}b_in"])
+            out.append(hidden @ p[f"{m}W_out"] + p[f"{m}b_out"])
+        write(f"m{layer}", out)
+    logits = []
+    for t in range(length):
+        x = _norm(model, "ln_final", read("logits", t))
+        logits.append(x @ p["unembed.W_U"] + p["unembed.b_U"])
+    return logits, outputs
