@@ -1,12 +1,13 @@
-"""The checkpoint format: `model.safetensors`, `model.json`, `certificate.json` in one folder.
+"""The checkpoint format: `model.safetensors`, `model.json`, `certificate.json`, `data.safetensors`.
 
-Reading needs neither Tracr nor JAX: the record holds shape, vocabulary, alignment and truth.
+Reading needs neither Tracr nor JAX: the record holds shape, vocabulary, alignment and truth, and the data
+file the pairs of inputs that discovery methods are run on.
 """
 
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_json, sha256, write_bytes, write_json
+from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
 FORMAT = 1
-WEIGHTS, RECORD, CERTIFICATE = "model.safetensors", "model.json", "certificate.json"
+WEIGHTS, RECORD, CERTIFICATE, DATA = "model.safetensors", "model.json", "certificate.json", "data.safetensors"
+FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 
@@ -59,6 +62,7 @@ class ModelRecord:
     versions: dict[str, str]
     seed: int
     steps: int
+    seconds: float
     sha256: str
 
 
@@ -99,15 +103,39 @@ def versions() -> dict[str, str]:
 
 
 def save_checkpoint(
-    folder: Path, model: Transformer, record: Mapping[str, Any], certificate: Mapping[str, Any] | None
+    folder: Path,
+    model: Transformer,
+    record: Mapping[str, Any],
+    certificate: Mapping[str, Any] | None,
+    pairs: Pairs | None = None,
 ) -> None:
     """Writes a checkpoint; the record gets its format number and the hash of the weights."""
+    if pairs is not None:
+        write_bytes(folder / DATA, save_tensors(asdict(pairs)))
     weights = save_tensors({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()})
     write_bytes(folder / WEIGHTS, weights)
     shape = TypeAdapter(TransformerConfig).dump_python(model.cfg)
     write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
     if certificate is not None:
         write_json(folder / CERTIFICATE, certificate)
+
+
+def load_pairs(folder: Path) -> Pairs:
+    """Reads the pairs of inputs of a checkpoint.
+
+    Raises:
+        CheckpointError: if they are missing or damaged.
+    """
+    path = folder / DATA
+    try:
+        pairs = Pairs(**load_tensors(path.read_bytes()))
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}; data=fresh draws new pairs") from None
+    except (SafetensorError, TypeError, ValueError):
+        raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
+    if not pairs.clean.shape == pairs.corrupted.shape == pairs.scored.shape:
+        raise CheckpointError(f"{path} is damaged: its parts differ in shape")
+    return pairs
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
+from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.core.errors import DiscoveryError
@@ -106,10 +107,7 @@ class _Search:
         place = self.graph.readers[reader]
         if place.slot == "logits":
             return True
-        node = next(
-            n for n in self.graph.nodes if n.layer == place.layer and n.head == place.head
-        )
-        column = self.graph.node_index[node]
+        column = self.graph.node_index[Node(place.layer, place.head)]
         return bool((self.graph.legal[:, column] & ~self.removed[search, :, column]).any())
 
     def _prune(self, reader: int, writers: list[int], active: list[int]) -> None:

@@ -54,11 +54,20 @@ def compile_program(program: Program, mlp_exactness: int = MLP_EXACTNESS) -> Com
     problems = validating.static_validate(program.expression)
     if problems:
         raise TaskError("Tracr cannot compile: " + "; ".join(f"{p.expr.name}: {p.reason}" for p in problems))
+    if not program.expression.children:
+        raise TaskError(
+            f"Tracr cannot compile {program.expression.name}: it is an input, nothing computes it"
+        )
     extracted = rasp_to_graph.extract_rasp_graph(program.expression)
     graph, sink = extracted.graph, extracted.sink
-    basis_inference.infer_bases(graph, sink, set(program.vocab), program.length)
     bos: Any = bases.BasisDirection(rasp.tokens.label, BOS)
-    expr_to_craft_graph.add_craft_components_to_rasp_graph(graph, bos_dir=bos, mlp_exactness=mlp_exactness)
+    try:
+        basis_inference.infer_bases(graph, sink, set(program.vocab), program.length)
+        expr_to_craft_graph.add_craft_components_to_rasp_graph(
+            graph, bos_dir=bos, mlp_exactness=mlp_exactness
+        )
+    except NotImplementedError as error:
+        raise TaskError("Tracr cannot compile: " + " ".join(map(str, error.args))) from error
     craft = craft_graph_to_model.craft_graph_to_model(graph, extracted.sources)
     labels = {program.graph.nodes[key]["expression"].label: name for key, name in program.names.items()}
     return Compiled(program, craft, list(sink[nodes.OUTPUT_BASIS]), labels)

@@ -123,12 +123,13 @@ def pick(select: Mechanism, n_values: int) -> Mechanism:
 
 
 def average(select: Mechanism, default: float) -> Mechanism:
-    """Returns a numerical aggregate: the mean of the selected numbers."""
+    """Returns a numerical aggregate: the mean of the selected numbers, None if one of them is None."""
 
     def mechanism(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
-        selected = select(query, key)
+        selected, missing = select(query, key), np.isnan(value)
         count = selected.sum(-1)
-        total = np.einsum("nqk,nk->nq", selected, value)
-        return np.where(count > 0, total / np.maximum(count, 1), default)
+        total = np.einsum("nqk,nk->nq", selected, np.where(missing, 0, value))
+        mean = np.where(count > 0, total / np.maximum(count, 1), default)
+        return np.where((selected & missing[:, None]).any(-1), np.nan, mean)
 
     return mechanism

@@ -39,13 +39,12 @@ class Program:
     @cached_property
     def graph(self) -> nx.DiGraph:
         """Expressions keyed by number, in the breadth-first order of Tracr's compiler."""
-        numbers: dict[int, int] = {}
+        numbers: dict[object, int] = {}
         graph = nx.DiGraph()
 
         def number(expression: Any) -> int:
-            key = id(expression)
-            if isinstance(expression, rasp.TokensType | rasp.IndicesType):
-                key = hash(type(expression))
+            is_input = isinstance(expression, rasp.TokensType | rasp.IndicesType)
+            key = type(expression) if is_input else id(expression)
             if key not in numbers:
                 numbers[key] = len(numbers)
                 graph.add_node(numbers[key], expression=expression)

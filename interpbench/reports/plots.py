@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 
 from interpbench.circuits.truth import LEVELS
 from interpbench.reports.palette import COLOURS, save
-from interpbench.reports.text import method_labels, number
+from interpbench.reports.text import LEVEL_NAMES, method_labels, number
 from interpbench.scoring.curves import Curve
 from interpbench.scoring.records import Record
 
-PANELS = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)))
 
 
@@ -35,7 +34,7 @@ def roc_figure(records: Sequence[Record], path: Path) -> None:
         height = 3.25 / (4.3 + legend)
         axes = figure.add_axes((0.055 + 0.325 * place, (legend + 0.55) / (4.3 + legend), 0.28, height))
         _panel(axes, [record.levels.get(level) for record in records], labels)
-        axes.set_title(PANELS[level], fontsize=10)
+        axes.set_title(LEVEL_NAMES[level], fontsize=10)
         if place == 0:
             axes.set_ylabel("required found")
     save(figure, path)

@@ -10,10 +10,9 @@ from rich.table import Table
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.components import EMBED, Node, Reader
 from interpbench.circuits.truth import LEVELS, State, Truth
-from interpbench.reports.text import NOTHING, auroc_ap, method_labels, number, share
+from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number, share
 from interpbench.scoring.records import Record
 
-LEVEL_NAMES = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
 WORST = 5
 
 
@@ -124,12 +123,13 @@ def _worst(entries: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Mapping[
 def tasks_table(rows: Sequence[Mapping[str, object]]) -> Table:
     """Returns any rows as a table; the columns are the keys, in order of appearance, numbers to the right."""
     table = Table()
-    for key in dict.fromkeys(key for row in rows for key in row):
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    for key in keys:
         values = [row[key] for row in rows if row.get(key) is not None]
         numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         table.add_column(key.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        cells = [row.get(str(key)) for key in dict.fromkeys(key for row in rows for key in row)]
+        cells = [row.get(key) for key in keys]
         table.add_row(*(NOTHING if cell is None else escape(str(cell)) for cell in cells))
     return table
 

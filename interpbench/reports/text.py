@@ -1,13 +1,13 @@
 """Numbers and names as people read them: the same in tables, legends and reports."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from interpbench.scoring.curves import Curve
 from interpbench.scoring.records import Record
 
 NOTHING = "–"
+LEVEL_NAMES = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -46,8 +46,3 @@ def method_labels(records: Sequence[Record], seeds: bool = True) -> list[str]:
         varying = [key for key in mine if any(repr(o.get(key)) != repr(mine[key]) for o in others)]
         labels.append(" ".join([record.method, *(f"{key}={mine[key]}" for key in varying)]))
     return labels
-
-
-def several(names: Sequence[str]) -> bool:
-    """Returns whether there are at least two different names."""
-    return len(Counter(names)) > 1

@@ -12,6 +12,24 @@ from interpbench.transformer.model import Transformer
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Inputs for discovery: `clean` and `corrupted [B, T]` token ids; `scored [B, T]` bool.
+
+    For each clean input, the corrupted one is another whose output differs at a scored position.
+    """
+
+    clean: Tensor
+    corrupted: Tensor
+    scored: Tensor
+
+    def problem(self, network: Transformer, examples: int | None = None, seed: int = 0) -> "Problem":
+        """Returns the problem of explaining `network` on (the first `examples` of) these pairs."""
+        device = network.unembed.W_U.device
+        clean, corrupted, scored = (x[:examples].to(device) for x in (self.clean, self.corrupted, self.scored))
+        return Problem(network, clean, corrupted, scored.T, seed)
+
+
+@dataclass(frozen=True)
 class Problem:
     """A network with clean and corrupted inputs.
 
@@ -108,14 +126,3 @@ class Metric:
 def agreeing(metric: str, problem: Problem) -> str:
     """Returns the metric's name with `divergence` resolved."""
     return {"divergence": "mse" if problem.numerical else "kl"}.get(metric, metric)
-
-
-def to_device(problem: Problem, device: torch.device | str) -> Problem:
-    """Returns the problem with everything on a device."""
-    return Problem(
-        problem.network.to(device),
-        problem.clean.to(device),
-        problem.corrupted.to(device),
-        problem.scored.to(device),
-        problem.seed,
-    )

@@ -33,13 +33,15 @@ class ModelSettings:
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
     """Returns the network's shape.
 
-    The rule: at least two layers of four heads, so that there are distractors; heads 8 wide; a residual
-    stream of 32, or 64 where more than 16 tokens or classes must be told apart; MLPs four times as wide.
+    The rule: at least two layers of four heads, so that there are distractors; a residual stream of 16, 32, 64,
+    … that has a direction for every token, position and output class; heads a quarter as wide, MLPs four
+    times as wide.
     """
     settings = settings or ModelSettings()
     nodes = task.placement.values()
     classes = 1 if task.model.classes is None else len(task.model.classes)
-    d_model = settings.d_model or (64 if max(len(task.vocab), classes) > 16 else 32)
+    needed = len(task.vocab) + task.length + classes
+    d_model = settings.d_model or max(16, 1 << (needed - 1).bit_length())
     chosen = asdict(settings)
     del chosen["kind"]
     return TransformerConfig(
@@ -48,7 +50,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
             "n_layers": settings.n_layers or max(2, 1 + max(node.layer for node in nodes)),
             "n_heads": settings.n_heads or max(4, 1 + max(node.head or 0 for node in nodes)),
             "d_model": d_model,
-            "d_head": settings.d_head or 8,
+            "d_head": settings.d_head or max(1, d_model // 4),
             "d_mlp": settings.d_mlp or 4 * d_model,
         },
         d_vocab=len(task.vocab) + 2,

@@ -36,36 +36,53 @@ class CertificateSettings:
     """
 
     enumerate_up_to: int = 1000
-    pairs: int = 10_000
+    pairs: int = 5_000
     target: float | None = None
     edges: bool = True
     confidence: float = 0.95
 
 
-def lower_bound(rate: Rate, confidence: float) -> float:
-    """Returns the one-sided Clopper-Pearson lower bound of a rate (Clopper & Pearson 1934)."""
-    if rate.right == 0:
-        return 0.0
-    return float(beta.ppf(1 - confidence, rate.right, rate.total - rate.right + 1))
+def lower_bound(right: int, rows: int, confidence: float) -> float:
+    """Returns the one-sided lower bound of a binomial rate (Clopper & Pearson 1934)."""
+    return float(beta.ppf(1 - confidence, right, rows - right + 1)) if right else 0.0
 
 
 def certify(
-    evaluation: Evaluation, truth: Truth, settings: CertificateSettings | None = None, seed: int = 0
+    evaluation: Evaluation,
+    truth: Truth,
+    settings: CertificateSettings | None = None,
+    seed: int = 0,
+    give_up: bool = False,
 ) -> dict[str, Any]:
-    """Measures everything and returns the certificate as plain data."""
+    """Measures everything and returns the certificate as plain data.
+
+    Args:
+        evaluation: the network and its causal model.
+        truth: what is forbidden and required.
+        settings: how much to measure, and the target.
+        seed: of drawn pairs and of the stress.
+        give_up: stop at the first chunk of pairs that makes the target unreachable.
+    """
     settings = settings or CertificateSettings()
     rates = _Rates(evaluation, truth)
-    enumerated = evaluation.task.domain.size <= settings.enumerate_up_to
+    size = evaluation.task.domain.size
+    enumerated = size <= settings.enumerate_up_to
+    total = size**2 if enumerated else settings.pairs
+    target = settings.target if settings.target is not None else 1.0 if enumerated else 0.999
+
+    def bound(right: int, rows: int) -> float:
+        return right / max(rows, 1) if enumerated else lower_bound(right, rows, settings.confidence)
+
     inputs = 0
     for base, source in _pairs(evaluation, settings, enumerated, seed):
         rates.add(base, source)
         inputs += len(base.tokens)
+        if give_up and bound(total - rates.most_wrong(settings.edges), total) < target:
+            break
     stress = _stress(evaluation, seed)
 
-    target = settings.target if settings.target is not None else 1.0 if enumerated else 0.999
-
     def entry(rate: Rate) -> dict[str, Any]:
-        low = rate.share if enumerated else lower_bound(rate, settings.confidence)
+        low = bound(rate.right, rate.total) if rate.total else 1.0
         return {"rate": rate.share, "lower": low, "wrong": rate.total - rate.right, "rows": rate.total}
 
     nodes = {str(node): entry(rate) for node, rate in rates.siia.items()}
@@ -131,6 +148,12 @@ class _Rates:
         names = truth.names("node", State.REQUIRED)[1:] + truth.names("qkv_edge", State.REQUIRED)
         self.required = {name: Rate() for name in names}
         self.margin = 0.0 if evaluation.model.numerical else float("inf")
+
+    def most_wrong(self, with_edges: bool) -> int:
+        """Returns the largest number of wrong rows of anything that must reach the target."""
+        rates = [self.accuracy, self.all_nodes, *self.iia.values(), *self.siia.values()]
+        rates += [self.all_edges, *self.edges.values()] if with_edges else []
+        return max(rate.total - rate.right for rate in rates)
 
     def add(self, base: Activations, source: Activations) -> None:
         """Measures one chunk of pairs."""

@@ -178,9 +178,9 @@ class Trainer:
         if self.state_file is not None:
             save_state(self.state_file, self.network, self.optimizer, self.progress.__dict__)
 
-    def certify(self) -> dict[str, Any]:
-        """Makes the certificate for what the objective trains."""
-        return certify(self.evaluation, self.truth, self.certificate_settings, self.seed)
+    def certify(self, give_up: bool = False) -> dict[str, Any]:
+        """Makes the certificate; an attempt during training gives up as soon as it must fail."""
+        return certify(self.evaluation, self.truth, self.certificate_settings, self.seed, give_up)
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
         """Sums the weighted losses of the step by term."""
@@ -232,7 +232,7 @@ class Trainer:
         if settings.schedule == "plateau" and progress.stale and progress.stale % settings.plateau_patience == 0:
             progress.factor /= 2
         if validation.lowest >= settings.stop_at and progress.step >= progress.certify_after:
-            certificate = self.certify()
+            certificate = self.certify(give_up=True)
             if certificate["certified"]:
                 return certificate
             log.info("not certified at step %d: %s", progress.step, certificate["failures"][0])

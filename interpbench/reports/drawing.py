@@ -1,0 +1,191 @@
+"""Pictures of circuits: what the truth is and, beside it, what a method found."""
+
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
+from matplotlib.patheffects import withStroke
+from matplotlib.path import Path
+
+from interpbench.circuits.components import SLOTS, Edge, Node, Reader
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import State, Truth
+from interpbench.reports.layout import HEIGHT, MARGIN, PORT, WIDTH, Curve, Layout, Point, Wire
+from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
+
+HEAD, LEGEND = 0.62, 0.42
+LINES = {
+    "required": {"color": BLUE, "linewidth": 1.8},
+    "allowed": {"color": SKY, "linewidth": 1.1},
+    "forbidden": {"color": VERMILLION, "linewidth": 1.6},
+    "missed": {"color": BLUE, "linewidth": 1.4, "linestyle": (0, (3, 2))},
+}
+BOXES = {
+    State.REQUIRED: {"facecolor": "#D6E9F8", "edgecolor": BLUE, "linewidth": 1.4},
+    State.ALLOWED: {"facecolor": "#F1F8FD", "edgecolor": SKY, "linewidth": 1.0},
+    State.FORBIDDEN: {"facecolor": "#F4F4F4", "edgecolor": "#D0D0D0", "linewidth": 0.8},
+}
+TRUTH_LEGEND = {"required": "required", "allowed": "allowed: changes no output"}
+FOUND_LEGEND = {
+    "required": "required, found",
+    "missed": "required, missed",
+    "forbidden": "forbidden, found",
+    "allowed": "allowed (in the program, changes no output)",
+}
+
+
+def draw_circuit(
+    truth: Truth,
+    path: FilePath,
+    variables: Mapping[Node, tuple[str, ...]] | None = None,
+    scores: Scores | None = None,
+    title: str = "",
+) -> None:
+    """Draws the circuit and writes it as PNG.
+
+    Args:
+        truth: the states of nodes and q/k/v edges; forbidden edges are not drawn.
+        path: the file to write.
+        variables: the variables that each node carries, to be written into its box.
+        scores: draw also, in a second panel, what a method found (see `found_edges`).
+        title: what to write above.
+    """
+    layout = Layout(truth.graph)
+    width, height = layout.size
+    panels = 1 if scores is None else 2
+    figure = Figure(figsize=(panels * width, height + HEAD + LEGEND))
+    for place in range(panels):
+        axes = figure.add_axes((place / panels, 0, 1 / panels, 1))
+        axes.set(xlim=(0, width), ylim=(-LEGEND, height + HEAD))
+        axes.axis("off")
+        if place == 0 or scores is None:
+            wires, heading = _true_wires(truth), "truth"
+        else:
+            found = found_edges(truth, scores)
+            wires, heading = _found_wires(truth, found), _summary(truth, scores, found)
+        _panel(axes, layout, truth, variables or {}, wires)
+        axes.text(MARGIN, height + 0.14, heading, fontsize=9, color="0.3")
+        if place == 0:
+            axes.text(MARGIN, height + 0.36, title, fontsize=12, weight="bold")
+    legend = TRUTH_LEGEND if scores is None else FOUND_LEGEND
+    figure.legend(
+        handles=[Line2D([], [], label=label, **LINES[style]) for style, label in legend.items()],
+        loc="lower center",
+        ncols=len(legend),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=2.6,
+    )
+    save(figure, path)
+
+
+def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
+    """Returns `[reader, writer]` bool: the best-scored edges, as many as are required.
+
+    Allowed edges take no place of others: those that come before the last that counts are found besides,
+    as in `Curve.precision_at_size`. Ties are broken by the order of the graph.
+    """
+    states, legal = truth.qkv_edges, truth.graph.legal
+    order = np.argwhere(legal)[np.argsort(-scores.edges[legal], kind="stable")]
+    counts = np.array([states[r, w] != State.ALLOWED for r, w in order]).cumsum()
+    size = truth.count("qkv_edge", State.REQUIRED)
+    found = np.zeros_like(legal)
+    found[tuple(order[: int(np.searchsorted(counts, size)) + 1 if size else 0].T)] = True
+    return found
+
+
+def _summary(truth: Truth, scores: Scores, found: np.ndarray) -> str:
+    """Says in a line how good the found edges are, and whether ties made the choice arbitrary."""
+    states = truth.qkv_edges
+    counted = truth.graph.legal & (states != State.ALLOWED)
+    size = truth.count("qkv_edge", State.REQUIRED)
+    hits = int((found & (states == State.REQUIRED)).sum())
+    text = f"found: {hits} of {size} required edges among the top {size}"
+    if not size:
+        return text
+    tied = counted & (scores.edges == scores.edges[found & counted].min())
+    return text + (f" ({tied.sum()} edges tie for the last places)" if (tied & ~found).any() else "")
+
+
+def _edges(truth: Truth, where: np.ndarray) -> list[Edge]:
+    graph = truth.graph
+    return [Edge(graph.nodes[w], graph.readers[r]) for r, w in np.argwhere(where)]
+
+
+def _true_wires(truth: Truth) -> list[Wire]:
+    states = {"allowed": State.ALLOWED, "required": State.REQUIRED}
+    return [
+        Wire(e, style) for style, state in states.items() for e in _edges(truth, truth.qkv_edges == state)
+    ]
+
+
+def _found_wires(truth: Truth, found: np.ndarray) -> list[Wire]:
+    states = truth.qkv_edges
+    parts = {
+        "allowed": found & (states == State.ALLOWED),
+        "forbidden": found & (states == State.FORBIDDEN),
+        "missed": ~found & (states == State.REQUIRED),
+        "required": found & (states == State.REQUIRED),
+    }
+    return [Wire(edge, style) for style, where in parts.items() for edge in _edges(truth, where)]
+
+
+def _panel(
+    axes: Axes, layout: Layout, truth: Truth, variables: Mapping[Node, tuple[str, ...]], wires: list[Wire]
+) -> None:
+    """Draws the boxes of one graph and some wires between them."""
+    for layer in range(truth.graph.n_layers):
+        low, high = layout.band(layer)
+        axes.axhspan(low, high, facecolor="#FAFAFA", zorder=0)
+        axes.text(0.1, (low + high) / 2, f"layer {layer}", rotation=90, va="center", fontsize=8, color="0.55")
+    for order, (wire, curves) in enumerate(layout.route(wires).items()):
+        _wire(axes, curves, wire.style, 1 + order / len(wires))
+    styles = {wire.edge.target: wire.style for wire in wires}
+    for node, state in zip(truth.graph.nodes, truth.nodes):
+        _box(axes, layout.nodes[node], str(node), variables.get(node, ()), State(int(state)))
+        if node.head is not None:
+            _slots(axes, layout, node, styles)
+    _box(axes, layout.logits, "logits", (), State.REQUIRED)
+
+
+def _wire(axes: Axes, curves: list[Curve], style: str, order: float) -> None:
+    """Draws one wire with a white rim, so that crossings can be followed, and its arrow head."""
+    vertices = [curves[0][0], *(point for curve in curves for point in curve[1:])]
+    codes = [Path.MOVETO, *[Path.CURVE4] * (len(vertices) - 1)]
+    line = LINES[style]
+    rim = withStroke(linewidth=line["linewidth"] + 1.6, foreground="white")
+    axes.add_patch(PathPatch(Path(vertices, codes), fill=False, path_effects=[rim], zorder=order, **line))
+    x, y = vertices[-1]
+    head = [(x, y), (x - 0.04, y - 0.1), (x + 0.04, y - 0.1)]
+    axes.add_patch(Polygon(head, color=line["color"], linewidth=0, zorder=2.5))
+
+
+def _box(axes: Axes, centre: Point, name: str, variables: tuple[str, ...], state: State) -> None:
+    """Draws a box with its name and, below it, what it carries."""
+    x, y = centre
+    corner = (x - WIDTH / 2, y - HEIGHT / 2)
+    shape = FancyBboxPatch(
+        corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.07", zorder=3, **BOXES[state]
+    )
+    axes.add_patch(shape)
+    dark = "0.6" if state == State.FORBIDDEN else "0.1"
+    lines = variables if len(variables) <= 2 else (variables[0], f"and {len(variables) - 1} more")
+    axes.text(x, y + 0.18, name, ha="center", va="center", fontsize=8.5, weight="bold", color=dark, zorder=4)
+    for place, text in enumerate(lines):
+        short = text if len(text) <= 20 else text[:19] + "…"
+        axes.text(
+            x, y + 0.02 - 0.13 * place, short, ha="center", va="center", fontsize=7, color=dark, zorder=4
+        )
+
+
+def _slots(axes: Axes, layout: Layout, node: Node, styles: Mapping[Reader, str]) -> None:
+    """Writes q, k and v where a head reads, in the colour of what arrives there."""
+    for slot in SLOTS:
+        reader = Reader(node.layer, slot, node.head)
+        x, y = layout.entrance(reader)
+        colour = LINES[styles[reader]]["color"] if reader in styles else "0.78"
+        axes.text(x, y + 0.075, slot, ha="center", va="center", fontsize=7, color=colour, zorder=4)

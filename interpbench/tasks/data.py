@@ -1,0 +1,43 @@
+"""Pairs of inputs for discovery, drawn so that a corrupted input really changes the answer."""
+
+import numpy as np
+import torch
+
+from interpbench.causal.model import changed
+from interpbench.core import seeds
+from interpbench.core.errors import TaskError
+from interpbench.tasks.problem import Pairs
+from interpbench.tasks.task import Task
+
+CANDIDATES = 8
+
+
+def draw_pairs(task: Task, count: int, seed: int = 0) -> Pairs:
+    """Draws `count` pairs, clean and corrupted, with different outputs at some scored position.
+
+    Raises:
+        TaskError: if hardly any two inputs have different outputs: the corruption would be dead.
+    """
+    rng = seeds.generator(seed, "pairs", task.name)
+    clean: list[np.ndarray] = []
+    corrupted: list[np.ndarray] = []
+    found = tried = 0
+    while found < count:
+        base = task.domain.draw(rng, count)
+        others = task.domain.draw(rng, count * CANDIDATES)
+        before = task.model.outputs(base).repeat(CANDIDATES, 0)
+        alive = changed(before, task.model.outputs(others)).any(1).reshape(count, CANDIDATES)
+        rows = np.flatnonzero(alive.any(1))
+        clean.append(base[rows])
+        corrupted.append(others[rows * CANDIDATES + alive[rows].argmax(1)])
+        found, tried = found + len(rows), tried + count
+        if tried >= 50 * count and found < count:
+            raise TaskError(f"task {task.name}: only {found} of {tried} inputs have another with a different output")
+    tokens = np.concatenate(clean)[:count]
+    scored = np.zeros((count, task.length + 1), bool)
+    scored[:, 1:] = task.scored(task.model.outputs(tokens))
+    return Pairs(
+        torch.from_numpy(task.token_ids(tokens)),
+        torch.from_numpy(task.token_ids(np.concatenate(corrupted)[:count])),
+        torch.from_numpy(scored),
+    )
