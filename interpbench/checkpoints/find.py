@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from interpbench.checkpoints.format import RECORD, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
+
+RECORD = "model.json"
 
 
 def models_folder() -> Path:
@@ -38,6 +39,8 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if name in available:
         return [available[name]]
     if name.isdigit():
+        from interpbench.checkpoints.format import read_record  # not above: it imports torch
+
         found = [path for path in available.values() if str(read_record(path).legacy_id) == name]
         if found:
             return found

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from interpbench.checkpoints.find import RECORD
 from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
@@ -27,7 +28,7 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
 FORMAT = 1
-WEIGHTS, RECORD, CERTIFICATE, DATA = "model.safetensors", "model.json", "certificate.json", "data.safetensors"
+WEIGHTS, CERTIFICATE, DATA = "model.safetensors", "certificate.json", "data.safetensors"
 FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 

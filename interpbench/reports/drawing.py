@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
-from matplotlib.patheffects import withStroke
 from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 
 from interpbench.circuits.components import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State, Truth
-from interpbench.reports.layout import HEIGHT, MARGIN, PORT, WIDTH, Curve, Layout, Point, Wire
+from interpbench.reports.layout import HEIGHT, MARGIN, WIDTH, Curve, Layout, Point, Wire
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
 
 HEAD, LEGEND = 0.62, 0.42

@@ -124,7 +124,7 @@ class Layout:
             count = len(used[key[0]])
             step = min(LANE, (GUTTER - LANE) / max(count - 1, 1))
             x = self._column(key[0]) - PITCH / 2 + (numbers[key] - (count - 1) / 2) * step
-            lanes |= {wire: x for wire in bundle}
+            lanes |= dict.fromkeys(bundle, x)
         return lanes
 
     def _gutter(self, start: float, end: float) -> int:

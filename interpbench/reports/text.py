@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from interpbench.scoring.curves import Curve
 from interpbench.scoring.records import Record
 
-NOTHING = "–"
+NOTHING = "\u2013"
 LEVEL_NAMES = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
 
 

@@ -1,0 +1,51 @@
+"""Recomputes a checkpoint's certificate from its weights and its task."""
+
+import dataclasses
+import logging
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.truth import find_truth
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.format import CERTIFICATE, load_checkpoint
+from interpbench.circuits.components import parse_node
+from interpbench.core.errors import CheckpointError
+from interpbench.core.files import write_json
+from interpbench.reports.tables import certificate_table
+from interpbench.tasks.catalogue import get_task
+from interpbench.training.certificate import CertificateSettings, certify
+from interpbench.training.evaluate import Evaluation
+
+log = logging.getLogger(__name__)
+
+
+def certify_checkpoints(name: str, pairs: int | None = None, save: bool = False, seed: int = 0) -> bool:
+    """Certifies every checkpoint that `name` means and prints the tables; returns whether all hold.
+
+    The truth is computed anew from the task: a record that claims another one is an error.
+    """
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    return all([_certify(folder, pairs, save, seed, console) for folder in find_checkpoints(name)])
+
+
+def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Console) -> bool:
+    checkpoint = load_checkpoint(folder)
+    task, graph = get_task(checkpoint.task), checkpoint.record.shape.graph
+    nodes = {variable: parse_node(place) for variable, place in checkpoint.record.alignment.items()}
+    alignment = Alignment(task, graph, nodes)
+    truth = find_truth(alignment)
+    if truth.to_json() != checkpoint.record.truth:
+        raise CheckpointError(f"{folder}: its truth is not the one that task {task.name} has with this alignment")
+    training = checkpoint.record.training.get("certificate") or {}
+    settings = CertificateSettings(**training)
+    if pairs is not None:
+        settings = dataclasses.replace(settings, pairs=pairs)
+    certificate = certify(Evaluation(checkpoint.model, alignment), truth, settings, seed)
+    console.print(certificate_table(certificate))
+    if save:
+        write_json(folder / CERTIFICATE, certificate)
+        log.info("wrote %s", folder / CERTIFICATE)
+    return bool(certificate["certified"])

@@ -1,0 +1,90 @@
+"""The console command `interpbench`: the entry points, and a look at tasks and checkpoints."""
+
+import argparse
+import sys
+
+from interpbench.core.errors import InterpBenchError, did_you_mean
+from interpbench.runs.entry import complain, configure_logging, run_hydra
+
+COMMANDS = ("train", "evaluate", "tasks", "show", "certify", "demo")
+
+
+def main() -> None:
+    """Runs a sub-command; `train` and `evaluate` take Hydra overrides."""
+    if len(sys.argv) > 1 and sys.argv[1] in ("train", "evaluate"):
+        command = sys.argv.pop(1)
+        sys.exit(train() if command == "train" else evaluate())
+    arguments = _parse()
+    configure_logging()
+    try:
+        sys.exit(_run(arguments))
+    except InterpBenchError as error:
+        sys.exit(complain(str(error)))
+    except KeyboardInterrupt:
+        sys.exit(complain("interrupted", 130))
+
+
+def train() -> None:
+    """Composes `configs/train.yaml` with the command line and trains."""
+
+    def job(config: object) -> bool:
+        from interpbench.runs.train import run
+
+        return run(config)  # type: ignore[arg-type]
+
+    run_hydra("train", job)
+
+
+def evaluate() -> None:
+    """Composes `configs/evaluate.yaml` with the command line and evaluates."""
+
+    def job(config: object) -> bool:
+        from interpbench.runs.evaluate import run
+
+        return run(config)  # type: ignore[arg-type]
+
+    run_hydra("evaluate", job)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="interpbench", description="Networks with known, proved circuits, and methods scored against them."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("train", help="train a task: interpbench train task=frac_prevs (Hydra overrides)")
+    commands.add_parser("evaluate", help="score a method: interpbench evaluate method=acdc (Hydra overrides)")
+    commands.add_parser("tasks", help="list all tasks")
+    show = commands.add_parser("show", help="print a task's program, domain, circuit and truth states")
+    show.add_argument("task", help="name or published number")
+    certify = commands.add_parser("certify", help="recompute a checkpoint's certificate")
+    certify.add_argument("checkpoint", help="a name in models/, a folder, or all")
+    certify.add_argument("--pairs", type=int, help="pairs drawn where the domain is not enumerated")
+    certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
+    certify.add_argument("--save", action="store_true", help="write certificate.json anew")
+    demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
+    demo.add_argument("--out", default="runs/demo", help="folder for the report")
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in COMMANDS:
+        sys.exit(complain(f"unknown command {sys.argv[1]!r}{did_you_mean(sys.argv[1], COMMANDS)}"))
+    return parser.parse_args()
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command in ("tasks", "show"):
+        from rich.console import Console
+
+        from interpbench.runs.show import show_task, show_tasks
+
+        console = Console(width=None if sys.stdout.isatty() else 140)
+        if arguments.command == "tasks":
+            show_tasks(console)
+        else:
+            show_task(console, arguments.task)
+        return 0
+    if arguments.command == "demo":
+        from interpbench.runs.demo import demo
+
+        return 0 if demo(arguments.out) else 1
+    from interpbench.runs.certify import certify_checkpoints
+
+    good = certify_checkpoints(arguments.checkpoint, arguments.pairs, arguments.save, arguments.seed)
+    return 0 if good else 1

@@ -1,0 +1,37 @@
+"""The demo: trains `frac_prevs` until certified, scores three methods on it, writes a report."""
+
+import logging
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.reports.drawing import draw_circuit
+from interpbench.reports.report import write_report
+from interpbench.reports.tables import certificate_table, records_table
+from interpbench.runs.evaluate import EvaluateConfig, evaluate_checkpoint, variables
+from interpbench.runs.train import TrainConfig, train
+
+log = logging.getLogger(__name__)
+TASK = "frac_prevs"
+METHODS = ("acdc", "eap_ig", "random")
+
+
+def demo(out: str) -> bool:
+    """Trains, scores, reports; returns whether the network was certified."""
+    folder = Path(out)
+    outcome = train(TrainConfig(task=TASK, device="cpu", out=str(folder / "train")))
+    log.info("%s", outcome.line(TASK))
+    checkpoint = load_checkpoint(outcome.folder)
+    configs = [EvaluateConfig(method={"name": name}, out=str(folder), device="cpu") for name in METHODS]
+    records = [evaluate_checkpoint(checkpoint, config) for config in configs]
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(certificate_table(outcome.certificate))
+    console.print(records_table(records))
+    pictures = configs[0].folder(checkpoint)
+    draw_circuit(checkpoint.truth, pictures / "truth.png", variables(checkpoint), title=f"{TASK}: the truth")
+    shown = [pictures / name for name in ("truth.png", "roc.png", *(f"circuit-{name}.png" for name in METHODS))]
+    report = write_report(folder, records, {TASK: outcome.certificate}, {TASK: shown})
+    log.info("report:     %s\ncheckpoint: %s\npictures:   %s", report, outcome.folder, pictures)
+    return outcome.certified

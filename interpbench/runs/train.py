@@ -1,0 +1,190 @@
+"""Trains and certifies a network for a task, in a folder of its own."""
+
+import logging
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.alignment.alignment import Alignment, align
+from interpbench.alignment.truth import find_truth
+from interpbench.checkpoints.format import CERTIFICATE, FILES, load_checkpoint, save_checkpoint, versions
+from interpbench.circuits.truth import Truth
+from interpbench.core.config import STRICT, convert
+from interpbench.core.errors import ConfigError
+from interpbench.core.files import read_json, sha256, write_json
+from interpbench.core.metrics import JsonLines, Sink, Wandb
+from interpbench.runs.device import select_device
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.task import Task
+from interpbench.training.certificate import CertificateSettings, certify
+from interpbench.training.evaluate import Evaluation
+from interpbench.training.objective import Objective
+from interpbench.training.trainer import Trainer, TrainerSettings
+from interpbench.transformer.model import Transformer
+
+log = logging.getLogger(__name__)
+MODELS = Path("models")
+PAIRS = 512
+"""Pairs of inputs stored with a checkpoint, for discovery."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class LoggerSettings:
+    """Sinks besides `metrics.jsonl`."""
+
+    wandb: bool = False
+    project: str = "interpbench"
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainConfig:
+    """Everything about a training run; `configs/train.yaml` says what each key means."""
+
+    task: str | int
+    seed: int = 0
+    device: str = "auto"
+    threads: int = 1
+    out: str = "runs"
+    fresh: bool = False
+    release: bool = False
+    objective: Objective = Objective()
+    model: ModelSettings = ModelSettings()
+    trainer: TrainerSettings = TrainerSettings()
+    certificate: CertificateSettings = CertificateSettings()
+    logger: LoggerSettings = LoggerSettings()
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what determines the result, as plain data."""
+        kept = ("seed", "objective", "model", "trainer", "certificate")
+        return {"task": get_task(self.task).name, **{key: value for key, value in asdict(self).items() if key in kept}}
+
+
+@dataclass(frozen=True)
+class TrainOutcome:
+    """Where a run's results are and whether it reached its target."""
+
+    folder: Path
+    certified: bool
+    steps: int
+    certificate: dict[str, Any]
+
+    def line(self, task: str) -> str:
+        """Returns the one line at the end."""
+        verdict = "certified" if self.certified else "NOT certified: " + "; ".join(self.certificate["failures"][:2])
+        return f"{task}: {verdict} after {self.steps} steps; checkpoint, certificate and metrics in {self.folder}"
+
+
+def run(data: Mapping[str, Any]) -> bool:
+    """Runs a composed configuration; returns whether the target was reached."""
+    if data.get("task") in (None, "???"):
+        raise ConfigError("task is missing: say task=frac_prevs, or a number; `interpbench tasks` lists them")
+    config = convert(TrainConfig, {key: value for key, value in data.items() if key != "experiment"}, "train")
+    outcome = train(config)
+    log.info("%s", outcome.line(get_task(config.task).name))
+    return outcome.certified
+
+
+def train(config: TrainConfig) -> TrainOutcome:
+    """Trains (or goes on training, or only looks up) the run that `config` describes."""
+    import torch
+
+    task = get_task(config.task)
+    settings = config.settings()
+    key = sha256(repr(settings).encode())[:8]
+    kind = "compiled" if config.model.kind == "compiled" else "trained"
+    folder = Path(config.out) / task.name / f"{kind}-seed{config.seed}-{key}"
+    if config.fresh and folder.exists():
+        shutil.rmtree(folder)
+    if (folder / CERTIFICATE).exists():
+        log.info("%s is finished; fresh=true trains it again", folder)
+        return _outcome(folder, config)
+    torch.set_num_threads(config.threads)
+    device = select_device(config.device)
+    started = time.perf_counter()
+    network, steps, certificate, truth, alignment = (
+        _compile(task, config) if kind == "compiled" else _train(task, config, folder, device)
+    )
+    record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
+    save_checkpoint(folder, network, record, certificate, draw_pairs(task, PAIRS, config.seed))
+    write_json(folder / "config.json", settings)
+    return _outcome(folder, config)
+
+
+def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
+    """Reads a finished run, and releases it if asked."""
+    checkpoint = load_checkpoint(folder)
+    certificate = checkpoint.certificate or read_json(folder / CERTIFICATE)
+    if config.release and certificate["certified"]:
+        target = MODELS / checkpoint.task
+        target.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            shutil.copyfile(folder / name, target / name)
+        log.info("released to %s", target)
+    return TrainOutcome(folder, bool(certificate["certified"]), checkpoint.record.steps, certificate)
+
+
+Trained = tuple[Transformer, int, dict[str, Any], Truth, Alignment]
+
+
+def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Trained:
+    cfg = shape(task, config.model)
+    alignment = align(task, cfg.graph)
+    truth = find_truth(alignment)
+    network = Transformer(cfg, config.seed).to(device)
+    trainer = Trainer(
+        network, alignment, truth, config.objective, config.trainer, config.certificate, config.seed, folder
+    )
+    sinks = _sinks(config, folder, trainer.progress.step)
+    try:
+        result = trainer.train(sinks, f"{task.name} seed {config.seed}")
+    finally:
+        for sink in sinks:
+            sink.close()
+    return network, result.steps, result.certificate, truth, alignment
+
+
+def _compile(task: Task, config: TrainConfig) -> Trained:
+    """Makes the checkpoint of the compiled weights, aligned as Tracr places the variables."""
+    from interpbench.rasp.compile import compile_program
+    from interpbench.rasp.weights import compiled_network
+
+    network = compiled_network(compile_program(task.program))
+    alignment = Alignment(task, network.cfg.graph, task.placement)
+    truth = find_truth(alignment)
+    certificate = certify(Evaluation(network, alignment), truth, config.certificate, config.seed)
+    return network, 0, certificate, truth, alignment
+
+
+def _sinks(config: TrainConfig, folder: Path, step: int) -> Sequence[Sink]:
+    sinks: list[Sink] = [JsonLines(folder / "metrics.jsonl", step)]
+    if config.logger.wandb:
+        name = f"{get_task(config.task).name}-seed{config.seed}"
+        sinks.append(Wandb(config.logger.project, name, config.settings(), folder))
+    return sinks
+
+
+def _record(
+    task: Task, kind: str, alignment: Alignment, truth: Truth, settings: dict[str, Any], steps: int, seconds: float
+) -> dict[str, Any]:
+    classes = task.model.classes
+    return {
+        "task": task.name,
+        "legacy_id": task.legacy_id,
+        "kind": kind,
+        "vocabulary": [*task.vocab, "BOS", "PAD"],
+        "classes": None if classes is None else list(classes),
+        "alignment": {name: str(node) for name, node in alignment.nodes.items()},
+        "truth": truth.to_json(),
+        "training": settings,
+        "versions": versions(),
+        "seed": settings["seed"],
+        "steps": steps,
+        "seconds": seconds,
+    }
