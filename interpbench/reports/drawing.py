@@ -14,7 +14,7 @@ from matplotlib.patheffects import withStroke
 from interpbench.circuits.components import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State, Truth
-from interpbench.reports.layout import HEIGHT, MARGIN, WIDTH, Curve, Layout, Point, Wire
+from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Curve, Layout, Point, Wire
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
 
 HEAD, LEGEND = 0.62, 0.42
@@ -31,7 +31,7 @@ BOXES = {
 }
 TRUTH_LEGEND = {"required": "required", "allowed": "allowed: changes no output"}
 FOUND_LEGEND = {
-    "required": "required, found",
+    "required": "required",
     "missed": "required, missed",
     "forbidden": "forbidden, found",
     "allowed": "allowed (in the program, changes no output)",
@@ -140,7 +140,7 @@ def _panel(
     """Draws the boxes of one graph and some wires between them."""
     for layer in range(truth.graph.n_layers):
         low, high = layout.band(layer)
-        axes.axhspan(low, high, facecolor="#FAFAFA", zorder=0)
+        axes.axhspan(low, high, 0.005, 0.985, facecolor="#F9F9F9", zorder=0)
         axes.text(0.1, (low + high) / 2, f"layer {layer}", rotation=90, va="center", fontsize=8, color="0.55")
     for order, (wire, curves) in enumerate(layout.route(wires).items()):
         _wire(axes, curves, wire.style, 1 + order / len(wires))
@@ -160,7 +160,7 @@ def _wire(axes: Axes, curves: list[Curve], style: str, order: float) -> None:
     rim = withStroke(linewidth=line["linewidth"] + 1.6, foreground="white")
     axes.add_patch(PathPatch(Path(vertices, codes), fill=False, path_effects=[rim], zorder=order, **line))
     x, y = vertices[-1]
-    head = [(x, y), (x - 0.04, y - 0.1), (x + 0.04, y - 0.1)]
+    head = [(x, y + TIP), (x - 0.04, y), (x + 0.04, y)]
     axes.add_patch(Polygon(head, color=line["color"], linewidth=0, zorder=2.5))
 
 
@@ -174,7 +174,8 @@ def _box(axes: Axes, centre: Point, name: str, variables: tuple[str, ...], state
     axes.add_patch(shape)
     dark = "0.6" if state == State.FORBIDDEN else "0.1"
     lines = variables if len(variables) <= 2 else (variables[0], f"and {len(variables) - 1} more")
-    axes.text(x, y + 0.18, name, ha="center", va="center", fontsize=8.5, weight="bold", color=dark, zorder=4)
+    lift = 0.18 if lines else 0.05
+    axes.text(x, y + lift, name, ha="center", va="center", fontsize=8.5, weight="bold", color=dark, zorder=4)
     for place, text in enumerate(lines):
         short = text if len(text) <= 20 else text[:19] + "…"
         axes.text(

@@ -16,7 +16,7 @@ from interpbench.circuits.graph import Graph
 
 WIDTH, HEIGHT = 1.14, 0.58
 GUTTER, GAP, MARGIN = 0.34, 0.44, 0.42
-LANE, PORT = 0.075, 0.36
+LANE, PORT, TIP = 0.075, 0.36, 0.1
 PITCH = WIDTH + GUTTER
 
 Point = tuple[float, float]
@@ -81,7 +81,7 @@ class Layout:
         return x, y + HEIGHT / 2
 
     def route(self, wires: Iterable[Wire]) -> dict[Wire, list[Curve]]:
-        """Returns the Bézier curves of each wire, from its source's top to its reader's bottom."""
+        """Returns the Bézier curves of each wire, from its source's top to where its arrow head starts."""
         wires = list(wires)
         lanes = self._lanes(wires)
         arrivals = self._arrivals(wires, lanes)
@@ -91,7 +91,7 @@ class Layout:
             if wire not in lanes:
                 curves[wire] = [_bend(start, end)]
                 continue
-            low, high = (lanes[wire], start[1] + GAP), (lanes[wire], end[1] - GAP)
+            low, high = (lanes[wire], start[1] + GAP), (lanes[wire], end[1] + TIP - GAP)
             curves[wire] = [_bend(start, low), (low, low, high, high), _bend(high, end)]
         return curves
 
@@ -148,7 +148,7 @@ class Layout:
             step = min(0.12, room / max(len(group) - 1, 1))
             group.sort(key=lambda wire: lanes.get(wire, self.exit(wire.edge.source)[0]))
             offsets = (np.arange(len(group)) - (len(group) - 1) / 2) * step
-            places |= {wire: (x + float(offset), y) for wire, offset in zip(group, offsets)}
+            places |= {wire: (x + float(offset), y - TIP) for wire, offset in zip(group, offsets)}
         return places
 
 

@@ -97,7 +97,7 @@ def train(config: TrainConfig) -> TrainOutcome:
 
     task = get_task(config.task)
     settings = config.settings()
-    key = sha256(repr(settings).encode())[:8]
+    key = sha256(repr((settings, shape(task, config.model))).encode())[:8]
     kind = "compiled" if config.model.kind == "compiled" else "trained"
     folder = Path(config.out) / task.name / f"{kind}-seed{config.seed}-{key}"
     if config.fresh and folder.exists():

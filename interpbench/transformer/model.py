@@ -8,6 +8,7 @@ read, what rows really write and see; `patching.py` has the ones that there are.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -212,6 +213,12 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Runs `tokens [N, T]` without interventions and returns logits `[N, T, V]`."""
         return self.run(self.embedding(tokens)).permute(2, 1, 0)
+
+    def to_transformer_lens(self) -> Any:
+        """Returns a TransformerLens 4 `TransformerBridge` with these weights."""
+        from interpbench.transformer.transformer_lens import to_transformer_lens
+
+        return to_transformer_lens(self)
 
 
 def _join(rows: tuple[Tensor, Tensor | None]) -> Tensor:

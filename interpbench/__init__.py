@@ -1,0 +1,23 @@
+"""InterpBench: small transformers whose circuit is known and proved, and discovery methods scored on it.
+
+>>> import interpbench
+>>> checkpoint = interpbench.load("frac_prevs")            # doctest: +SKIP
+>>> scores = interpbench.discover(checkpoint, "acdc")      # doctest: +SKIP
+>>> interpbench.compare(checkpoint.truth, scores)          # doctest: +SKIP
+
+Everything is imported on first use: listing tasks needs neither torch nor Tracr's compiler.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interpbench.runs.api import compare, discover, load, show, tasks, train
+
+__all__ = ["compare", "discover", "load", "show", "tasks", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("interpbench.runs.api"), name)
+    raise AttributeError(f"module 'interpbench' has no attribute {name!r}; it has {', '.join(__all__)}")

@@ -1,0 +1,105 @@
+"""The library's front door: what `import interpbench` offers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interpbench.core.errors import CheckpointError
+from interpbench.tasks.catalogue import catalogue
+from interpbench.tasks.task import Task
+
+if TYPE_CHECKING:
+    from interpbench.checkpoints.format import Checkpoint
+    from interpbench.circuits.scores import Scores
+    from interpbench.circuits.truth import Truth
+    from interpbench.runs.train import TrainOutcome
+    from interpbench.scoring.curves import Curve
+
+
+def tasks() -> list[Task]:
+    """Returns every task, in the order of their names.
+
+    >>> import interpbench
+    >>> "frac_prevs" in [task.name for task in interpbench.tasks()]
+    True
+    """
+    return catalogue().values()
+
+
+def show(name: str | int) -> None:
+    """Prints a task's program, domain, circuit and truth states."""
+    from rich.console import Console
+
+    from interpbench.runs.show import show_task
+
+    show_task(Console(), str(name))
+
+
+def load(name: str | int | Path) -> "Checkpoint":
+    """Loads a checkpoint: a name or published number in `models/`, or a folder.
+
+    Its `model` is a torch module (`model.to_transformer_lens()` opens it in TransformerLens), `truth` the
+    state of every node and edge, `record` and `certificate` what is known of it.
+
+    Raises:
+        CheckpointError: if there is none, or several, or it is damaged.
+    """
+    from interpbench.checkpoints.find import find_checkpoints
+    from interpbench.checkpoints.format import load_checkpoint
+
+    found = find_checkpoints(str(name))
+    if len(found) > 1:
+        raise CheckpointError(f"{name} means {len(found)} checkpoints; name one, for instance {found[0]}")
+    return load_checkpoint(found[0])
+
+
+def train(task: str | int, **settings: Any) -> "TrainOutcome":
+    """Trains and certifies a network, like `train.py`; nested settings are dictionaries.
+
+    >>> import interpbench
+    >>> outcome = interpbench.train("frac_prevs", seed=1, trainer={"max_steps": 800})  # doctest: +SKIP
+    >>> outcome.certified, outcome.folder                                              # doctest: +SKIP
+
+    Raises:
+        InterpBenchError: for an unknown task or setting, or a run that cannot go on.
+    """
+    from interpbench.core.config import convert
+    from interpbench.runs.train import TrainConfig
+    from interpbench.runs.train import train as run
+
+    return run(convert(TrainConfig, {"task": task, **settings}, "train"))
+
+
+def discover(
+    checkpoint: "Checkpoint | str | int | Path",
+    method: str = "acdc",
+    *,
+    examples: int = 256,
+    seed: int = 0,
+    **settings: Any,
+) -> "Scores":
+    """Runs a discovery method on a checkpoint's stored pairs of inputs.
+
+    Args:
+        checkpoint: a loaded checkpoint, or what `load` takes.
+        method: a registered method.
+        examples: how many pairs to use.
+        seed: for methods that draw at random.
+        **settings: the method's own.
+
+    Raises:
+        InterpBenchError: for an unknown method or setting.
+    """
+    from interpbench.checkpoints.format import load_pairs
+    from interpbench.discovery.method import get_method
+
+    if isinstance(checkpoint, str | int | Path):
+        checkpoint = load(checkpoint)
+    problem = load_pairs(checkpoint.folder).problem(checkpoint.model, examples, seed)
+    return get_method(method, settings)(problem)
+
+
+def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[str, Curve]":
+    """Scores a ranking at node, head-edge and q/k/v-edge level: required against forbidden."""
+    from interpbench.scoring.records import compare as run
+
+    return run(truth, scores, structural)
