@@ -32,6 +32,7 @@ from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates
 
 ROWS_PER_CALL = 8_192
+FIRST_WIDTH = 8
 GRID = tuple(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)) + (1.0,)
 
 
@@ -87,7 +88,7 @@ class _Search:
         self.removed = np.zeros((len(thresholds), *self.graph.legal.shape), bool)
         self.current = [float(runs.metric(problem.network.run(runs.residuals[0])).mean())] * len(thresholds)
         self.differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).cpu().numpy()
-        self.width = 4
+        self.width = [min(FIRST_WIDTH, max_width)] * len(thresholds)
 
     def run(self) -> None:
         """Visits every reader."""
@@ -119,14 +120,13 @@ class _Search:
             for search in waiting:
                 state = self.removed[search].copy()
                 keys: list[bytes] = []
-                for writer in writers[done[search] : done[search] + self.width]:
+                for writer in writers[done[search] : done[search] + self.width[search]]:
                     state[reader, writer] = True
                     key = state.tobytes()
                     states.setdefault(key, state.copy())
                     keys.append(key)
                 tried[search] = keys
             values = dict(zip(states, self._evaluate(self.graph.readers[reader].layer, list(states.values()))))
-            full = True
             for search, keys in tried.items():
                 accepted = 0
                 for key in keys:
@@ -135,9 +135,10 @@ class _Search:
                     self.current[search] = values[key]
                     self.removed[search] = states[key]
                     accepted += 1
-                full &= accepted == len(keys)
-                done[search] += accepted + (accepted < len(keys))
-            self.width = min(2 * self.width, self.max_width) if full else max(1, self.width // 2)
+                full = accepted == len(keys)
+                done[search] += accepted + (not full)
+                width = self.width[search]
+                self.width[search] = min(2 * width, self.max_width) if full else max(1, width // 2)
 
     def _evaluate(self, layer: int, states: list[np.ndarray]) -> list[float]:
         """Returns the metric of every state, running from `layer` on."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
-from matplotlib.patheffects import withStroke
 
 from interpbench.circuits.components import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
@@ -17,14 +17,14 @@ from interpbench.circuits.truth import State, Truth
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Curve, Layout, Point, Wire
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
 
-HEAD, LEGEND = 0.62, 0.42
-LINES = {
+HEAD, LEGEND = 0.62, 0.5
+LINES: dict[str, dict[str, Any]] = {
     "required": {"color": BLUE, "linewidth": 1.8},
     "allowed": {"color": SKY, "linewidth": 1.1},
     "forbidden": {"color": VERMILLION, "linewidth": 1.6},
     "missed": {"color": BLUE, "linewidth": 1.4, "linestyle": (0, (3, 2))},
 }
-BOXES = {
+BOXES: dict[State, dict[str, Any]] = {
     State.REQUIRED: {"facecolor": "#D6E9F8", "edgecolor": BLUE, "linewidth": 1.4},
     State.ALLOWED: {"facecolor": "#F1F8FD", "edgecolor": SKY, "linewidth": 1.0},
     State.FORBIDDEN: {"facecolor": "#F4F4F4", "edgecolor": "#D0D0D0", "linewidth": 0.8},
@@ -75,7 +75,7 @@ def draw_circuit(
     figure.legend(
         handles=[Line2D([], [], label=label, **LINES[style]) for style, label in legend.items()],
         loc="lower center",
-        ncols=len(legend),
+        ncols=len(legend) if panels * width > 8 else 2,
         frameon=False,
         fontsize=8.5,
         handlelength=2.6,
@@ -142,8 +142,9 @@ def _panel(
         low, high = layout.band(layer)
         axes.axhspan(low, high, 0.005, 0.985, facecolor="#F9F9F9", zorder=0)
         axes.text(0.1, (low + high) / 2, f"layer {layer}", rotation=90, va="center", fontsize=8, color="0.55")
-    for order, (wire, curves) in enumerate(layout.route(wires).items()):
-        _wire(axes, curves, wire.style, 1 + order / len(wires))
+    bundles = list(dict.fromkeys((wire.style, wire.edge.source) for wire in wires))
+    for wire, curves in layout.route(wires).items():
+        _wire(axes, curves, wire.style, 1 + bundles.index((wire.style, wire.edge.source)) / len(bundles))
     styles = {wire.edge.target: wire.style for wire in wires}
     for node, state in zip(truth.graph.nodes, truth.nodes):
         _box(axes, layout.nodes[node], str(node), variables.get(node, ()), State(int(state)))
@@ -153,12 +154,16 @@ def _panel(
 
 
 def _wire(axes: Axes, curves: list[Curve], style: str, order: float) -> None:
-    """Draws one wire with a white rim, so that crossings can be followed, and its arrow head."""
+    """Draws one wire, its arrow head and a white rim, so that crossings can be followed.
+
+    Rims are below all wires of the same order, which share their source and may share a lane.
+    """
     vertices = [curves[0][0], *(point for curve in curves for point in curve[1:])]
     codes = [Path.MOVETO, *[Path.CURVE4] * (len(vertices) - 1)]
     line = LINES[style]
-    rim = withStroke(linewidth=line["linewidth"] + 1.6, foreground="white")
-    axes.add_patch(PathPatch(Path(vertices, codes), fill=False, path_effects=[rim], zorder=order, **line))
+    rim = {"color": "white", "linewidth": line["linewidth"] + 1.4}
+    for place, look in ((order, rim), (order + 1e-4, line)):
+        axes.add_patch(PathPatch(Path(vertices, codes), fill=False, zorder=place, **look))
     x, y = vertices[-1]
     head = [(x, y + TIP), (x - 0.04, y), (x + 0.04, y)]
     axes.add_patch(Polygon(head, color=line["color"], linewidth=0, zorder=2.5))
@@ -174,12 +179,12 @@ def _box(axes: Axes, centre: Point, name: str, variables: tuple[str, ...], state
     axes.add_patch(shape)
     dark = "0.6" if state == State.FORBIDDEN else "0.1"
     lines = variables if len(variables) <= 2 else (variables[0], f"and {len(variables) - 1} more")
-    lift = 0.18 if lines else 0.05
+    lift = 0.21 if lines else 0.05
     axes.text(x, y + lift, name, ha="center", va="center", fontsize=8.5, weight="bold", color=dark, zorder=4)
     for place, text in enumerate(lines):
         short = text if len(text) <= 20 else text[:19] + "…"
         axes.text(
-            x, y + 0.02 - 0.13 * place, short, ha="center", va="center", fontsize=7, color=dark, zorder=4
+            x, y + 0.06 - 0.125 * place, short, ha="center", va="center", fontsize=7, color=dark, zorder=4
         )
 
 

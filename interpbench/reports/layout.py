@@ -14,7 +14,7 @@ import numpy as np
 from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.circuits.graph import Graph
 
-WIDTH, HEIGHT = 1.14, 0.58
+WIDTH, HEIGHT = 1.14, 0.66
 GUTTER, GAP, MARGIN = 0.34, 0.44, 0.42
 LANE, PORT, TIP = 0.075, 0.36, 0.1
 PITCH = WIDTH + GUTTER

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -45,10 +46,10 @@ def _panel(axes: Axes, curves: Sequence[Curve | None], labels: Sequence[str]) ->
     axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8, zorder=0)
     drawn = 0
     for number_of, (curve, label) in enumerate(zip(curves, labels)):
-        style = {
+        style: dict[str, Any] = {
             "color": COLOURS[number_of % len(COLOURS)],
             "linestyle": DASHES[number_of % len(DASHES)],
-            "linewidth": 1.3 + 3.7 * (1 - (number_of + 1) / len(labels)),
+            "linewidth": 1.3 + 3.2 * (1 - (number_of + 1) / len(labels)),
         }
         if curve is not None and curve.auroc is not None:
             axes.plot(*zip(*curve.roc), label=f"{number(curve.auroc)}  {label}", **style)

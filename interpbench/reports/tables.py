@@ -19,23 +19,29 @@ WORST = 5
 def records_table(records: Sequence[Record]) -> Table:
     """Returns one row a record and, where there are several tasks, the mean of each method over them.
 
-    A pass is one example through the network, so that it does not depend on the batch size.
+    Passes are counted in examples, so that they do not depend on the batch size.
     """
-    table = Table(title="AUROC / average precision", title_justify="left")
+    table = Table(
+        title="AUROC / average precision",
+        caption="pass: one example through the network",
+        title_justify="left",
+        caption_justify="left",
+    )
     table.add_column("task", overflow="fold")
     table.add_column("method", overflow="fold")
     for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in records_rows(records):
-        if row[0] == "mean" and table.rows and not table.rows[-1].style:
-            table.add_section()
-        table.add_row(*map(escape, row), style="bold" if row[0] == "mean" else None)
+        table.add_row(*map(escape, row))
+    table.add_section()
+    for row in mean_rows(records):
+        table.add_row(*map(escape, row), style="bold")
     return table
 
 
 def records_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
-    """Returns the cells of `records_table`; the rows of means, if any, come last and start with `mean`."""
-    rows = [
+    """Returns the cells of `records_table`, one row a record."""
+    return [
         (
             record.task,
             label,
@@ -46,12 +52,19 @@ def records_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
         )
         for record, label in zip(records, method_labels(records))
     ]
+
+
+def mean_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    """Returns the mean of each method, where there are several tasks."""
     if len({record.task for record in records}) < 2:
-        return rows
+        return []
     groups: dict[str, list[Record]] = {}
     for record, label in zip(records, method_labels(records, seeds=False)):
         groups.setdefault(label, []).append(record)
-    return rows + [("mean", label, *_means(group)) for label, group in groups.items()]
+    return [
+        (f"mean of {len({record.task for record in group})}", label, *_means(group))
+        for label, group in groups.items()
+    ]
 
 
 def _means(records: Sequence[Record]) -> list[str]:
@@ -67,18 +80,21 @@ def _means(records: Sequence[Record]) -> list[str]:
 
 
 def certificate_table(certificate: Mapping[str, Any]) -> Table:
-    """Returns a certificate as a table: what was intervened on, and the share of rows that came out right."""
+    """Returns a certificate as a table: what was intervened on, and the rate of rows that came out right.
+
+    Of forbidden nodes and edges the worst are listed, or one line if no row is wrong.
+    """
     enumerated = certificate["enumerated"]
-    how = "all pairs of inputs" if enumerated else "pairs of inputs drawn"
+    how = "enumerated" if enumerated else "drawn"
     verdict = "certified" if certificate["certified"] else "NOT certified"
     table = Table(
-        title=f"{verdict}: {certificate['pairs']:,} {how}, target {certificate['target']:g}",
+        title=f"{verdict}: {certificate['pairs']:,} pairs of inputs, {how}; target {certificate['target']:g}",
         title_justify="left",
         title_style="bold green" if certificate["certified"] else "bold red",
     )
     table.add_column("check")
     table.add_column("where", overflow="fold")
-    for name in ("right", *(() if enumerated else ("lower bound",)), "wrong", "rows"):
+    for name in ("rate", *(() if enumerated else ("lower bound",)), "wrong", "rows"):
         table.add_column(name, justify="right", no_wrap=True)
 
     def add(check: str, where: str, entry: Mapping[str, Any]) -> None:
@@ -96,10 +112,10 @@ def certificate_table(certificate: Mapping[str, Any]) -> Table:
         add("" if place else "IIA", f"{node} = {', '.join(entry['variables'])}", entry)
         add("", f"{node}, pairs that change the output", entry["effective"])
     table.add_section()
-    add_all("SIIA, worst nodes", _worst(certificate["siia"]))
+    add_all("SIIA of nodes", _worst(certificate["siia"], "node"))
     add("", f"all {len(certificate['siia'])} forbidden nodes at once", certificate["siia_all_nodes"])
     table.add_section()
-    add_all("worst edges", _worst(certificate["edges"]))
+    add_all("forbidden edges", _worst(certificate["edges"], "edge"))
     add("", f"all {len(certificate['edges'])} forbidden edges at once", certificate["all_edges"])
     table.add_section()
     weakest = sorted(certificate["required_effect"].items(), key=lambda item: item[1])[:WORST]
@@ -116,8 +132,12 @@ def certificate_table(certificate: Mapping[str, Any]) -> Table:
     return table
 
 
-def _worst(entries: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
-    return sorted(entries.items(), key=lambda item: item[1]["lower"])[:WORST]
+def _worst(entries: Mapping[str, Mapping[str, Any]], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Returns the entries with the most wrong rows, or one line for all if none has any."""
+    worst = sorted(entries.items(), key=lambda item: -item[1]["wrong"])[:WORST]
+    if worst and not worst[0][1]["wrong"]:
+        return [(f"each of {len(entries)} forbidden {kind}s alone", worst[0][1])]
+    return [(f"{name} alone", entry) for name, entry in worst if entry["wrong"]]
 
 
 def tasks_table(rows: Sequence[Mapping[str, object]]) -> Table:

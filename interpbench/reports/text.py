@@ -30,6 +30,8 @@ def auroc_ap(curve: Curve | None) -> str:
 def method_labels(records: Sequence[Record], seeds: bool = True) -> list[str]:
     """Names the method of each record, with those settings in which records of one method differ.
 
+    Structural scores, in which allowed counts as required, are always named so.
+
     Args:
         records: the records.
         seeds: whether the seed is such a setting.
@@ -37,12 +39,13 @@ def method_labels(records: Sequence[Record], seeds: bool = True) -> list[str]:
 
     def details(record: Record) -> dict[str, object]:
         seed = {"seed": record.seed} if seeds else {}
-        return {**record.settings, "structural": record.structural, **seed}
+        return {**record.settings, **seed}
 
     labels: list[str] = []
     for record in records:
         others = [details(other) for other in records if other.method == record.method]
         mine = details(record)
         varying = [key for key in mine if any(repr(o.get(key)) != repr(mine[key]) for o in others)]
-        labels.append(" ".join([record.method, *(f"{key}={mine[key]}" for key in varying)]))
+        structural = ["structural"] if record.structural else []
+        labels.append(" ".join([record.method, *structural, *(f"{key}={mine[key]}" for key in varying)]))
     return labels

@@ -1,0 +1,31 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-fast lint install benchmark
+
+demo: install
+	$(BIN)/interpbench demo
+
+test: lint
+	$(BIN)/pytest
+
+test-fast: install
+	$(BIN)/pytest -m "not slow"
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+benchmark: install
+	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.acdc
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

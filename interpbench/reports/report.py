@@ -1,0 +1,104 @@
+"""The report of an evaluation: one Markdown file with the scores, what was certified, and the pictures."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from interpbench.core.files import write_text
+from interpbench.reports.tables import mean_rows, records_rows
+from interpbench.reports.text import LEVEL_NAMES
+from interpbench.scoring.records import Record
+
+READING = """\
+- Each cell is AUROC / average precision of the method's ranking. AUROC is the probability that a required
+  node or edge outranks a forbidden one (ties count half): 1 is perfect, 0.5 is chance. Average precision is
+  stricter where few of many edges are required; chance is their share.
+- *Required* changes an output of the program for some pair of inputs; *forbidden* is outside the circuit.
+  What is in the program but changes no output is *allowed*, and scored only if the evaluation is structural.
+- A pass is one example through the network.
+- In the pictures, a method is credited with as many of its best-scored q/k/v edges as are required."""
+
+
+def write_report(
+    folder: Path,
+    records: Sequence[Record],
+    certificates: Mapping[str, Mapping[str, Any]],
+    pictures: Mapping[str, Sequence[Path]],
+) -> Path:
+    """Writes `report.md` and returns its path.
+
+    Args:
+        folder: where to write it.
+        records: the evaluations.
+        certificates: task to its certificate.
+        pictures: task to the pictures to show, which the report links relative to `folder`.
+    """
+    path = folder / "report.md"
+    parts = [
+        "# Circuit discovery against known circuits",
+        _scores(records),
+        f"## How to read this\n\n{READING}",
+    ]
+    for task in dict.fromkeys([*(record.task for record in records), *certificates, *pictures]):
+        parts.append(f"## {task}")
+        if task in certificates:
+            parts.append(_verdict(certificates[task]))
+        parts += [
+            f"![{task}: {picture.stem}]({_link(picture, folder)})" for picture in pictures.get(task, ())
+        ]
+    write_text(path, "\n\n".join(parts) + "\n")
+    return path
+
+
+def _scores(records: Sequence[Record]) -> str:
+    """Returns the table of scores."""
+    header = ("task", "method", *LEVEL_NAMES.values(), "forward passes", "backward passes", "seconds")
+    rows = [
+        header,
+        ("---", "---", *["---:"] * (len(header) - 2)),
+        *records_rows(records),
+        *mean_rows(records),
+    ]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows)
+
+
+def _verdict(certificate: Mapping[str, Any]) -> str:
+    """Says in a few sentences what a certificate says."""
+    confidence = f" with {certificate['settings']['confidence']:.0%} confidence"
+    text = (
+        f"{'**Certified**' if certificate['certified'] else '**Not certified**'} on {certificate['pairs']:,} "
+        f"{'enumerated' if certificate['enumerated'] else 'drawn'} pairs of inputs, "
+        f"target {certificate['target']:g}{'' if certificate['enumerated'] else confidence}. "
+    )
+    if wrong := list(_wrong(certificate)):
+        text += f"Pairs that came out wrong: {'; '.join(wrong)}."
+    else:
+        text += "No pair came out wrong, whatever was swapped."
+    if failures := certificate["failures"]:
+        more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
+        text += f" Missed: {', '.join(f'`{failure}`' for failure in failures[:3])}{more}."
+    return text
+
+
+def _wrong(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Yields, for each kind of intervention with wrong pairs, how many there are and where the most are."""
+    kinds = {
+        "a clean run": {"": certificate["accuracy"]},
+        "a node that carries variables swapped": certificate["iia"],
+        "a forbidden node swapped": certificate["siia"],
+        "all forbidden nodes swapped": {"": certificate["siia_all_nodes"]},
+        "a forbidden edge patched": certificate["edges"],
+        "all forbidden edges patched": {"": certificate["all_edges"]},
+    }
+    for text, entries in kinds.items():
+        name, count = max(
+            ((name, e["wrong"]) for name, e in entries.items()), key=lambda x: x[1], default=("", 0)
+        )
+        if count:
+            yield f"up to {count:,} with {text} (`{name}`)" if name else f"{count:,} with {text}"
+
+
+def _link(picture: Path, folder: Path) -> str:
+    return quote(Path(os.path.relpath(picture, folder)).as_posix())

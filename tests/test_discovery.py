@@ -1,0 +1,240 @@
+"""Contracts of every discovery method, and the conformance tests of the methods' theory."""
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.circuits.scores import Cost
+from interpbench.core.errors import ConfigError, DiscoveryError, UnknownNameError
+from interpbench.discovery.eap import attribute
+from interpbench.discovery.method import clean_and_patch, get_method, methods
+from interpbench.scoring.curves import score
+from interpbench.tasks.problem import Metric, Problem
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+from tests.oracles.acdc import acdc as literal_acdc
+from tests.oracles.transformer import run as literal_run
+
+METHODS = sorted(methods())
+DETERMINISTIC = [name for name in METHODS if name != "random"]
+
+
+def problem(seed=0, rows=6, d_out=5, normalization=None, **shape):
+    cfg = TransformerConfig(
+        **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 12, "n_ctx": 4, **shape},
+        d_vocab=7,
+        d_out=d_out,
+        normalization=normalization,
+        init_std=0.5,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    clean, corrupted = (torch.randint(0, 7, (rows, 4), generator=generator) for _ in range(2))
+    scored = torch.rand(4, rows, generator=generator) < 0.7
+    scored[0], scored[1] = False, True
+    return Problem(Transformer(cfg, seed).double(), clean, corrupted, scored)
+
+
+def linear_problem():
+    """Attention that ignores queries and keys, and MLPs in the linear range of ReLU."""
+    made = problem(3)
+    network = Transformer(
+        TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4, activation="relu", init_std=0.3), 3
+    ).double()
+    with torch.no_grad():
+        for block in network.blocks:
+            block.attn.W_Q.zero_()
+            block.mlp.b_in.fill_(100.0)
+            block.mlp.b_out.copy_(-100.0 * block.mlp.W_out.sum(0))
+    return Problem(network, made.clean, made.corrupted, made.scored)
+
+
+@pytest.mark.parametrize("name", METHODS)
+class TestContract:
+    def test_scores_every_legal_edge_and_nothing_else(self, name):
+        made = problem()
+        scores = get_method(name)(made)
+        legal = made.graph.legal
+        assert np.isfinite(scores.edges[legal]).all() and np.isnan(scores.edges[~legal]).all()
+
+    def test_declares_itself(self, name):
+        made = methods()[name]
+        assert made.sign and made.cost and made.granularity in ("edge", "node")
+        assert made.__doc__
+
+    def test_leaves_model_and_inputs_alone(self, name):
+        made = problem()
+        before = {key: value.clone() for key, value in made.network.state_dict().items()}
+        clean, corrupted = made.clean.clone(), made.corrupted.clone()
+        get_method(name)(made)
+        assert all(torch.equal(value, before[key]) for key, value in made.network.state_dict().items())
+        assert torch.equal(made.clean, clean) and torch.equal(made.corrupted, corrupted)
+        assert all(p.grad is None for p in made.network.parameters())
+
+    def test_same_seed_same_bits(self, name):
+        first, second = (get_method(name)(problem()).edges for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+
+    def test_does_not_depend_on_how_the_batch_is_cut(self, name, monkeypatch):
+        whole = get_method(name)(problem()).edges
+        for module, limit in (("exact", "ROWS_PER_CALL"), ("acdc", "ROWS_PER_CALL"), ("eap", "EXAMPLES_PER_CALL")):
+            monkeypatch.setattr(f"interpbench.discovery.{module}.{limit}", 10)
+        np.testing.assert_allclose(get_method(name)(problem()).edges, whole, atol=1e-12)
+
+    def test_refuses_unknown_settings(self, name):
+        with pytest.raises(ConfigError, match="unknown key"):
+            get_method(name, {"treshold": 1})
+
+    def test_numerical_outputs_and_layer_norm(self, name):
+        for made in (problem(d_out=1), problem(normalization="LN")):
+            assert np.isfinite(get_method(name)(made).edges[made.graph.legal]).all()
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_finds_a_planted_circuit(name):
+    """Only embed → m0 → logits carries anything: everything else writes nothing."""
+    made = problem(1)
+    with torch.no_grad():
+        for block in made.network.blocks:
+            block.attn.W_O.zero_()
+        made.network.blocks[1].mlp.W_out.zero_()
+        made.network.unembed.W_U.mul_(3)
+    graph = made.graph
+    truth = np.zeros(graph.legal.shape, bool)
+    for edge in [("embed", "m0"), ("m0", "logits"), ("embed", "logits")]:
+        reader = [str(r) for r in graph.readers].index(edge[1])
+        truth[reader, [str(n) for n in graph.nodes].index(edge[0])] = True
+    scores = get_method(name)(made).edges
+    assert score(truth[graph.legal], scores[graph.legal]).auroc == 1.0
+
+
+def test_unknown_method_names_the_nearest():
+    with pytest.raises(UnknownNameError, match="acdc"):
+        get_method("adcc")
+
+
+@pytest.mark.parametrize("replacement", ["resample", "mean", "zero"])
+def test_first_order_methods_are_exact_on_a_linear_network(replacement):
+    made = linear_problem()
+    settings = {"metric": "shift", "replacement": replacement}
+    exact = get_method("exact", settings)(made).edges
+    for name in ("eap", "eap_ig"):
+        got = get_method(name, {**settings, "absolute": False})(made).edges
+        np.testing.assert_allclose(got, exact, atol=1e-9)
+    assert np.nanmax(np.abs(exact)) > 0.1
+
+
+def test_exact_equals_the_literal_transformer():
+    made = problem(2, rows=2)
+    scores = get_method("exact", {"metric": "shift"})(made)
+    graph, network = made.graph, made.network
+    cost = Cost()
+    metric = clean_and_patch(made, "shift", "resample", cost).metric
+    with torch.no_grad():
+        patches = [literal_run(network, row.tolist())[1] for row in made.corrupted]
+
+        def measure(edges):
+            rows = [
+                torch.stack(literal_run(network, row.tolist(), edges, (), patch)[0])
+                for row, patch in zip(made.clean, patches)
+            ]
+            return float(metric(torch.stack(rows).permute(2, 1, 0)).mean())
+
+        clean = measure(set())
+        for r, w in np.argwhere(graph.legal)[::5]:
+            expected = measure({(str(graph.nodes[w]), str(graph.readers[r]))}) - clean
+            assert scores.edges[r, w] == pytest.approx(expected, abs=1e-9)
+
+
+def test_eap_equals_finite_differences():
+    """The score is the derivative of the metric when an edge is patched a little."""
+    made = problem(4)
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    scores = get_method("eap", {"absolute": False})(made).edges
+    from interpbench.transformer.patching import Candidates
+
+    graph, step = made.graph, 1e-5
+    for r, w in np.argwhere(graph.legal)[::7]:
+        masks = torch.zeros(2, *graph.legal.shape, dtype=torch.float64)
+        masks[0, r, w], masks[1, r, w] = step, -step
+        with torch.no_grad():
+            residual = runs.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
+            logits = made.network.run(residual, Candidates(masks, runs.patch))
+        up, down = runs.metric(logits.view(5, 4, 2, -1)).mean(1).tolist()
+        assert scores[r, w] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
+
+
+def test_eap_edges_of_a_node_sum_to_its_node_attribution():
+    """Σ over readers of score(u→v) is the node attribution ⟨ã_u − a_u, ∂M/∂a_u⟩ (reader inputs before norms)."""
+    made = problem(5, normalization="LNPre")
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    scores = get_method("eap", {"absolute": False})(made).edges
+    from interpbench.transformer.model import Interventions
+
+    class Nudge(Interventions):
+        def __init__(self, amount):
+            self.amount = amount
+
+        def write(self, first, outputs):
+            moved = self.amount[first : first + len(outputs), None, None, None]
+            return outputs + moved * (runs.patch - runs.clean)[first : first + len(outputs)]
+
+    amount = torch.zeros(len(made.graph.nodes), dtype=torch.float64, requires_grad=True)
+    runs.metric(made.network.run(made.network.embedding(made.clean), Nudge(amount))).mean().backward()
+    np.testing.assert_allclose(np.nansum(scores, 0), amount.grad.numpy(), atol=1e-9)
+
+
+def test_eap_ig_is_complete_at_the_input():
+    """With many points, Σ_v score(input→v) → M(corrupted) − M(clean)."""
+    made = problem(6)
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    scores = get_method("eap_ig", {"steps": 400, "absolute": False})(made).edges
+    with torch.no_grad():
+        clean, corrupted = (
+            float(runs.metric(made.network.run(made.network.embedding(tokens))).mean())
+            for tokens in (made.clean, made.corrupted)
+        )
+    assert np.nansum(scores[:, 0]) == pytest.approx(corrupted - clean, rel=1e-3)
+
+
+def test_divergences_have_no_gradient_at_the_clean_point_and_are_refused():
+    made = problem(7)
+    for metric in Metric.VANISHING:
+        with pytest.raises(DiscoveryError, match="no gradient at the clean point"):
+            get_method("eap", {"metric": metric})(made)
+    runs = clean_and_patch(made, "kl", "resample", Cost())
+    assert attribute(made, runs, [1.0], Cost()).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("normalization", [None, "LN"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_acdc_decides_as_the_sequential_algorithm(normalization, seed):
+    made = problem(seed, rows=2, normalization=normalization, n_ctx=4)
+    thresholds = (1e-3, 0.03, 0.3)
+    scores = get_method("acdc", {"thresholds": thresholds})(made)
+    graph = made.graph
+    for threshold in thresholds:
+        kept, _ = literal_acdc(made, threshold)
+        mine = {(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(scores.circuits[threshold])}
+        assert mine == kept
+        removed = graph.legal & ~scores.circuits[threshold]
+        assert (scores.edges[removed] <= threshold).all()
+
+
+def test_acdc_width_changes_nothing_but_the_number_of_calls():
+    wide, narrow = (get_method("acdc", {"max_width": width})(problem(8)) for width in (32, 1))
+    np.testing.assert_array_equal(wide.edges, narrow.edges)
+    assert wide.cost.forward_calls < narrow.cost.forward_calls
+
+
+def test_acdc_refuses_thresholds_that_are_not_positive():
+    with pytest.raises(DiscoveryError, match="positive"):
+        get_method("acdc", {"thresholds": (0.0, 1.0)})(problem())
+
+
+@pytest.mark.gpu
+def test_scores_do_not_depend_on_the_device():
+    made = problem()
+    on_gpu = Problem(made.network.cuda(), made.clean.cuda(), made.corrupted.cuda(), made.scored.cuda())
+    for name in DETERMINISTIC:
+        on_cpu = get_method(name)(problem()).edges
+        np.testing.assert_allclose(get_method(name)(on_gpu).edges, on_cpu, atol=1e-8)

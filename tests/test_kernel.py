@@ -1,0 +1,172 @@
+"""The kernel against a literal transformer, and its row-wise products against autograd's own."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.transformer import rowwise
+from interpbench.transformer.attention import attend
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.patching import Candidates, Worlds, record
+from tests.oracles import transformer as oracle
+
+SHAPES = [
+    (None, "gelu", "causal", True),
+    ("LN", "gelu_new", "bidirectional", True),
+    ("LNPre", "relu", "causal", False),
+    (None, "relu", "bidirectional", False),
+]
+
+
+def network(normalization, activation, attention, biases, seed=0):
+    cfg = TransformerConfig(
+        2, 3, 10, 4, 12, 7, 5, 4, normalization, activation, attention, biases, init_std=0.4
+    )
+    model = Transformer(cfg, seed).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.split(".")[-1].startswith("W_") and (biases or "ln" in name):
+                parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def inputs(seed, rows=3):
+    return torch.randint(0, 7, (rows, 4), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(params=SHAPES, ids=lambda shape: "-".join(map(str, shape)))
+def model(request):
+    return network(*request.param)
+
+
+def literal(model, tokens, source, edges=(), nodes=()):
+    rows = []
+    for base, other in zip(tokens.tolist(), source.tolist()):
+        patch = oracle.run(model, other)[1]
+        rows.append(torch.stack(oracle.run(model, base, set(edges), set(nodes), patch)[0]))
+    return torch.stack(rows)  # [N, T, V]
+
+
+def test_clean_run_equals_the_oracle(model):
+    tokens = inputs(1)
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens), literal(model, tokens, tokens))
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_edge_patches_equal_the_oracle(model, start):
+    tokens, source = inputs(1), inputs(2)
+    graph = model.cfg.graph
+    masks = (np.random.default_rng(0).random((4, *graph.legal.shape)) < 0.3) & graph.legal
+    if start:
+        masks[:, : graph.readers_of_layer(1).start] = False
+    with torch.no_grad():
+        (_, clean), (_, patch) = record(model, tokens), record(model, source)
+        candidates = Candidates(torch.from_numpy(masks).double(), patch.stack, clean.stack, start)
+        residual = clean.residuals[start].unsqueeze(2).expand(-1, -1, 4, -1).flatten(2)
+        logits = model.run(residual, candidates, start).view(5, 4, 4, 3)
+        for k, mask in enumerate(masks):
+            edges = [(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(mask)]
+            expected = literal(model, tokens, source, edges)
+            torch.testing.assert_close(logits[:, :, k].permute(2, 1, 0), expected)
+
+
+def test_node_patches_equal_the_oracle_and_full_columns(model):
+    tokens, source = inputs(1), inputs(2)
+    graph = model.cfg.graph
+    nodes = np.eye(len(graph.nodes), dtype=bool)
+    columns = nodes[:, None, :] & graph.legal
+    with torch.no_grad():
+        (_, clean), (_, patch) = record(model, tokens), record(model, source)
+        residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, len(nodes), -1).flatten(2)
+        by_node = model.run(residual, Candidates(None, patch.stack, nodes=torch.from_numpy(nodes)))
+        by_edges = model.run(residual, Candidates(torch.from_numpy(columns).double(), patch.stack))
+        torch.testing.assert_close(by_node, by_edges)
+        for k, node in enumerate(graph.nodes):
+            expected = literal(model, tokens, source, nodes=[str(node)])
+            got = by_node.view(5, 4, len(nodes), 3)[:, :, k].permute(2, 1, 0)
+            torch.testing.assert_close(got, expected)
+
+
+def test_full_mask_gives_the_patched_run_and_empty_mask_the_model(model):
+    tokens, source = inputs(1), inputs(2)
+    graph = model.cfg.graph
+    masks = torch.stack([torch.zeros(graph.legal.shape), torch.from_numpy(graph.legal)]).double()
+    with torch.no_grad():
+        (logits, clean), (patched, patch) = record(model, tokens), record(model, source)
+        residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
+        got = model.run(residual, Candidates(masks, patch.stack)).view(5, 4, 2, 3)
+    torch.testing.assert_close(got[:, :, 0], logits)
+    torch.testing.assert_close(got[:, :, 1], patched)
+
+
+def test_worlds_equal_the_oracle(model):
+    """Source, source, node-patched, edge-patched worlds in one pass; every row its own intervention."""
+    rng = np.random.default_rng(3)
+    graph, batch = model.cfg.graph, 3
+    worlds = [inputs(1), inputs(2), inputs(3), inputs(3)]
+    nodes = np.zeros((len(graph.nodes), 4, batch), np.int8)
+    nodes[:, 2] = rng.integers(0, 3, (len(graph.nodes), batch))
+    nodes[0, 2] = 0
+    edges = (rng.random((*graph.legal.shape, batch)) < 0.3) & graph.legal[:, :, None]
+    patching = Worlds(torch.from_numpy(nodes), torch.from_numpy(edges).double())
+    with torch.no_grad():
+        logits = model.run(model.embedding(torch.cat(worlds)), patching).view(5, 4, 4, batch)
+        for world, b in itertools.product(range(2), range(batch)):
+            expected = torch.stack(oracle.run(model, worlds[world][b].tolist())[0]).T
+            torch.testing.assert_close(logits[:, :, world, b], expected)
+        for b in range(batch):
+            sources = [oracle.run(model, worlds[s][b].tolist())[1] for s in (0, 1)]
+            chosen = {str(n): int(s) for n, s in zip(graph.nodes, nodes[:, 2, b]) if s}
+            patch = {name: sources[s - 1][name] for name, s in chosen.items()}
+            expected = torch.stack(oracle.run(model, worlds[2][b].tolist(), (), set(chosen), patch)[0]).T
+            torch.testing.assert_close(logits[:, :, 2, b], expected)
+            some = {(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(edges[:, :, b])}
+            expected = torch.stack(oracle.run(model, worlds[3][b].tolist(), some, (), sources[0])[0]).T
+            torch.testing.assert_close(logits[:, :, 3, b], expected)
+
+
+def test_rowwise_products_have_exact_gradients():
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+
+    assert torch.autograd.gradcheck(rowwise.scores, (draw(2, 3, 4, 2), draw(2, 3, 5, 2)))
+    assert torch.autograd.gradcheck(rowwise.attend_values, (draw(2, 4, 5, 2), draw(2, 3, 5, 2)))
+    mask = draw(4, 3, 2).detach()
+    assert torch.autograd.gradcheck(lambda stack: rowwise.blend(mask, stack), (draw(3, 6, 2),))
+    swaps = [(1, 0, torch.tensor([[True, False]]).view(1, 1, 1, 2)), (2, 1, torch.ones(1, 1, 1, 2, dtype=bool))]
+    assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps), (draw(1, 2, 2, 4, 2),))
+
+
+def test_attention_paths_agree():
+    """The row-wise path on a CPU equals plain batched products."""
+    q, k, v = (torch.randn(2, 3, 4, 5, dtype=torch.float64) for _ in range(3))
+    for causal in (True, False):
+        scores = torch.einsum("heqn,hekn->hqkn", q, k)
+        if causal:
+            scores = scores.masked_fill(torch.ones(4, 4).triu(1).bool()[None, :, :, None], -torch.inf)
+        expected = torch.einsum("hqkn,hekn->heqn", scores.softmax(2), v)
+        torch.testing.assert_close(attend(q, k, v, causal), expected)
+
+
+def test_worlds_gradient_equals_separate_runs():
+    """One backward pass through all worlds equals the gradients of separately patched runs."""
+    model = network(None, "gelu", "causal", True)
+    graph = model.cfg.graph
+    base, source = inputs(5), inputs(6)
+    nodes = torch.zeros(len(graph.nodes), 3, 3, dtype=torch.int8)
+    nodes[5, 2] = 1
+    model.run(model.embedding(torch.cat([source, source, base])), Worlds(nodes, None))[..., 6:].square().sum().backward()
+    together = model.blocks[0].attn.W_O.grad.clone()
+    model.zero_grad()
+    _, patch = record(model, source)
+    chosen = torch.zeros(1, len(graph.nodes), dtype=torch.bool)
+    chosen[0, 5] = True
+    model.run(model.embedding(base), Candidates(None, patch.stack, nodes=chosen)).square().sum().backward()
+    torch.testing.assert_close(together, model.blocks[0].attn.W_O.grad)

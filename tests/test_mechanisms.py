@@ -1,0 +1,90 @@
+"""Edge cases of mechanisms: several values selected, none selected, None. One row, so `[0]` below."""
+
+import numpy as np
+import pytest
+import torch
+from tracr.rasp import rasp
+
+from interpbench.causal.model import NONE
+from interpbench.rasp import mechanisms as mech
+from interpbench.rasp.compile import compile_program
+from interpbench.rasp.program import Program
+from interpbench.rasp.weights import compiled_network
+
+ALWAYS = mech.selection(lambda key, query: True, (0, 1, 2), (0, 1, 2), causal=False)
+NEVER = mech.selection(lambda key, query: False, (0, 1, 2), (0, 1, 2), causal=False)
+SAME = mech.selection(lambda key, query: key == query, (0, 1, 2), (0, 1, 2), causal=False)
+SEEN = mech.selection(lambda key, query: True, (0, 1, 2), (0, 1, 2), causal=True)
+
+
+def codes(*values: int) -> np.ndarray:
+    return np.array([values], np.int16)
+
+
+@pytest.mark.parametrize(
+    ("values", "picked"),
+    [
+        ((2, 1, 1), 1),  # the most frequent
+        ((2, 1, 0), 0),  # the first in class order among equals
+        ((2, NONE, 2), 2),
+        ((NONE, NONE, 1), 1),  # None has no vote
+        ((NONE, NONE, NONE), NONE),
+    ],
+)
+def test_pick_among_several_values(values: tuple[int, ...], picked: int) -> None:
+    here = codes(0, 0, 0)
+    assert mech.pick(ALWAYS, 3)(here, here, codes(*values))[0].tolist() == [picked] * 3
+
+
+def test_pick_looks_back_only_when_causal() -> None:
+    here = codes(0, 0, 0, 0)
+    assert mech.pick(SEEN, 3)(here, here, codes(2, 1, 1, 0))[0].tolist() == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_pick_does_what_the_compiled_network_does(causal: bool) -> None:
+    everything = rasp.Select(rasp.indices, rasp.indices, lambda key, query: True)
+    program = Program(rasp.Aggregate(everything, rasp.tokens), ("a", "b", "c"), 5, causal)
+    tokens = np.array(list(np.ndindex(3, 3, 3, 3, 3)))
+    ids = torch.from_numpy(np.insert(tokens, 0, 3, axis=1))
+    logits = compiled_network(compile_program(program))(ids)[:, 1:]
+    np.testing.assert_array_equal(logits.argmax(-1), program.model.outputs(tokens))
+
+
+def test_empty_selections() -> None:
+    here = codes(0, 1, 2)
+    assert mech.pick(NEVER, 3)(here, here, here)[0].tolist() == [NONE] * 3
+    assert mech.width(NEVER)(here, here)[0].tolist() == [0] * 3
+    assert mech.average(NEVER, 0.25)(here, here, np.ones((1, 3)))[0].tolist() == [0.25] * 3
+
+
+def test_none_selects_nothing_and_is_never_selected() -> None:
+    query, key = codes(0, NONE, NONE), codes(NONE, 0, 0)
+    assert mech.width(ALWAYS)(query, key)[0].tolist() == [2, 0, 0]
+    assert mech.width(SAME)(codes(NONE, 1, 2), codes(NONE, 2, 2))[0].tolist() == [0, 0, 2]
+    assert mech.pick(ALWAYS, 3)(query, key, codes(2, 1, 1))[0].tolist() == [1, NONE, NONE]
+
+
+def test_average_is_none_only_where_a_none_is_selected() -> None:
+    values = np.array([[1.0, np.nan, 0.0]])
+    averaged = mech.average(SAME, 0)(codes(0, 1, 2), codes(0, 1, 0), values)
+    np.testing.assert_array_equal(averaged, [[0.5, np.nan, 0]])
+
+
+def test_none_passes_through_maps() -> None:
+    table = mech.table(lambda x, y: 10 * x + y, [(0, 1), (0, 1)], (0, 1, 10, 11))
+    assert table(codes(0, NONE, 1, 1), codes(1, 1, NONE, 0))[0].tolist() == [1, NONE, NONE, 2]
+    np.testing.assert_array_equal(mech.to_number(float, (3, 5))(codes(1, NONE)), [[5, np.nan]])
+    numbers = np.array([[0.5, np.nan, 0.5, 0]])
+    np.testing.assert_array_equal(mech.of_number(lambda x: 2 * x, None)(numbers), [[1, np.nan, 1, 0]])
+    halves = mech.of_number(lambda x: "half" if x else "none", ("half", "none"))
+    assert halves(numbers)[0].tolist() == [0, NONE, 0, 1]
+    np.testing.assert_array_equal(mech.linear(1, -2)(numbers, numbers), [[-0.5, np.nan, -0.5, 0]])
+
+
+def test_arithmetic_errors_and_none_results_are_no_values() -> None:
+    assert mech.image(lambda x: 1 / x, (0, 1, 2)) == (0.5, 1)
+    assert mech.image(lambda x: None if x else x, (0, 1)) == (0,)
+    inverse = mech.table(lambda x: 1 / x, [(0, 1, 2)], (0.5, 1.0))
+    assert inverse(codes(0, 1, 2))[0].tolist() == [NONE, 1, 0]
+    np.testing.assert_array_equal(mech.to_number(lambda x: 1 / x, (0, 2))(codes(0, 1)), [[np.nan, 0.5]])

@@ -1,0 +1,218 @@
+"""Tables, pictures and reports of a small synthetic evaluation."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+from rich.table import Table
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.circuits.components import EMBED, Edge, Node, Reader
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import State, Truth
+from interpbench.reports.drawing import draw_circuit, found_edges
+from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
+from interpbench.reports.plots import roc_figure
+from interpbench.reports.report import write_report
+from interpbench.reports.tables import certificate_table, circuit_lines, records_table, tasks_table
+from interpbench.reports.text import NOTHING, method_labels, share
+from interpbench.scoring.records import Record, compare
+from interpbench.tasks.catalogue import get_task
+
+GRAPH = Graph(2, 2)
+TRUTH = Truth.from_json(
+    GRAPH,
+    {
+        "node": {"required": ["embed", "m0", "a1.h1"], "allowed": ["a0.h0"]},
+        "head_edge": {"required": ["embed->m0", "m0->a1.h1", "a1.h1->logits"], "allowed": ["embed->a0.h0"]},
+        "qkv_edge": {
+            "required": ["embed->m0", "m0->a1.h1<v>", "a1.h1->logits"],
+            "allowed": ["embed->a0.h0<q>"],
+        },
+    },
+)
+REQUIRED = TRUTH.qkv_edges == State.REQUIRED
+
+
+def scores(values: np.ndarray) -> Scores:
+    return Scores(GRAPH, np.where(GRAPH.legal, values, np.nan).astype(float))
+
+
+def record(task: str, method: str, values: np.ndarray, seed: int = 0, **settings: object) -> Record:
+    cost = {"forward_calls": 1, "forward_examples": 1234, "backward_calls": 0, "backward_examples": 0}
+    levels = compare(TRUTH, scores(values))
+    return Record(task, "models/x", method, settings, seed, False, levels, cost, 1.5, {})
+
+
+PERFECT = record("hist", "exact", REQUIRED)
+TIED = record("hist", "zeros", np.zeros_like(REQUIRED))
+
+
+def entry(wrong: int = 0) -> dict[str, object]:
+    return {"rate": 1 - wrong / 1000, "lower": 1 - wrong / 1000, "wrong": wrong, "rows": 1000}
+
+
+def certificate(wrong: int = 0, enumerated: bool = True) -> dict[str, object]:
+    return {
+        "enumerated": enumerated,
+        "pairs": 1000,
+        "settings": {"confidence": 0.95},
+        "target": 1.0,
+        "accuracy": entry(),
+        "iia": {"m0": {"variables": ["is_x"], **entry(), "effective": {**entry(), "rows": 0}}},
+        "siia": {"a0.h1": entry(), "m1": entry(wrong)},
+        "siia_all_nodes": entry(),
+        "edges": {"embed->a0.h0<q>": entry(wrong)},
+        "all_edges": entry(),
+        "required_effect": {"m0": 0.25},
+        "margin": 8.06,
+        "margin_kind": "smallest logit margin",
+        "stress": {"zero": 0.9},
+        "failures": ["SIIA m1 0.99300 < 1.0"] if wrong else [],
+        "certified": not wrong,
+    }
+
+
+def text(table: Table, width: int = 120) -> str:
+    console = Console(width=width, file=StringIO())
+    with console.capture() as shown:
+        console.print(table)
+    return shown.get()
+
+
+def test_records_table_holds_numbers_means_and_dashes() -> None:
+    other = replace(TIED, task="reverse")
+    empty = replace(TIED.levels["node"], auroc=None, average_precision=None)
+    shown = text(
+        records_table([PERFECT, TIED, other, replace(PERFECT, levels={**PERFECT.levels, "node": empty})])
+    )
+    assert "1.000 / 1.000" in shown and "0.500 / " in shown
+    assert "1,234" in shown and "1.50" in shown and NOTHING in shown
+    assert "mean of 2" in shown and "mean of 1" in shown
+    assert "mean of" not in text(records_table([PERFECT, TIED]))
+    assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_labels_tell_apart_what_differs() -> None:
+    values = np.zeros_like(REQUIRED)
+    records = [
+        record("hist", "acdc", values, metric="kl", steps=5),
+        record("hist", "acdc", values, metric="logit", steps=5),
+        record("hist", "random", values, seed=0),
+        record("hist", "random", values, seed=1),
+        replace(record("hist", "eap", values), structural=True),
+    ]
+    assert method_labels(records) == [
+        "acdc metric=kl",
+        "acdc metric=logit",
+        "random seed=0",
+        "random seed=1",
+        "eap structural",
+    ]
+    assert method_labels(records, seeds=False)[2:4] == ["random", "random"]
+
+
+def test_rates_are_rounded_down() -> None:
+    assert [share(value) for value in (1.0, 0.999999, 0.5)] == ["1", "0.9999", "0.5000"]
+
+
+@pytest.mark.parametrize("enumerated", [True, False])
+def test_certificate_table_names_what_is_wrong(enumerated: bool) -> None:
+    good, bad = (text(certificate_table(certificate(wrong, enumerated))) for wrong in (0, 7))
+    assert good.startswith("certified") and "each of 2 forbidden nodes alone" in good
+    assert (
+        bad.startswith("NOT certified") and "m1 alone" in bad and "0.9930" in bad and "a0.h1 alone" not in bad
+    )
+    assert "embed->a0.h0<q> alone" in bad and "0.2500" in bad and "8.060" in bad and "is_x" in bad
+    assert ("lower bound" in good) == (not enumerated)
+
+
+def test_tasks_table_takes_any_rows() -> None:
+    shown = text(tasks_table([{"name": "x[/red]", "layers": 2}, {"name": "y", "legacy_id": None}]))
+    assert "x[/red]" in shown and "legacy id" in shown and NOTHING in shown
+
+
+def test_circuit_in_plain_text() -> None:
+    task = get_task("frac_prevs")
+    alignment = align(task, Graph(2, 4))
+    lines = circuit_lines(find_truth(alignment), alignment)
+    assert lines[0] == "embed = tokens, indices" and lines[-1] == "logits <- a1.h2"
+    assert "        q   <- (embed)" in lines and "        v   <- m0" in lines
+    assert any("outside the circuit: a1.h0 a1.h1 a1.h3 m1" in line for line in lines)
+
+
+def test_found_edges_are_as_many_as_required() -> None:
+    assert (found_edges(TRUTH, scores(REQUIRED)) == REQUIRED).all()
+    allowed_first = REQUIRED + 2 * (TRUTH.qkv_edges == State.ALLOWED)
+    found = found_edges(TRUTH, scores(allowed_first))
+    assert found[REQUIRED].all() and found.sum() == REQUIRED.sum() + 1
+    assert found_edges(TRUTH, scores(np.zeros_like(REQUIRED))).sum() in (3, 4)
+    nothing = replace(TRUTH, qkv_edges=np.where(GRAPH.legal, 0, -1))
+    assert not found_edges(nothing, scores(REQUIRED)).any()
+
+
+def test_every_wire_goes_from_its_source_to_its_reader_around_the_boxes() -> None:
+    graph = Graph(3, 4)
+    layout = Layout(graph)
+    wires = [Wire(edge, "required") for edge in graph.edges]
+    routes = layout.route(wires)
+    times = np.linspace(0, 1, 40)[:, None]
+    weights = np.concatenate(
+        [(1 - times) ** 3, 3 * times * (1 - times) ** 2, 3 * times**2 * (1 - times), times**3], 1
+    )
+    for wire in wires:
+        curves = np.array(routes[wire])
+        points = np.concatenate(weights @ curves)
+        assert np.allclose(curves[0, 0], layout.exit(wire.edge.source))
+        x, y = layout.entrance(wire.edge.target)
+        assert np.isclose(curves[-1, 3, 1], y - TIP) and abs(curves[-1, 3, 0] - x) < WIDTH / 2
+        for box in [*layout.nodes.values(), layout.logits]:
+            inside = (np.abs(points - box) < np.array([WIDTH, HEIGHT]) / 2 - 1e-6).all(1)
+            assert not inside.any(), f"{wire.edge} runs through the box at {box}"
+    assert routes == layout.route(wires)
+
+
+def test_boxes_do_not_overlap() -> None:
+    layout = Layout(Graph(6, 4))
+    boxes = np.array([*layout.nodes.values(), layout.logits])
+    apart = np.abs(boxes[:, None] - boxes[None]) >= np.array([WIDTH, HEIGHT])
+    assert (apart.any(-1) | np.eye(len(boxes), dtype=bool)).all()
+    assert layout.entrance(Reader(0, "q", 1)) < layout.entrance(Reader(0, "k", 1))
+    assert Wire(Edge(EMBED, Reader(0, "mlp")), "x") not in layout.route([])
+
+
+def test_pictures_are_written_and_repeat_exactly(tmp_path: Path) -> None:
+    first, again, alone, roc = (
+        tmp_path / "deep" / f"{name}.png" for name in ("first", "again", "alone", "roc")
+    )
+    for path in (first, again):
+        draw_circuit(TRUTH, path, {Node(0): ("is_x", "b", "c")}, scores(-REQUIRED.astype(float)), "a title")
+    draw_circuit(TRUTH, alone)
+    assert first.read_bytes() == again.read_bytes()
+    assert imread(first).shape[1] == 2 * imread(alone).shape[1]
+    roc_figure([PERFECT, TIED, replace(TIED, levels={})], roc)
+    assert imread(roc).std() > 0
+
+
+def test_report_links_pictures_and_says_what_is_certified(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    picture = tmp_path / "my pictures" / "roc.png"
+    path = write_report(
+        folder,
+        [PERFECT, TIED],
+        {"hist": certificate(), "reverse": certificate(7, False)},
+        {"hist": [picture]},
+    )
+    report = path.read_text()
+    assert path == folder / "report.md"
+    assert "| hist | exact | 1.000 / 1.000 |" in report
+    assert "![hist: roc](../my%20pictures/roc.png)" in report
+    assert "**Certified** on 1,000 enumerated pairs" in report and "No pair came out wrong" in report
+    assert "**Not certified** on 1,000 drawn pairs of inputs, target 1 with 95% confidence" in report
+    assert "up to 7 with a forbidden node swapped (`m1`)" in report and "`SIIA m1 0.99300 < 1.0`" in report
