@@ -10,6 +10,7 @@ The same decisions in far fewer, larger calls:
 * for one reader the states "first candidate removed", "first two removed", … are evaluated together and
   accepted up to the first that is rejected; the width doubles after a full accept and halves otherwise;
 * all thresholds go in lock-step, and states that several of them share are evaluated once;
+* heads and MLPs that no kept edge leaves, and those that come before the reader, are not computed;
 * a writer that writes the same on clean and patched inputs needs no run: the change is 0.
 
 Decisions are taken in float64, where batching moves a metric by about 1e-15.
@@ -126,7 +127,7 @@ class _Search:
                     states.setdefault(key, state.copy())
                     keys.append(key)
                 tried[search] = keys
-            values = dict(zip(states, self._evaluate(self.graph.readers[reader].layer, list(states.values()))))
+            values = dict(zip(states, self._evaluate(reader, list(states.values()))))
             for search, keys in tried.items():
                 accepted = 0
                 for key in keys:
@@ -140,15 +141,32 @@ class _Search:
                 width = self.width[search]
                 self.width[search] = min(2 * width, self.max_width) if full else max(1, width // 2)
 
-    def _evaluate(self, layer: int, states: list[np.ndarray]) -> list[float]:
-        """Returns the metric of every state, running from `layer` on."""
+    def _live(self, layer: int, states: np.ndarray) -> list[bool]:
+        """Returns the writers to compute: those that anyone sees and that may write other than clean.
+
+        In the current layer these are the heads, and the MLP, of which an input edge is removed.
+        """
+        seen = (self.graph.legal & ~states).any((0, 1))
+        touched = {
+            Node(place.layer, place.head)
+            for place, removed in zip(self.graph.readers, states.any((0, 2)))
+            if removed
+        }
+        return [
+            bool(seen[w]) and (node.layer > layer or node in touched or node == Node(layer))
+            for w, node in enumerate(self.graph.nodes)
+        ]
+
+    def _evaluate(self, reader: int, states: list[np.ndarray]) -> list[float]:
+        """Returns the metric of every state, running from the reader's layer on."""
         runs, network, examples = self.runs, self.problem.network, len(self.problem.clean)
+        layer = self.graph.readers[reader].layer
         at_once = max(1, ROWS_PER_CALL // examples)
         values: list[float] = []
         for first in range(0, len(states), at_once):
             some = np.stack(states[first : first + at_once])
             masks = torch.from_numpy(some).to(runs.clean)
-            candidates = Candidates(masks, runs.patch, runs.clean, layer)
+            candidates = Candidates(masks, runs.patch, runs.clean, layer, live=self._live(layer, some))
             residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(some), -1).flatten(2)
             logits = network.run(residual, candidates, layer)
             values += runs.metric(logits.view(*logits.shape[:2], len(some), examples)).mean(1).tolist()

@@ -8,6 +8,7 @@ read, what rows really write and see; `patching.py` has the ones that there are.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,23 +19,34 @@ from interpbench.transformer.config import TransformerConfig
 
 
 class Interventions:
-    """No intervention: the base class, and what a clean run uses."""
+    """No intervention: the base class, and what a clean run uses.
+
+    Attributes:
+        live: `[W]` bools, the writers to compute; None for all. What the others write is known, and their
+            sum comes from `given`.
+    """
+
+    live: Sequence[bool] | None = None
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Called once before a run."""
 
-    def write(self, first: int, outputs: Tensor) -> Tensor:
-        """Gets the outputs `[K, D, T, N]` of writers `first … first + K`; returns what is written."""
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
+        """Gets the outputs `[K, D, T, N]` of some writers; returns what is written."""
         return outputs
 
-    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Splits rows by how readers `first … first + count` see the residual `[D, T, N]`.
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Splits rows by how some readers see the residual `[D, T, N]`.
 
         Returns:
             The leading rows `[D, T, N1]`, which all these readers see alike, and the trailing rows
-            `[count, D, T, N2]` with an input for each reader, or None.
+            `[len(readers), D, T, N2]` with an input for each reader, or None.
         """
         return residual, None
+
+    def given(self, writers: Sequence[int]) -> Tensor:
+        """Returns the sum `[D, T, N]` of what writers that are not computed write."""
+        raise NotImplementedError
 
 
 class Embed(nn.Module):
@@ -83,23 +95,26 @@ class Attention(nn.Module):
         self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
         self.causal = cfg.attention == "causal"
 
-    def forward(self, shared: Tensor, split: Tensor | None) -> Tensor:
-        """Returns each head's output `[H, D, T, N]`, from inputs as `Interventions.read` gives them."""
+    def forward(self, shared: Tensor, split: Tensor | None, heads: Sequence[int]) -> Tensor:
+        """Returns the output `[H, D, T, N]` of some heads, from inputs as `Interventions.read` gives them."""
         scale = self.W_Q.shape[2] ** -0.5
         weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
         biases = torch.stack((self.b_Q * scale, self.b_K, self.b_V))
-        kinds, heads, width, features = weights.shape
+        output = self.W_O.transpose(1, 2)
+        if len(heads) < len(self.W_Q):
+            weights, biases, output = weights[:, heads], biases[:, heads], output[heads]
+        kinds, count, width, features = weights.shape
         length = shared.shape[1]
         projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
-        qkv = projected.view(kinds, heads, width, length, -1)
+        qkv = projected.view(kinds, count, width, length, -1)
         if split is not None:
             weights = weights.reshape(-1, width, features)
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
-            qkv = torch.cat([qkv, own.view(kinds, heads, width, length, -1)], -1)
+            qkv = torch.cat([qkv, own.view(kinds, count, width, length, -1)], -1)
         q, k, v = qkv.unbind()
         mixed = attend(q, k, v, self.causal)
-        written = self.W_O.transpose(1, 2) @ mixed.flatten(2)
-        return written.view(heads, features, length, -1)
+        written = output @ mixed.flatten(2)
+        return written.view(count, features, length, -1)
 
 
 class Mlp(nn.Module):
@@ -194,21 +209,33 @@ class Transformer(nn.Module):
         patch.begin(self.cfg)
         residual = embedding
         if start == 0:
-            residual = patch.write(0, embedding[None])[0]
-        heads = self.cfg.n_heads
+            residual = patch.write(range(1), embedding[None])[0]
         for layer in range(start, self.cfg.n_layers):
-            block: Block = self.blocks[layer]  # type: ignore[assignment]
-            first_writer, first_reader = 1 + layer * (heads + 1), layer * (3 * heads + 1)
-            shared, split = patch.read(first_reader, 3 * heads, residual)
-            split = None if split is None else block.ln1(split)
-            written = patch.write(first_writer, block.attn(block.ln1(shared), split))
-            residual = residual + written.sum(0) + block.attn.b_O[:, None, None]
-            seen = _join(patch.read(first_reader + 3 * heads, 1, residual))
-            written = patch.write(first_writer + heads, block.mlp(block.ln2(seen))[None])
-            residual = residual + written[0]
-        seen = _join(patch.read(self.cfg.n_layers * (3 * heads + 1), 1, residual))
+            residual = self._layer(layer, residual, patch)
+        last = self.cfg.n_layers * (3 * self.cfg.n_heads + 1)
+        seen = _join(patch.read(range(last, last + 1), residual))
         logits = self.unembed.W_U.T @ self.ln_final(seen).flatten(1)
         return logits.view(-1, *seen.shape[1:]) + self.unembed.b_U[:, None, None]
+
+    def _layer(self, layer: int, residual: Tensor, patch: Interventions) -> Tensor:
+        """Maps the residual stream `[D, T, N]` before a layer to the one after it."""
+        block: Block = self.blocks[layer]  # type: ignore[assignment]
+        count, live = self.cfg.n_heads, patch.live
+        writer, reader = 1 + layer * (count + 1), layer * (3 * count + 1)
+        heads = [head for head in range(count) if live is None or live[writer + head]]
+        if heads:
+            readers = [reader + slot * count + head for slot in range(3) for head in heads]
+            shared, split = patch.read(readers, residual)
+            split = None if split is None else block.ln1(split)
+            written = block.attn(block.ln1(shared), split, heads)
+            residual = residual + patch.write([writer + head for head in heads], written).sum(0)
+        if len(heads) < count:
+            residual = residual + patch.given([writer + h for h in range(count) if h not in heads])
+        residual = residual + block.attn.b_O[:, None, None]
+        if live is not None and not live[writer + count]:
+            return residual + patch.given([writer + count])
+        seen = _join(patch.read(range(reader + 3 * count, reader + 3 * count + 1), residual))
+        return residual + patch.write(range(writer + count, writer + count + 1), block.mlp(block.ln2(seen))[None])[0]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Runs `tokens [N, T]` without interventions and returns logits `[N, T, V]`."""

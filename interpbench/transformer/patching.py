@@ -4,6 +4,8 @@ Shapes as in `model.py`; B examples of a batch. Patched values are data (activat
 another run, a mean, zero), not a mode.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -22,14 +24,14 @@ class Record(Interventions):
         self.residuals: list[Tensor] = []
         """`[D, T, N]` before each layer, and before the logits."""
 
-    def write(self, first: int, outputs: Tensor) -> Tensor:
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Keeps the outputs."""
         self._parts.append(outputs)
         return outputs
 
-    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Keeps the residual stream at the start of each layer."""
-        if first % self._per_layer == 0:
+        if readers[0] % self._per_layer == 0:
             self.residuals.append(residual)
         return residual, None
 
@@ -66,22 +68,22 @@ class Worlds(Interventions):
         """Forgets an earlier run."""
         self.differences: list[Tensor] = []
 
-    def write(self, first: int, outputs: Tensor) -> Tensor:
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""
         count, features, length, rows = outputs.shape
-        written = slice(first, first + count)
+        written = slice(writers[0], writers[0] + count)
         swaps = [(world, source, mask[written]) for world, source, mask, used in self.swaps if any(used[written])]
         values, difference = swap(outputs.view(count, features, length, self.worlds, self.batch), swaps)
         self.differences.append(difference)
         return values.view(count, features, length, rows)
 
-    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Gives each reader of the edge world its own input."""
         if self.edges is None:
             return residual, None
         stack = torch.cat(self.differences)
-        mask = self.edges[first : first + count, : len(stack)]
-        moved = blend(mask, stack.flatten(1, 2)).view(count, *stack.shape[1:])
+        mask = self.edges[readers[0] : readers[0] + len(readers), : len(stack)]
+        moved = blend(mask, stack.flatten(1, 2)).view(len(readers), *stack.shape[1:])
         shared, own = residual.split([residual.shape[-1] - self.batch, self.batch], -1)
         return shared, own + moved
 
@@ -91,11 +93,14 @@ class Candidates(Interventions):
 
     Args:
         masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer.
-        patch: `[W, D, T, B]`: the patched values, or `[W, D, T, K·B]` for values per row.
+        patch: `[W, D, T, B]`: the patched values.
         clean: `[W, D, T, B]`: what the writers below layer `start` write in every candidate; with
             `start > 0` they are not computed again.
         start: the layer at which the run starts.
         nodes: `[K, W]` bool: writers whose output is replaced by the patch as a whole.
+        live: `[W]`: writers of the layers from `start` on that have to be computed; None for all. The others
+            write what they write in `clean`: either they come before all patches, or nobody sees them
+            because every edge out of them is patched.
     """
 
     def __init__(
@@ -105,53 +110,58 @@ class Candidates(Interventions):
         clean: Tensor | None = None,
         start: int = 0,
         nodes: Tensor | None = None,
+        live: Sequence[bool] | None = None,
     ):
         self.masks, self.patch, self.clean, self.start, self.nodes = masks, patch, clean, start, nodes
         chosen = masks if masks is not None else nodes
         assert chosen is not None
-        self.candidates = len(chosen)
+        self.candidates, self.live = len(chosen), live
         self.used = None if masks is None else masks.ne(0).any(0).any(1).tolist()
         self.used_nodes = None if nodes is None else nodes.any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Sets up the writers that are known before the first layer."""
-        self.known = 1 + self.start * (cfg.n_heads + 1) if self.start else 0
-        self.prefix = None
-        if self.start:
-            assert self.clean is not None
-            self.prefix = self.patch[: self.known] - self.clean[: self.known]
+        below = 1 + self.start * (cfg.n_heads + 1) if self.start else 0
+        self.fixed = list(range(below))
+        self.computed: list[int] = []
         self.parts: list[Tensor] = []
 
-    def write(self, first: int, outputs: Tensor) -> Tensor:
+    def given(self, writers: Sequence[int]) -> Tensor:
+        """Sums what writers that are not computed write."""
+        assert self.clean is not None
+        self.fixed += writers
+        total = self.clean[list(writers)].sum(0).unsqueeze(2)
+        return total.expand(-1, -1, self.candidates, -1).flatten(2)
+
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Patches nodes; keeps each candidate's difference from the patch."""
         count, features, length, rows = outputs.shape
         own = outputs.view(count, features, length, self.candidates, -1)
-        patch = self.patch[first : first + count].view(count, features, length, -1, own.shape[-1])
-        if self.used_nodes is not None and any(self.used_nodes[first : first + count]):
+        patch = self.patch[list(writers)].unsqueeze(3)
+        if self.used_nodes is not None and any(self.used_nodes[writer] for writer in writers):
             assert self.nodes is not None
-            chosen = self.nodes[:, first : first + count].T[:, None, None, :, None]
+            chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
             own = torch.where(chosen, patch, own)
         if self.masks is not None:
             self.parts.append(patch - own)
+            self.computed += writers
         return own.reshape(count, features, length, rows)
 
-    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Adds the masked differences to each reader's input, where any candidate patches an edge."""
-        if self.masks is None or self.used is None or not any(self.used[first : first + count]):
+        if self.masks is None or self.used is None or not any(self.used[reader] for reader in readers):
             return residual, None
         features, length, rows = residual.shape
         split = residual.view(1, features, length, self.candidates, -1)
-        mask = self.masks[:, first : first + count]
-        if self.prefix is not None:
-            prefix = self.prefix.view(self.known, features, length, -1, split.shape[-1])
-            per_row = prefix.shape[3] > 1
-            formula = "krw,wdtkb->rdtkb" if per_row else "krw,wdtxb->rdtkb"
-            split = split + torch.einsum(formula, mask[:, :, : self.known], prefix)
+        mask = self.masks[:, list(readers)]
+        if self.fixed:
+            assert self.clean is not None
+            fixed = self.patch[self.fixed] - self.clean[self.fixed]
+            split = split + torch.einsum("krw,wdtb->rdtkb", mask[:, :, self.fixed], fixed)
         if self.parts:
-            stack = torch.cat(self.parts)
-            mask = mask[:, :, self.known : self.known + len(stack)]
-            split = split + torch.einsum("krw,wdtkb->rdtkb", mask, stack)
-        return residual[..., :0], split.expand(count, -1, -1, -1, -1).reshape(count, features, length, rows)
+            moved = torch.einsum("krw,wdtkb->rdtkb", mask[:, :, self.computed], torch.cat(self.parts))
+            split = split + moved
+        return residual[..., :0], split.expand(len(readers), -1, -1, -1, -1).flatten(3)
 
 
 class Probe(Interventions):
@@ -171,18 +181,18 @@ class Probe(Interventions):
         """Learns which writers come before each reader."""
         self._graph = cfg.graph
 
-    def write(self, first: int, outputs: Tensor) -> Tensor:
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Replaces the embedding where one is given."""
-        return self.embedding[None] if first == 0 and self.embedding is not None else outputs
+        return self.embedding[None] if writers[0] == 0 and self.embedding is not None else outputs
 
-    def read(self, first: int, count: int, residual: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Adds each edge's differentiable share."""
         features, length, rows = residual.shape
-        before = self._graph.writers_before(self._graph.readers[first])
-        mask = self.mask[first : first + count, :before]
+        before = self._graph.writers_before(self._graph.readers[readers[0]])
+        mask = self.mask[readers[0] : readers[0] + len(readers), :before]
         moved = torch.einsum("rw,wdtb->rdtb", mask, self.delta[:before])
         split = residual.view(1, features, length, -1, moved.shape[-1]) + moved.unsqueeze(3)
-        return residual[..., :0], split.reshape(count, features, length, rows)
+        return residual[..., :0], split.reshape(len(readers), features, length, rows)
 
 
 def record(model: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:

@@ -1,0 +1,93 @@
+"""Fixtures for all tests: one thread, compiled networks with their truth, random networks, checkpoints."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import hypothesis
+import pytest
+import torch
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.truth import find_truth
+from interpbench.circuits.truth import Truth
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import ModelSettings
+from interpbench.training.certificate import CertificateSettings
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+
+SMALL_TASKS = ("frac_prevs", "hist", "trend_to_next")
+TINY = {
+    **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 16},
+    **{"d_vocab": 6, "d_out": 3, "n_ctx": 5},
+}
+
+# The same examples in every run, however slow the machine is.
+hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.load_profile("repository")
+
+
+class Compiled(NamedTuple):
+    network: Transformer
+    alignment: Alignment
+    truth: Truth
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", params=SMALL_TASKS)
+def compiled(request: pytest.FixtureRequest) -> Compiled:
+    """The network that Tracr compiles a task to, aligned as Tracr placed it; tests run once for each task."""
+    from interpbench.rasp.compile import compile_program
+    from interpbench.rasp.weights import compiled_network
+
+    task = get_task(request.param)
+    network = compiled_network(compile_program(task.program)).requires_grad_(False)
+    alignment = Alignment(task, network.cfg.graph, task.placement)
+    return Compiled(network, alignment, find_truth(alignment))
+
+
+@pytest.fixture(scope="session")
+def random_transformer() -> Callable[..., Transformer]:
+    """Makes a tiny network with random weights; any number of its shape can be given."""
+
+    def make(seed: int = 0, **shape: Any) -> Transformer:
+        return Transformer(TransformerConfig(**{**TINY, **shape}), seed).requires_grad_(False)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def trained_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes the checkpoint of a task, by default of its compiled weights, with a small certificate."""
+    from interpbench.runs.train import TrainConfig, train
+
+    def make(task: str = "frac_prevs", kind: str = "compiled", **settings: Any) -> Path:
+        model = ModelSettings(kind=kind)  # type: ignore[arg-type]
+        certificate = CertificateSettings(enumerate_up_to=1, pairs=64, target=0.9)
+        out = str(tmp_path_factory.mktemp("runs"))
+        made = TrainConfig(task=task, model=model, certificate=certificate, device="cpu", out=out, **settings)
+        return train(made).folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def compiled_checkpoint(trained_checkpoint: Callable[..., Path]) -> Path:
+    """A checkpoint of the compiled `frac_prevs`: only to be read."""
+    return trained_checkpoint()
+
+
+@pytest.fixture
+def checkpoint(compiled_checkpoint: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may damage."""
+    return Path(shutil.copytree(compiled_checkpoint, tmp_path / "checkpoint"))
