@@ -59,6 +59,15 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
     return edges
 
 
+def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[str, Read]]]:
+    """Returns (reader, writer) indices of the program's edges to the (variable, read) pairs that use them."""
+    graph = alignment.graph
+    return {
+        (graph.reader_index[reader], graph.node_index[node]): reads
+        for (reader, node), reads in structural_edges(alignment).items()
+    }
+
+
 class _Effects:
     """Tries interventions on pairs of inputs, in chunks, until one changes an output."""
 

@@ -115,8 +115,8 @@ def certificate_table(certificate: Mapping[str, Any]) -> Table:
     add_all("SIIA of nodes", _worst(certificate["siia"], "node"))
     add("", f"all {len(certificate['siia'])} forbidden nodes at once", certificate["siia_all_nodes"])
     table.add_section()
-    add_all("forbidden edges", _worst(certificate["edges"], "edge"))
-    add("", f"all {len(certificate['edges'])} forbidden edges at once", certificate["all_edges"])
+    add_all("idle edges", _worst(certificate["edges"], "edge"))
+    add("", f"all {len(certificate['edges'])} idle edges at once", certificate["all_edges"])
     table.add_section()
     weakest = sorted(certificate["required_effect"].items(), key=lambda item: item[1])[:WORST]
     for place, (name, effect) in enumerate(weakest):
@@ -136,7 +136,7 @@ def _worst(entries: Mapping[str, Mapping[str, Any]], kind: str) -> list[tuple[st
     """Returns the entries with the most wrong rows, or one line for all if none has any."""
     worst = sorted(entries.items(), key=lambda item: -item[1]["wrong"])[:WORST]
     if worst and not worst[0][1]["wrong"]:
-        return [(f"each of {len(entries)} forbidden {kind}s alone", worst[0][1])]
+        return [(f"each of {len(entries)} {kind}s that must do nothing, alone", worst[0][1])]
     return [(f"{name} alone", entry) for name, entry in worst if entry["wrong"]]
 
 

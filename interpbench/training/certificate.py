@@ -3,6 +3,10 @@
 Rates are over rows (base/source pairs), each right only if every scored position is. Where the domain has at
 most `enumerate_up_to` inputs every pair is run; otherwise fresh pairs from held-out inputs are, and a rate
 counts with its one-sided Clopper-Pearson lower bound at `confidence`.
+
+Edges that must do nothing are the forbidden ones and the allowed ones: an edge of the program that changes
+nothing on the domain must change nothing in the network either, or the network uses it for something else
+(a query input that reads positions in the program could read tokens in the network).
 """
 
 from collections.abc import Iterable
@@ -31,7 +35,7 @@ class CertificateSettings:
         pairs: number of pairs drawn otherwise.
         target: the rate (or lower bound, if drawn) that everything must reach; None asks 1 of an
             enumeration and 0.999 of draws.
-        edges: whether forbidden edges must reach it too.
+        edges: whether edges that must do nothing must reach it too.
         confidence: of each lower bound.
     """
 
@@ -126,7 +130,7 @@ def _failures(result: dict[str, Any], with_edges: bool) -> list[str]:
     checks.append(("SIIA of all forbidden nodes", result["siia_all_nodes"]["lower"]))
     if with_edges:
         checks += [(f"edge {name}", entry["lower"]) for name, entry in result["edges"].items()]
-        checks.append(("all forbidden edges", result["all_edges"]["lower"]))
+        checks.append(("all edges that must do nothing", result["all_edges"]["lower"]))
     missed = [f"{name} {value:.5f} < {target}" for name, value in sorted(checks, key=lambda c: c[1]) if value < target]
     return missed + [f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0]
 
@@ -141,9 +145,10 @@ class _Rates:
         self.iia = {node: Rate() for node in alignment.units}
         self.effective = {node: Rate() for node in alignment.units}
         self.siia = {node: Rate() for node in alignment.outside}
-        self.forbidden = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
+        self.idle = (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
+        self.idle_edges = np.argwhere(self.idle)
         self.required_edges = np.argwhere(truth.qkv_edges == State.REQUIRED)
-        names = [f"{graph.nodes[w]}->{graph.readers[r]}" for r, w in self.forbidden]
+        names = [f"{graph.nodes[w]}->{graph.readers[r]}" for r, w in self.idle_edges]
         self.edges = {name: Rate() for name in names}
         names = truth.names("node", State.REQUIRED)[1:] + truth.names("qkv_edge", State.REQUIRED)
         self.required = {name: Rate() for name in names}
@@ -178,7 +183,7 @@ class _Rates:
         for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.outside):
             self.siia[node].add(ev.right(predictions, wanted))
         names = list(self.edges)
-        for number, predictions in ev.single_edges(base, source.stack, self.forbidden):
+        for number, predictions in ev.single_edges(base, source.stack, self.idle_edges):
             self.edges[names[number]].add(ev.right(predictions, wanted))
         for number, predictions in ev.single_edges(base, source.stack, self.required_edges):
             reader, writer = self.required_edges[number]
@@ -186,8 +191,8 @@ class _Rates:
         outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
         ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
         self.all_nodes.add(ev.right(predictions, wanted))
-        ((_, predictions),) = ev.patched(base, source.stack, edges=(self.truth.qkv_edges == State.FORBIDDEN)[None])
-        self.all_edges.add(ev.right(predictions, wanted))
+        ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
+        self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
 
     def _margin(self, base: Activations, wanted: np.ndarray) -> None:
         """Updates the smallest margin between right and best wrong class, or the largest error."""

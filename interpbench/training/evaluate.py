@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed
 from interpbench.circuits.components import Node
 from interpbench.transformer.model import Transformer
@@ -54,6 +55,7 @@ class Evaluation:
     def __init__(self, model: Transformer, alignment: Alignment):
         self.network, self.alignment = model, alignment
         self.task, self.model = alignment.task, alignment.task.model
+        self.reads = structural_reads(alignment)
         self.device = model.unembed.W_U.device
 
     @torch.no_grad()
@@ -155,6 +157,19 @@ class Evaluation:
                 masks[np.arange(len(part)), edges[part, 0], edges[part, 1]] = True
                 for number, predictions in self.patched(base, patch, edges=masks, start=layer):
                     yield int(part[number]), predictions
+
+    def with_edges(self, base: Activations, source: Activations, edges: np.ndarray) -> np.ndarray:
+        """Returns the program's output `[N, pos]` with its own edges among `edges [R, W]` patched."""
+        everywhere = np.ones(len(base.tokens), bool)
+        interventions = {
+            read: Intervention(source.trace[read[1].parent], everywhere)
+            for place, reads in self.reads.items()
+            if edges[place]
+            for read in reads
+        }
+        if not interventions:
+            return base.trace[self.model.output]
+        return self.model.run(base.tokens, edges=interventions)[self.model.output]
 
     def counterfactual(self, base: Activations, source: Activations, node: Node) -> tuple[np.ndarray, np.ndarray]:
         """Returns the program's output with a unit swapped, and which rows that changes."""

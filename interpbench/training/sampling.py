@@ -2,7 +2,8 @@
 
 Worlds of a step, in order: two clean source worlds, which carry the behaviour loss, then those that the
 objective asks for, all run on a third input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
-nodes swapped), `edge_strict` (forbidden edges patched).
+nodes swapped), `edge_strict` (edges outside the circuit patched, and edges of the program that change
+nothing on its domain: the target is the program's own output with those edges patched).
 
 Everything is drawn in pools of many steps, each from a generator named by the pool's number, so that a
 resumed run draws the same, and the causal model is run a few times a pool instead of a few times a step.
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed, has_value
 from interpbench.circuits.truth import State, Truth
 from interpbench.core import seeds
@@ -53,7 +55,8 @@ class Sampler:
         self.alignment, self.truth, self.objective = alignment, truth, objective
         self.task, self.batch, self.seed = alignment.task, batch, seed
         self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
-        self.forbidden_edges = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
+        self.idle_edges = np.argwhere((truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED))
+        self.reads = structural_reads(alignment)
         wanted = [
             ("iit", objective.iit > 0),
             ("strict", objective.strict > 0 and bool(self.forbidden_nodes)),
@@ -90,8 +93,9 @@ class Sampler:
                 nodes[self.forbidden_nodes, world] = chosen.T
             else:
                 edges = np.zeros((len(graph.readers), n_writers, rows), np.float32)
-                chosen = self._choose(rng, len(self.forbidden_edges), rows)
-                edges[self.forbidden_edges[:, 0], self.forbidden_edges[:, 1]] = chosen.T
+                chosen = self._choose(rng, len(self.idle_edges), rows)
+                edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
+                targets[-1] = self._patched_reads(base, sources[0], edges > 0)
 
         tokens = sources + [base] * len(self.patched)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
@@ -172,6 +176,17 @@ class Sampler:
         for column, node in enumerate(units):
             nodes[self.alignment.graph.node_index[node]] = swaps[:, column]
         return base, [source[chosen] for source in candidates], nodes, after[chosen]
+
+    def _patched_reads(self, base: np.ndarray, source: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Returns the program's output with edges patched, row by row: `edges [R, W, row]`."""
+        model, trace = self.task.model, self.task.model.run(source)
+        interventions = {
+            read: Intervention(trace[read[1].parent], edges[place])
+            for place, reads in self.reads.items()
+            if edges[place].any()
+            for read in reads
+        }
+        return model.run(base, edges=interventions)[model.output]
 
     def _swap(self, base: np.ndarray, sources: list[np.ndarray], swaps: np.ndarray) -> np.ndarray:
         """Returns the program's output with units swapped: `swaps [row, unit]`, 0 for none."""

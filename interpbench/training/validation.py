@@ -12,7 +12,7 @@ from interpbench.training.objective import Objective
 
 @dataclass(frozen=True)
 class Validation:
-    """Shares of right rows: over inputs, the worst unit, the worst forbidden node, forbidden edges."""
+    """Shares of right rows: over inputs, the worst unit, the worst forbidden node, edges that must do nothing."""
 
     accuracy: float
     iia: float
@@ -46,12 +46,11 @@ def validate(evaluation: Evaluation, truth: Truth, objective: Objective, rows: i
         for node, predictions in evaluation.single_nodes(base, source.stack, evaluation.alignment.outside):
             shares[f"siia {node}"] = right(predictions, wanted).mean()
     if objective.edge_strict > 0:
-        forbidden = truth.qkv_edges == State.FORBIDDEN
-        ((_, predictions),) = evaluation.patched(base, source.stack, edges=forbidden[None])
-        shares["edges all"] = right(predictions, wanted).mean()
+        idle = (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
+        ((_, predictions),) = evaluation.patched(base, source.stack, edges=idle[None])
+        shares["edges all"] = right(predictions, evaluation.with_edges(base, source, idle)).mean()
         if min(accuracy, *shares.values()) > 0.995:
-            places = np.argwhere(forbidden)
-            graph = truth.graph
+            places, graph = np.argwhere(idle), truth.graph
             for number, predictions in evaluation.single_edges(base, source.stack, places):
                 reader, writer = places[number]
                 name = f"edges {graph.nodes[writer]}->{graph.readers[reader]}"

@@ -1,0 +1,211 @@
+"""How fast training is, against the published recipe, in CPU seconds of one thread, side by side in one run.
+
+Both train `frac_prevs` at the published shape (2 layers, 4 heads 3 wide, d_model 12, d_mlp 48, no LayerNorm)
+from the same random weights, and are measured by the same ruler, as published: the shares of right positions
+over all inputs (accuracy), over drawn pairs and aligned nodes (IIA), over these pairs and all other nodes (SIIA).
+
+1. One step at equal batch: the recipe's three optimiser steps, five passes through the network in all, against
+   one step with that many rows in every world, drawing them included. `siit` does what the recipe does;
+   `siit_edges` also trains edges.
+2. Time from random weights until all three rates reach the target; measuring them is not counted on either side.
+3. Time until the full certificate is there: all 256 × 256 pairs, every node, not one error; with `siit_edges`,
+   every edge too. Here everything counts: validations, attempts that failed, and the certificate itself.
+
+Run: `python -m benchmarks.training`. The recipe takes some minutes; `--reference-limit` cuts it short.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from benchmarks.reference_recipe import Recipe, Reference
+from interpbench.alignment.alignment import Alignment, align
+from interpbench.alignment.truth import find_truth
+from interpbench.core import seeds
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.training.certificate import CertificateSettings
+from interpbench.training.evaluate import Evaluation
+from interpbench.training.objective import Objective
+from interpbench.training.trainer import Trainer, TrainerSettings
+from interpbench.transformer.model import Transformer
+
+TARGET = 0.995
+OBJECTIVES = {"siit": Objective(edge_strict=0.0), "siit_edges": Objective()}
+TRAINER = TrainerSettings(batch=64, learning_rate=2e-2, max_steps=500, validate_every=50)
+
+
+class Setting:
+    """The task, and who trains a network for it."""
+
+    def __init__(self) -> None:
+        task = get_task("frac_prevs")
+        self.cfg = shape(task, ModelSettings(d_model=12, d_head=3, d_mlp=48))
+        self.alignment = align(task, self.cfg.graph)
+        self.truth = find_truth(self.alignment)
+        self.ruler = Ruler(self.alignment)
+
+    def trainer(self, objective: str, seed: int, batch: int = TRAINER.batch) -> Trainer:
+        """Returns this project's trainer."""
+        return Trainer(
+            Transformer(self.cfg, seed),
+            self.alignment,
+            self.truth,
+            OBJECTIVES[objective],
+            replace(TRAINER, batch=batch),
+            CertificateSettings(edges=objective == "siit_edges"),
+            seed,
+        )
+
+    def reference(self, seed: int) -> Reference:
+        """Returns the published recipe, on the same initial weights."""
+        return Reference(Transformer(self.cfg, seed), self.alignment, Recipe(), seed)
+
+
+class Ruler:
+    """Measures accuracy, IIA and SIIA, as published."""
+
+    def __init__(self, alignment: Alignment, pairs: int = 4096):
+        self.alignment, self.task = alignment, alignment.task
+        rng = seeds.generator(0, "benchmark", self.task.name)
+        self.pairs = [self.task.domain.draw(rng, pairs) for _ in range(2)]
+
+    def lowest(self, network: Transformer) -> float:
+        """Returns the smallest of the three."""
+        evaluation = Evaluation(network, self.alignment)
+        everything = evaluation.activations(self.task.domain.all())
+        base, source = map(evaluation.activations, self.pairs)
+        output = self.task.model.output
+
+        def right(predictions: np.ndarray, wanted: np.ndarray) -> float:
+            return float((np.abs(predictions - wanted) <= self.task.tolerance).mean())
+
+        accuracy = right(evaluation.predictions(everything.logits), everything.trace[output])
+        iia = [
+            right(predictions, evaluation.counterfactual(base, source, node)[0])
+            for node, predictions in evaluation.single_nodes(base, source.stack, list(self.alignment.units))
+        ]
+        siia = [
+            right(predictions, base.trace[output])
+            for _, predictions in evaluation.single_nodes(base, source.stack, self.alignment.outside)
+        ]
+        return min(accuracy, statistics.mean(iia), statistics.mean(siia))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Returns the CPU seconds that a call takes."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def several(step: Callable[[], object], count: int) -> Callable[[], None]:
+    """Returns a function that does some steps."""
+
+    def steps() -> None:
+        for _ in range(count):
+            step()
+
+    return steps
+
+
+def compare_steps(setting: Setting, rounds: int, batch: int = 256) -> None:
+    """Prints how long a step of each takes, in turns; ours by whole pools, so that drawing counts."""
+    trainers = {name: setting.trainer(name, 0, batch) for name in OBJECTIVES}
+    turns = {name: (trainer.step, trainer.sampler.steps) for name, trainer in trainers.items()}
+    turns = {"reference": (setting.reference(0).step, 5), **turns}
+    times: dict[str, list[float]] = {name: [] for name in turns}
+    for _ in range(rounds + 1):
+        for name, (step, count) in turns.items():
+            times[name].append(seconds(several(step, count)) / count)
+    typical = {name: statistics.median(some[1:]) for name, some in times.items()}
+    print(f"1. One step, batch {batch} (median of {rounds})")
+    for name, value in typical.items():
+        print(f"   {name:11}{1e3 * value:8.1f} ms{typical['reference'] / value:10.1f} times less")
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """CPU seconds and steps of a training, and whether it arrived."""
+
+    seconds: float
+    steps: int
+    arrived: bool
+
+    def __str__(self) -> str:
+        return f"{'' if self.arrived else 'more than '}{self.seconds:.2f} s ({self.steps} steps)"
+
+
+def to_truth(
+    step: Callable[[], object], network: Callable[[], Transformer], ruler: Ruler, limit: float, every: int
+) -> Run:
+    """Trains until all rates reach the target, or for `limit` seconds; measuring is not counted."""
+    clock, steps = 0.0, 0
+    while clock < limit:
+        clock += seconds(several(step, every))
+        steps += every
+        if ruler.lowest(network()) >= TARGET:
+            return Run(clock, steps, True)
+    return Run(clock, steps, False)
+
+
+def to_certificate(trainer: Trainer) -> Run:
+    """Trains until the certificate is complete."""
+    start = time.process_time()
+    result = trainer.train()
+    return Run(time.process_time() - start, result.steps, result.certified)
+
+
+def trainings(setting: Setting, seed: int, limit: float | None) -> Iterator[tuple[str, Run]]:
+    """Yields everybody's run with one seed; the reference's only if it has a limit."""
+    every = TRAINER.validate_every
+    for name in OBJECTIVES:
+        trainer = setting.trainer(name, seed)
+        yield name, to_truth(trainer.step, lambda t=trainer: t.network, setting.ruler, 60.0, every)
+    if limit is not None:
+        reference = setting.reference(seed)
+        yield "reference", to_truth(reference.step, reference.network, setting.ruler, limit, every)
+    for name in OBJECTIVES:
+        yield f"{name}, certified", to_certificate(setting.trainer(name, seed))
+
+
+def compare_trainings(setting: Setting, runs: int, reference_runs: int, limit: float) -> None:
+    """Prints times to truth and to the certificate: the median of some seeds."""
+    results: dict[str, list[Run]] = {}
+    for seed in range(runs):
+        for name, run in trainings(setting, seed, limit if seed < reference_runs else None):
+            results.setdefault(name, []).append(run)
+    typical = {name: statistics.median_low(some) for name, some in results.items()}
+    titles = {
+        "reference": f"2. To accuracy, IIA and SIIA of {TARGET:.1%} (median of {runs}, reference of {reference_runs})",
+        "siit, certified": f"3. To a full certificate (median of {runs})",
+    }
+    for name in ("reference", *(name for name in results if name != "reference")):
+        if name in titles:
+            print(titles[name])
+        ratio = typical["reference"].seconds / typical[name].seconds
+        spread = f"{min(results[name]).seconds:.2f} to {max(results[name]).seconds:.2f} s"
+        print(f"   {name:23}{typical[name]!s:32}{ratio:8.1f} times less    {spread}")
+
+
+def main() -> None:
+    """Runs the comparison."""
+    parser = argparse.ArgumentParser(description="Training speed against the published recipe.")
+    parser.add_argument("--rounds", type=int, default=9, help="repeats of the comparison of steps")
+    parser.add_argument("--runs", type=int, default=5, help="trainings of ours, with different seeds")
+    parser.add_argument("--reference-runs", type=int, default=1, help="trainings by the recipe, at most --runs")
+    parser.add_argument("--reference-limit", type=float, default=600.0, help="CPU seconds for each")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    setting = Setting()
+    compare_steps(setting, options.rounds)
+    compare_trainings(setting, options.runs, options.reference_runs, options.reference_limit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Scores of rankings against brute force and hand examples."""
+
+import itertools
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.discovery.method import get_method
+from interpbench.scoring.curves import Curve, score, to_json
+from interpbench.scoring.records import Record, compare, edge_scores
+from interpbench.tasks.problem import Pairs
+from interpbench.transformer.model import Transformer
+
+GRAPH = Graph(2, 2)
+NUMBERS = ("auroc", "average_precision", "staircase", "precision_at_size")
+
+
+def ranked(truth: list[int], scores: list[float]) -> Curve:
+    return score(np.array(truth, bool), np.array(scores, float))
+
+
+@st.composite
+def rankings(draw: st.DrawFn, most: int = 12) -> tuple[list[int], list[float]]:
+    """Small whole-number scores, so that many tie; both classes occur."""
+    items = draw(st.lists(st.tuples(st.integers(0, 1), st.integers(-2, 2)), max_size=most - 2))
+    items += [(1, draw(st.integers(-2, 2))), (0, draw(st.integers(-2, 2)))]
+    return [truth for truth, _ in items], [float(value) for _, value in items]
+
+
+@given(rankings())
+def test_auroc_counts_pairs_and_ties_half(ranking: tuple[list[int], list[float]]) -> None:
+    items = list(zip(*ranking))
+    pairs = [(x, y) for (a, x), (b, y) in itertools.product(items, items) if a == 1 and b == 0]
+    wins = sum(1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs)
+    assert ranked(*ranking).auroc == pytest.approx(wins / len(pairs))
+
+
+@given(rankings(most=6))
+def test_precision_at_size_is_the_mean_over_tie_breaks(ranking: tuple[list[int], list[float]]) -> None:
+    items = list(zip(*ranking))
+    size = sum(ranking[0])
+    orders = (sorted(order, key=lambda item: -item[1]) for order in itertools.permutations(items))
+    precisions = [sum(truth for truth, _ in order[:size]) / size for order in orders]
+    assert ranked(*ranking).precision_at_size == pytest.approx(np.mean(precisions))
+
+
+@given(rankings())
+def test_staircase_is_never_above_auroc(ranking: tuple[list[int], list[float]]) -> None:
+    curve = ranked(*ranking)
+    assert curve.staircase is not None and curve.auroc is not None
+    assert 0 <= curve.staircase <= curve.auroc + 1e-12
+    assert curve.roc[0] == (0, 0) and curve.roc[-1] == (1, 1)
+
+
+def test_a_hand_example() -> None:
+    curve = ranked([1, 0, 1, 0], [4, 3, 2, 1])
+    assert (curve.positives, curve.negatives) == (2, 2)
+    assert curve.roc == ((0, 0), (0, 0.5), (0.5, 0.5), (0.5, 1), (1, 1))
+    assert curve.auroc == 3 / 4
+    assert curve.average_precision == pytest.approx((1 + 2 / 3) / 2)
+    assert curve.staircase == 1 * 0.5 + 0.5 * 0.5
+    assert curve.precision_at_size == 0.5
+
+
+def test_a_hand_example_with_ties() -> None:
+    curve = ranked([1, 0, 1, 0], [3, 2, 2, 1])  # one hit, then a hit and a miss at once, then a miss
+    assert curve.roc == ((0, 0), (0, 0.5), (0.5, 1), (1, 1))
+    assert curve.auroc == (1 + 1 + 0.5 + 1) / 4
+    assert curve.average_precision == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
+    assert curve.staircase == 1 * 0.5 + 0.5 * 0.5  # the tie counts as if the miss came first
+    assert curve.precision_at_size == (1 + 0.5) / 2
+
+
+def test_the_staircase_of_all_ties_is_nothing() -> None:
+    curve = ranked([1, 0, 1, 0], [7, 7, 7, 7])
+    assert (curve.auroc, curve.staircase, curve.average_precision, curve.precision_at_size) == (
+        0.5,
+        0,
+        0.5,
+        0.5,
+    )
+
+
+@pytest.mark.parametrize("truth", [[], [1, 1], [0, 0]])
+def test_without_one_of_the_classes_there_is_no_score(truth: list[int]) -> None:
+    curve = ranked(truth, [1.0] * len(truth))
+    assert (curve.positives, curve.negatives) == (sum(truth), len(truth) - sum(truth))
+    assert [getattr(curve, name) for name in NUMBERS] == [None] * 4
+    assert curve.roc == ()
+
+
+# Truth against a method's scores.
+
+
+@pytest.fixture
+def truth() -> Truth:
+    return Truth.from_json(
+        GRAPH,
+        {
+            "node": {"required": ["embed", "a0.h1", "m1"], "allowed": ["m0"]},
+            "head_edge": {"required": ["embed->a0.h1", "a0.h1->m1"], "allowed": ["m0->m1"]},
+            "qkv_edge": {"required": ["embed->a0.h1<v>", "a0.h1->m1"], "allowed": ["m0->m1"]},
+        },
+    )
+
+
+def scores_like(truth: Truth, required: float, allowed: float, forbidden: float) -> Scores:
+    value = {
+        State.REQUIRED: required,
+        State.ALLOWED: allowed,
+        State.FORBIDDEN: forbidden,
+        State.ILLEGAL: np.nan,
+    }
+    nodes = np.array([value[State(state)] for state in truth.nodes])
+    edges = np.array([[value[State(state)] for state in row] for row in truth.qkv_edges])
+    return Scores(truth.graph, edges, nodes)
+
+
+def test_the_perfect_and_the_worst_ranking(truth: Truth) -> None:
+    for level, curve in compare(truth, scores_like(truth, 1, 0, 0)).items():
+        assert [getattr(curve, name) for name in NUMBERS] == [1] * 4, level
+    worst = compare(truth, scores_like(truth, -1, 0, 0))
+    for level in ("node", "qkv_edge"):  # of a head edge, the best of q, k and v counts
+        assert (worst[level].auroc, worst[level].staircase, worst[level].precision_at_size) == (0, 0, 0)
+
+
+def test_allowed_is_left_out_unless_structural(truth: Truth) -> None:
+    scores = scores_like(truth, 1, -1, 0)  # the allowed rank last
+    legal = {
+        "node": len(GRAPH.nodes) - 1,
+        "head_edge": GRAPH.legal_head_edges.sum(),
+        "qkv_edge": GRAPH.legal.sum(),
+    }
+    for level, curve in compare(truth, scores).items():
+        assert curve.positives == 2 and curve.auroc == 1
+        assert curve.positives + curve.negatives == legal[level] - 1
+    for level, curve in compare(truth, scores, structural=True).items():
+        assert curve.positives == 3 and curve.auroc == pytest.approx(2 / 3)
+        assert curve.positives + curve.negatives == legal[level]
+    assert truth.count("node", State.ALLOWED) == 1  # compare leaves its arguments alone
+
+
+def test_the_embedding_is_no_finding(truth: Truth) -> None:
+    scores = scores_like(truth, 1, 0, 0)
+    scores.own_nodes[0] = -100  # type: ignore[index]
+    assert compare(truth, scores)["node"].auroc == 1
+
+
+def test_random_scores_average_one_half(truth: Truth, random_transformer: Callable[..., Transformer]) -> None:
+    network, method, draws = random_transformer(), get_method("random"), 80
+    assert network.cfg.graph == GRAPH
+    tokens = torch.zeros(1, 5, dtype=torch.int64)
+    pairs = Pairs(tokens, tokens, tokens.bool())
+    curves = [compare(truth, method(pairs.problem(network, seed=seed))) for seed in range(draws)]
+    for level in LEVELS:
+        values = [curve[level].auroc for curve in curves]
+        first = curves[0][level]
+        expected_error = np.sqrt(
+            (first.positives + first.negatives + 1) / (12 * first.positives * first.negatives)
+        )
+        assert np.mean(values) == pytest.approx(0.5, abs=4 * expected_error / np.sqrt(draws)), level
+        assert np.std(values) > expected_error / 2
+
+
+def test_records_are_plain_finite_json(truth: Truth) -> None:
+    scores = scores_like(truth, 1, 0, 0)
+    levels = compare(truth, scores)
+    record = Record(
+        "task", "hash", "exact", {}, 0, False, levels, scores.cost.__dict__, 0.1, edge_scores(scores)
+    )
+    data = json.loads(json.dumps(record.to_json(), allow_nan=False))
+    assert data["levels"]["node"] == json.loads(json.dumps(to_json(levels["node"])))
+    assert data["edges"].keys() == set(map(str, GRAPH.edges))
+    assert data["edges"]["embed->a0.h1<v>"] == 1

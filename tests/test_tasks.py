@@ -1,0 +1,230 @@
+"""The contract that every registered task keeps, and the registry.
+
+That program, causal model and compiled network agree is in `test_rasp.py`.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tracr.rasp import rasp
+
+import interpbench.tasks.programs
+from interpbench.alignment.alignment import Alignment, align
+from interpbench.alignment.truth import find_truth
+from interpbench.circuits.components import Node
+from interpbench.circuits.truth import State
+from interpbench.core import seeds
+from interpbench.core.errors import TaskError, UnknownNameError
+from interpbench.tasks import catalogue as registry
+from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.domain import ENUMERATED_LIMIT, Domain
+from interpbench.tasks.shapes import shape
+from interpbench.tasks.task import Task
+
+NAMES = list(catalogue())
+DRAWN = 3000
+
+
+@pytest.fixture(params=NAMES)
+def task(request: pytest.FixtureRequest) -> Task:
+    return get_task(request.param)
+
+
+def draw(task: Task, count: int = DRAWN, held_out: bool = False, seed: int = 0) -> np.ndarray:
+    return task.domain.draw(seeds.generator(seed, "test"), count, held_out)
+
+
+def aligned(task: Task) -> Alignment:
+    return align(task, shape(task).graph)
+
+
+def rows(tokens: np.ndarray) -> set[tuple[int, ...]]:
+    return set(map(tuple, tokens.tolist()))
+
+
+def declared() -> Iterator[str]:
+    """Yields every name that a `@task("…")` in the source registers."""
+    for path in Path(interpbench.tasks.programs.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "task":
+                if isinstance(node.args[0], ast.Constant):
+                    yield node.args[0].value  # type: ignore[misc]
+
+
+def test_every_task_is_covered() -> None:
+    assert list(catalogue()) == NAMES
+    assert len(set(declared())) > 0
+    assert set(declared()) <= set(NAMES)
+
+
+def test_task_describes_itself(task: Task) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", task.name)
+    assert re.fullmatch(r"[A-Z].{10,}\.", task.description), "a sentence, please, in the docstring"
+    assert task.program.listing()
+    assert task.trivial is None or len(task.trivial) > 10, "trivial says why"
+
+
+def test_published_numbers_reach_their_tasks(task: Task) -> None:
+    if task.legacy_id is not None:
+        assert get_task(task.legacy_id) is get_task(str(task.legacy_id)) is task
+        assert [other.name for other in catalogue().values() if other.legacy_id == task.legacy_id] == [
+            task.name
+        ]
+
+
+def test_more_than_one_output_occurs(task: Task) -> None:
+    outputs = task.model.outputs(draw(task))
+    assert len(np.unique(outputs[task.scored(outputs)])) > 1
+
+
+def test_alignment_is_legal_total_and_in_layer_order(task: Task) -> None:
+    alignment = aligned(task)
+    assert alignment.nodes.keys() == task.model.variables.keys()
+    assert set(alignment.nodes.values()) <= set(alignment.graph.nodes)
+
+    def half(node: Node) -> tuple[int, bool]:  # attention, then MLP
+        return node.layer, node.head is None
+
+    for name, variable in task.model.variables.items():
+        for read in variable.reads:
+            assert half(alignment.nodes[read.parent]) < half(alignment.nodes[name])
+            assert (read.slot == "mlp") == (alignment.nodes[name].head is None)
+    assert [half(node) for node in alignment.units] == sorted(half(node) for node in alignment.units)
+    assert {*alignment.units, *alignment.outside} == set(alignment.graph.nodes[1:])
+
+
+def test_truth_has_a_required_path_or_the_task_says_that_it_is_trivial(task: Task) -> None:
+    truth = find_truth(aligned(task))
+    edges = [name.split("->") for name in truth.names("head_edge", State.REQUIRED)]
+    reached, frontier = {"embed"}, {"embed"}
+    while frontier:
+        frontier = {target for source, target in edges if source in frontier} - reached
+        reached |= frontier
+    assert "logits" in reached or task.trivial
+    assert truth.count("qkv_edge", State.FORBIDDEN) > 0
+
+
+def test_same_seed_same_data(task: Task) -> None:
+    np.testing.assert_array_equal(draw(task), draw(task))
+    assert not np.array_equal(draw(task), draw(task, seed=1))
+    first, again, other = draw_pairs(task, 32), draw_pairs(task, 32), draw_pairs(task, 32, seed=1)
+    assert first.clean.equal(again.clean) and first.corrupted.equal(again.corrupted)
+    assert not first.clean.equal(other.clean)
+
+
+def test_domain_is_as_large_as_it_says(task: Task) -> None:
+    domain = task.domain
+    assert domain.size == len(task.vocab) ** task.length
+    assert domain.enumerated == (domain.size <= ENUMERATED_LIMIT)
+    numbers = (
+        np.arange(domain.size)
+        if domain.enumerated
+        else np.unique(np.linspace(0, domain.size - 1, 999, dtype=int))
+    )
+    inputs = domain.all() if domain.enumerated else domain.rows(numbers)
+    weights = len(task.vocab) ** np.arange(task.length)[::-1]
+    np.testing.assert_array_equal(inputs.astype(np.int64) @ weights, numbers)  # so there are no duplicates
+    assert inputs.min() == 0 and inputs.max() == len(task.vocab) - 1
+    drawn = draw(task)
+    assert drawn.shape == (DRAWN, task.length) and drawn.min() >= 0 and drawn.max() < len(task.vocab)
+
+
+def test_held_out_inputs_are_never_trained_on(task: Task) -> None:
+    if task.domain.enumerated:
+        assert not rows(draw(task)).isdisjoint(
+            rows(draw(task, held_out=True))
+        )  # the whole domain, both times
+        return
+    kept, held = draw(task), draw(task, held_out=True)
+    assert len(kept) == len(held) == DRAWN
+    assert rows(kept).isdisjoint(rows(held))
+    everything = task.domain.rows(seeds.generator(0, "all").integers(task.domain.size, size=20_000))
+    assert abs(Domain.is_held_out(everything).mean() - 0.1) < 0.01
+
+
+def test_corrupted_inputs_change_the_output(task: Task) -> None:
+    pairs = draw_pairs(task, 64)
+    assert (pairs.clean[:, 0] == task.bos).all() and (pairs.corrupted[:, 0] == task.bos).all()
+
+    def interpret(row: list[int]) -> list[object]:
+        return task.program.interpret([task.vocab[token] for token in row[1:]])
+
+    for clean, corrupted, scored in zip(
+        *(part.tolist() for part in (pairs.clean, pairs.corrupted, pairs.scored))
+    ):
+        before, after = interpret(clean), interpret(corrupted)
+        assert scored == [False, *(value is not None for value in before)]
+        assert any(x != y and x is not None and y is not None for x, y in zip(before, after))
+
+
+# The registry.
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test registers is gone afterwards."""
+    for attribute in ("_values", "_aliases"):
+        monkeypatch.setattr(catalogue(), attribute, dict(getattr(catalogue(), attribute)))
+
+
+def copy_to_the_left() -> object:
+    """Each token's right neighbour."""
+    following = rasp.Select(rasp.indices, rasp.indices, lambda key, query: key == query + 1)
+    return rasp.Aggregate(following, rasp.tokens).named("copy")
+
+
+def constant() -> object:
+    """The same at every position of every input."""
+    return rasp.Map(lambda token: 1, rasp.tokens).named("constant")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("frac_prev", "frac_prevs"), ("trend", "trend_to_next"), ("revers", "reverse"), ("HIST", "hist")],
+)
+def test_unknown_names_get_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(UnknownNameError, match=rf"^unknown task '{name}'; did you mean .*\b{nearest}\b.*\?$"):
+        get_task(name)
+
+
+def test_unknown_numbers_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"^unknown task '100000'"):
+        get_task(100_000)
+
+
+@pytest.mark.parametrize(("name", "number"), [("hist", None), ("new", 3), ("3", None)])
+@pytest.mark.usefixtures("scratch")
+def test_a_taken_name_or_number_is_refused(name: str, number: int | None) -> None:
+    register = registry.task(name, vocab="ab", length=3, attention="causal", legacy_id=number)
+    with pytest.raises(ValueError, match="is registered twice"):
+        register(copy_to_the_left)
+    assert list(catalogue()) == NAMES
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_user_s_task_works() -> None:
+    register = registry.task("mine", vocab="cab", length=3, attention="bidirectional", legacy_id=9999)
+    assert register(copy_to_the_left) is copy_to_the_left
+    mine = get_task("mine")
+    assert mine is get_task(9999)
+    assert mine.description == "Each token's right neighbour." and mine.vocab == ("a", "b", "c")
+    outputs = mine.model.run(np.array([[0, 2, 1]], np.int16))["copy"]
+    assert mine.model.decode("copy", outputs) == [["c", "b", None]]
+    assert draw_pairs(mine, 8).scored.tolist() == [[False, True, True, False]] * 8
+    assert find_truth(aligned(mine)).names("node", State.REQUIRED) == ["embed", "a0.h0"]
+
+
+def test_the_user_s_task_is_gone() -> None:
+    assert "mine" not in catalogue() and 9999 not in catalogue()
+
+
+@pytest.mark.usefixtures("scratch")
+def test_dead_corruption_is_refused() -> None:
+    registry.task("dead", vocab="ab", length=3, attention="causal")(constant)
+    with pytest.raises(TaskError, match=r"task dead: only 0 of .* inputs have another"):
+        draw_pairs(get_task("dead"), 8)

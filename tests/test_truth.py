@@ -1,0 +1,142 @@
+"""Ground truth against a literal oracle; what an alignment may say."""
+
+import itertools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.core.errors import InterpBenchError, TaskError, UnknownNameError
+from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.shapes import shape
+from interpbench.training.evaluate import Evaluation
+from tests.oracles.truth import Oracle
+
+PAIRS = 200
+
+
+def oracle(name: str) -> tuple[Truth, Oracle]:
+    task = get_task(name)
+    alignment = align(task, shape(task).graph)
+    return find_truth(alignment), Oracle(task, alignment.nodes)
+
+
+def sampled(name: str, count: int) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
+    vocab, length = get_task(name).vocab, get_task(name).length
+    drawn = np.random.default_rng(0).integers(len(vocab), size=(count, 2, length))
+    return [tuple(tuple(vocab[code] for code in row) for row in pair) for pair in drawn]  # type: ignore[misc]
+
+
+def check(truth: Truth, literal: Oracle, pairs: Iterable[Any]) -> None:
+    """Required is what the oracle finds effective, allowed the rest of the program's graph."""
+    effective, structural = literal.effective(pairs), literal.structural()
+    for level in LEVELS:
+        required, allowed = (set(truth.names(level, state)) for state in (State.REQUIRED, State.ALLOWED))
+        assert required == effective[level], level
+        assert required | allowed == structural[level], level
+
+
+def test_the_oracle_is_the_interpreter() -> None:
+    for task in catalogue().values():
+        literal = Oracle(task, task.placement)
+        for tokens, _ in sampled(task.name, 20):
+            ours, theirs = literal.run(tokens)[literal.output], task.program.interpret(list(tokens))
+            assert [x is None for x in ours] == [x is None for x in theirs]
+            assert all(x is None or x == pytest.approx(y) for x, y in zip(ours, theirs))
+
+
+def test_frac_prevs_on_every_pair_of_inputs() -> None:
+    inputs = list(itertools.product("abcx", repeat=4))
+    check(*oracle("frac_prevs"), itertools.product(inputs, inputs))
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue() if name != "frac_prevs"])
+def test_truth_on_sampled_pairs(name: str) -> None:
+    check(*oracle(name), sampled(name, PAIRS))
+
+
+def test_truth_of_a_hand_example() -> None:
+    truth, _ = oracle("trend_to_next")  # which neighbour is next does not depend on the tokens
+    assert truth.names("node", State.REQUIRED) == ["embed", "a0.h0", "m0"]
+    required = ["embed->a0.h0<v>", "embed->m0", "a0.h0->m0", "m0->logits"]
+    assert truth.names("qkv_edge", State.REQUIRED) == required
+    assert truth.names("qkv_edge", State.ALLOWED) == ["embed->a0.h0<q>", "embed->a0.h0<k>"]
+
+
+def test_forbidden_edges_of_compiled_networks_do_nothing(compiled: Any) -> None:
+    network, alignment, truth = compiled
+    evaluation = Evaluation(network, alignment)
+    domain = alignment.task.domain
+    base, source = (evaluation.activations(domain.draw(np.random.default_rng(i), 64)) for i in (0, 1))
+    wanted = evaluation.predictions(base.logits)
+    forbidden = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
+    scored = alignment.task.scored(base.trace[alignment.task.model.output])
+    for number, predictions in evaluation.single_edges(base, source.stack, forbidden):
+        np.testing.assert_allclose(
+            predictions[scored], wanted[scored], atol=1e-4, err_msg=str(forbidden[number])
+        )
+
+
+# What an alignment may say.
+
+GRAPH = Graph(2, 4)
+
+
+def test_an_override_moves_a_variable() -> None:
+    task = get_task("frac_prevs")
+    assert str(align(task, GRAPH).nodes["frac_prevs"]) == "a1.h2"  # the task's own
+    alignment = align(task, GRAPH, {"frac_prevs": "a1.h0"})
+    assert {name: str(node) for name, node in alignment.nodes.items()} == {
+        **{"tokens": "embed", "indices": "embed", "is_x": "m0", "frac_prevs": "a1.h0"}
+    }
+    assert find_truth(alignment).names("qkv_edge", State.REQUIRED) == [
+        "embed->m0",
+        "m0->a1.h0<v>",
+        "a1.h0->logits",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "error", "message"),
+    [
+        (
+            {"frac_prevs": "a2.h0"},
+            TaskError,
+            "frac_prevs is at a2.h0, but the network has 2 layers of 4 heads",
+        ),
+        (
+            {"frac_prevs": "a1.h4"},
+            TaskError,
+            "frac_prevs is at a1.h4, but the network has 2 layers of 4 heads",
+        ),
+        ({"frac_prevs": "m1"}, TaskError, "frac_prevs reads by 'q', which m1 has not"),
+        ({"is_x": "a0.h1"}, TaskError, "is_x reads by 'mlp', which a0.h1 has not"),
+        ({"frac_prevs": "a0.h0"}, TaskError, "frac_prevs at a0.h0 reads is_x at m0, which comes too late"),
+        ({"is_x": "m1"}, TaskError, "frac_prevs at a1.h2 reads is_x at m1, which comes too late"),
+        ({"is_x": "embed"}, TaskError, "is_x reads by 'mlp', which embed has not"),
+        ({"frac_prev": "a1.h0"}, UnknownNameError, "'frac_prev'; did you mean frac_prevs?"),
+        ({"frac_prevs": "head 3"}, InterpBenchError, "'head 3' is not a node; write embed, a0.h1"),
+    ],
+)
+def test_illegal_overrides_are_refused(
+    override: dict[str, str], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        align(get_task("frac_prevs"), GRAPH, override)
+
+
+@pytest.mark.parametrize("override", [{"tokens": "a0.h0"}, {"indices": "m0"}])
+def test_inputs_stay_at_the_embedding(override: dict[str, str]) -> None:
+    with pytest.raises(TaskError, match=f"{next(iter(override))} .*embed"):
+        align(get_task("frac_prevs"), GRAPH, override)
+
+
+def test_a_network_that_is_too_small_is_refused() -> None:
+    with pytest.raises(TaskError, match=r"task mean_of_ends: .* but the network has 1 layers of 4 heads"):
+        align(get_task("mean_of_ends"), Graph(1, 4))
