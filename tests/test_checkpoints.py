@@ -1,11 +1,10 @@
-"""Checkpoints: what is written is read, what is damaged is refused in one line, what is asked for is found."""
+"""Checkpoints: what was written is read, what is damaged is refused in one line, and how they are found."""
 
 import json
 import os
 import re
-import resource
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from interpbench.checkpoints.format import (
     read_record,
     save_checkpoint,
 )
+from interpbench.circuits.graph import Graph
 from interpbench.circuits.truth import LEVELS
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import sha256, write_bytes, write_json
@@ -60,10 +60,9 @@ def refused(folder: Path, name: str, load: Callable[[Path], object] = load_check
 # Round trips.
 
 
+@pytest.mark.parametrize("compiled", ["frac_prevs"], indirect=True)
 def test_what_training_wrote_is_read(compiled_checkpoint: Path, compiled: Any) -> None:
     network, alignment, truth = compiled
-    if alignment.task.name != "frac_prevs":
-        pytest.skip("the checkpoint is of frac_prevs")
     loaded = load_checkpoint(compiled_checkpoint)
     assert loaded.model.cfg == network.cfg
     for ours, theirs in zip(loaded.model.parameters(), network.parameters(), strict=True):
@@ -99,7 +98,7 @@ def test_any_network_round_trips_bit_for_bit(
     assert torch.equal(load_pairs(tmp_path / "new").corrupted, pairs.corrupted)
 
 
-# Damage. (One test a file: the parameters say what is done to it and what the user reads.)
+# Damage: what is done to a file, and what the user reads.
 
 
 @pytest.mark.parametrize(
@@ -148,28 +147,16 @@ def test_damaged_records_are_refused(checkpoint: Path, data: bytes | None, messa
     assert re.search(message, refused(checkpoint, RECORD))
 
 
-@pytest.fixture
-def little_memory() -> Iterator[None]:
-    """Makes an allocation of 2 GiB and more fail."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
 @pytest.mark.parametrize(
     "key", ["n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "d_out", "n_ctx"]
 )
-@pytest.mark.parametrize("value", [-1, 0, 10**6, 10**12])
-@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("value", [-1, 0, 10**9])
 def test_absurd_shapes_are_refused_before_anything_is_allocated(
     checkpoint: Path, key: str, value: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if value == 10**6:  # with the other numbers as they are, this would be some gigabytes
-        edit(checkpoint, lambda record: record["shape"].update(d_model=4096, n_layers=48))
     edit(checkpoint, lambda record: record["shape"].update({key: value}))
     monkeypatch.setattr(Transformer, "__init__", lambda *_: pytest.fail("the network was built"))
+    monkeypatch.setattr(Graph, "nodes", property(lambda _: pytest.fail("its graph was built")))
     assert "is damaged" in refused(checkpoint, RECORD)
 
 

@@ -76,7 +76,11 @@ class TestContract:
 
     def test_does_not_depend_on_how_the_batch_is_cut(self, name, monkeypatch):
         whole = get_method(name)(problem()).edges
-        for module, limit in (("exact", "ROWS_PER_CALL"), ("acdc", "ROWS_PER_CALL"), ("eap", "EXAMPLES_PER_CALL")):
+        for module, limit in (
+            ("exact", "ROWS_PER_CALL"),
+            ("acdc", "ROWS_PER_CALL"),
+            ("eap", "EXAMPLES_PER_CALL"),
+        ):
             monkeypatch.setattr(f"interpbench.discovery.{module}.{limit}", 10)
         np.testing.assert_allclose(get_method(name)(problem()).edges, whole, atol=1e-12)
 
@@ -214,7 +218,9 @@ def test_acdc_decides_as_the_sequential_algorithm(normalization, seed):
     graph = made.graph
     for threshold in thresholds:
         kept, _ = literal_acdc(made, threshold)
-        mine = {(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(scores.circuits[threshold])}
+        mine = {
+            (str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(scores.circuits[threshold])
+        }
         assert mine == kept
         removed = graph.legal & ~scores.circuits[threshold]
         assert (scores.edges[removed] <= threshold).all()

@@ -140,7 +140,10 @@ def test_rowwise_products_have_exact_gradients():
     assert torch.autograd.gradcheck(rowwise.attend_values, (draw(2, 4, 5, 2), draw(2, 3, 5, 2)))
     mask = draw(4, 3, 2).detach()
     assert torch.autograd.gradcheck(lambda stack: rowwise.blend(mask, stack), (draw(3, 6, 2),))
-    swaps = [(1, 0, torch.tensor([[True, False]]).view(1, 1, 1, 2)), (2, 1, torch.ones(1, 1, 1, 2, dtype=bool))]
+    swaps = [
+        (1, 0, torch.tensor([[True, False]]).view(1, 1, 1, 2)),
+        (2, 1, torch.ones(1, 1, 1, 2, dtype=bool)),
+    ]
     assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps), (draw(1, 2, 2, 4, 2),))
 
 
@@ -162,7 +165,9 @@ def test_worlds_gradient_equals_separate_runs():
     base, source = inputs(5), inputs(6)
     nodes = torch.zeros(len(graph.nodes), 3, 3, dtype=torch.int8)
     nodes[5, 2] = 1
-    model.run(model.embedding(torch.cat([source, source, base])), Worlds(nodes, None))[..., 6:].square().sum().backward()
+    model.run(model.embedding(torch.cat([source, source, base])), Worlds(nodes, None))[
+        ..., 6:
+    ].square().sum().backward()
     together = model.blocks[0].attn.W_O.grad.clone()
     model.zero_grad()
     _, patch = record(model, source)

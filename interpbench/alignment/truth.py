@@ -6,6 +6,7 @@ network is *forbidden*.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,8 +31,10 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
         heads.setdefault((reader.destination, node), []).extend(reads)
 
     effects = _Effects(alignment, pairs)
-    empty = Truth.from_json(graph, {k: {"required": [], "allowed": []} for k in ("node", "head_edge", "qkv_edge")})
-    for node in {place for place in alignment.nodes.values()}:
+    empty = Truth.from_json(
+        graph, {k: {"required": [], "allowed": []} for k in ("node", "head_edge", "qkv_edge")}
+    )
+    for node in set(alignment.nodes.values()):
         state = State.REQUIRED if effects.of_node(node) else State.ALLOWED
         empty.nodes[graph.node_index[node]] = state
     sink = (alignment.logits, alignment.nodes[task.model.output])
@@ -88,7 +91,7 @@ class _Effects:
         bounds = [0, 500, *range(5_000, len(base), 5_000), len(base)]
         return [
             (base[a:b], self.model.run(base[a:b]), self.model.run(source[a:b]))
-            for a, b in zip(bounds, bounds[1:])
+            for a, b in pairwise(bounds)
             if b > a
         ]
 

@@ -101,9 +101,7 @@ class CausalModel:
             if name == "tokens":
                 value = np.asarray(tokens, np.int16)
             else:
-                inputs = [
-                    _set(trace[read.parent], edges.get((name, read))) for read in variable.reads
-                ]
+                inputs = [_set(trace[read.parent], edges.get((name, read))) for read in variable.reads]
                 value = variable.mechanism(*inputs) if inputs else variable.mechanism(tokens)
             trace[name] = _set(value, interventions.get(name))
         return trace

@@ -52,4 +52,6 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     inside = sorted(record.parent for record in path.glob(f"**/{RECORD}")) if path.is_dir() else []
     if inside:
         return inside
-    raise CheckpointError(f"no checkpoint {name!r}: not a folder, and not in models{did_you_mean(name, available)}")
+    raise CheckpointError(
+        f"no checkpoint {name!r}: not a folder, and not in models{did_you_mean(name, available)}"
+    )

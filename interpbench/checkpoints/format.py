@@ -113,7 +113,9 @@ def save_checkpoint(
     """Writes a checkpoint; the record gets its format number and the hash of the weights."""
     if pairs is not None:
         write_bytes(folder / DATA, save_tensors(asdict(pairs)))
-    weights = save_tensors({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()})
+    weights = save_tensors(
+        {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    )
     write_bytes(folder / WEIGHTS, weights)
     shape = TypeAdapter(TransformerConfig).dump_python(model.cfg)
     write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
@@ -171,7 +173,9 @@ def read_record(folder: Path) -> ModelRecord:
     if not isinstance(data, dict) or not isinstance(data.get("format"), int):
         raise CheckpointError(f"{path} is not a checkpoint of this project")
     if data["format"] > FORMAT:
-        raise CheckpointError(f"{path} has format {data['format']}; this version reads up to {FORMAT}: upgrade interpbench")
+        raise CheckpointError(
+            f"{path} has format {data['format']}; this version reads up to {FORMAT}: upgrade interpbench"
+        )
     try:
         record = TypeAdapter(ModelRecord).validate_python(data)
         Truth.from_json(record.shape.graph, record.truth)
@@ -182,5 +186,7 @@ def read_record(folder: Path) -> ModelRecord:
     except KeyError as error:
         raise CheckpointError(f"{path} is damaged: truth lacks {error}") from None
     if max(record.shape.d_model * record.shape.d_mlp, record.shape.d_vocab * record.shape.d_model) > 1 << 28:
-        raise CheckpointError(f"{path} is damaged: a shape of {record.shape.d_model} × {record.shape.d_mlp} is not ours")
+        raise CheckpointError(
+            f"{path} is damaged: a shape of {record.shape.d_model} × {record.shape.d_mlp} is not ours"
+        )
     return record

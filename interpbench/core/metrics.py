@@ -55,10 +55,12 @@ class Wandb:
         try:
             import wandb
 
-            mode = "online" if os.environ.get("WANDB_API_KEY") else "offline"
-            mode = os.environ.get("WANDB_MODE", mode)
+            default = "online" if os.environ.get("WANDB_API_KEY") else "offline"
+            mode: Any = os.environ.get("WANDB_MODE", default)
             folder.mkdir(parents=True, exist_ok=True)
-            self._run = wandb.init(project=project, name=name, config=dict(config), dir=str(folder), mode=mode)  # type: ignore[arg-type]
+            self._run = wandb.init(
+                project=project, name=name, config=dict(config), dir=str(folder), mode=mode
+            )
         except Exception as error:  # noqa: BLE001  whatever W&B raises must not stop a training
             log.warning("W&B is not available, going on without it: %s", error)
 

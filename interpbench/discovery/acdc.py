@@ -34,7 +34,7 @@ from interpbench.transformer.patching import Candidates
 
 ROWS_PER_CALL = 8_192
 FIRST_WIDTH = 8
-GRID = tuple(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)) + (1.0,)
+GRID = (*(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)), 1.0)
 
 
 @method("acdc")
@@ -53,7 +53,9 @@ class Acdc:
     metric: str = "divergence"
     replacement: Replacement = "resample"
     max_width: int = 32
-    sign: ClassVar[str] = "the smallest threshold at which the edge is removed; ten times the largest if never"
+    sign: ClassVar[str] = (
+        "the smallest threshold at which the edge is removed; ten times the largest if never"
+    )
     cost: ClassVar[str] = "about one call per reader and kept edge, from the reader's layer on"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
@@ -68,13 +70,19 @@ class Acdc:
             raise DiscoveryError(f"acdc needs positive thresholds, not {self.thresholds}")
         cost = Cost()
         precise = Problem(
-            copy.deepcopy(problem.network).double(), problem.clean, problem.corrupted, problem.scored, problem.seed
+            copy.deepcopy(problem.network).double(),
+            problem.clean,
+            problem.corrupted,
+            problem.scored,
+            problem.seed,
         )
         runs = clean_and_patch(precise, self.metric, self.replacement, cost)
         search = _Search(precise, runs, self.thresholds, self.max_width, cost)
         search.run()
         graph = problem.graph
-        removed_at = np.where(search.removed, np.array(self.thresholds)[:, None, None], 10 * max(self.thresholds))
+        removed_at = np.where(
+            search.removed, np.array(self.thresholds)[:, None, None], 10 * max(self.thresholds)
+        )
         scores = np.where(graph.legal, removed_at.min(0), np.nan)
         circuits = {tau: graph.legal & ~search.removed[i] for i, tau in enumerate(self.thresholds)}
         return Scores(graph, scores, cost=cost, circuits=circuits)
@@ -146,10 +154,10 @@ class _Search:
 
         In the current layer these are the heads, and the MLP, of which an input edge is removed.
         """
-        seen = (self.graph.legal & ~states).any((0, 1))
+        seen: np.ndarray = np.any(self.graph.legal & ~states, axis=(0, 1))
         touched = {
             Node(place.layer, place.head)
-            for place, removed in zip(self.graph.readers, states.any((0, 2)))
+            for place, removed in zip(self.graph.readers, np.any(states, axis=(0, 2)).tolist())
             if removed
         }
         return [

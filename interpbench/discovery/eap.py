@@ -47,7 +47,10 @@ def attribute(problem: Problem, runs: Runs, points: list[float], cost: Cost) -> 
         total += torch.autograd.grad(value, mask)[0]
         count = (rows.stop - rows.start) * len(points)
         cost.forward_calls, cost.backward_calls = cost.forward_calls + 1, cost.backward_calls + 1
-        cost.forward_examples, cost.backward_examples = cost.forward_examples + count, cost.backward_examples + count
+        cost.forward_examples, cost.backward_examples = (
+            cost.forward_examples + count,
+            cost.backward_examples + count,
+        )
     return total
 
 
@@ -77,10 +80,12 @@ class Eap:
         """
         if self.metric in Metric.VANISHING:
             raise DiscoveryError(
-                f"eap with metric={self.metric} scores every edge exactly 0: a divergence from the clean output "
-                "has no gradient at the clean point; use metric=shift, or eap_ig"
+                f"eap with metric={self.metric} scores every edge exactly 0: a divergence from the clean "
+                "output has no gradient at the clean point; use metric=shift, or eap_ig"
             )
         cost = Cost()
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         values = attribute(problem, runs, [1.0], cost)
-        return Scores(problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost)
+        return Scores(
+            problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
+        )

@@ -47,4 +47,6 @@ class EapIg:
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         points = [(step + 0.5) / self.steps for step in range(self.steps)]
         values = attribute(problem, runs, points, cost)
-        return Scores(problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost)
+        return Scores(
+            problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
+        )

@@ -37,7 +37,7 @@ class Program:
     causal: bool
 
     @cached_property
-    def graph(self) -> nx.DiGraph:
+    def graph(self) -> Any:
         """Expressions keyed by number, in the breadth-first order of Tracr's compiler."""
         numbers: dict[object, int] = {}
         graph = nx.DiGraph()

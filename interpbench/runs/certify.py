@@ -28,7 +28,8 @@ def certify_checkpoints(name: str, pairs: int | None = None, save: bool = False,
     The truth is computed anew from the task: a record that claims another one is an error.
     """
     console = Console(width=None if sys.stdout.isatty() else 120)
-    return all([_certify(folder, pairs, save, seed, console) for folder in find_checkpoints(name)])
+    results = [_certify(folder, pairs, save, seed, console) for folder in find_checkpoints(name)]
+    return all(results)
 
 
 def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Console) -> bool:
@@ -38,7 +39,9 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
     alignment = Alignment(task, graph, nodes)
     truth = find_truth(alignment)
     if truth.to_json() != checkpoint.record.truth:
-        raise CheckpointError(f"{folder}: its truth is not the one that task {task.name} has with this alignment")
+        raise CheckpointError(
+            f"{folder}: its truth is not the one that task {task.name} has with this alignment"
+        )
     training = checkpoint.record.training.get("certificate") or {}
     settings = CertificateSettings(**training)
     if pairs is not None:

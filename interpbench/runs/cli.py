@@ -48,7 +48,8 @@ def evaluate() -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="interpbench", description="Networks with known, proved circuits, and methods scored against them."
+        prog="interpbench",
+        description="Networks with known, proved circuits, and methods scored against them.",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a task: interpbench train task=frac_prevs (Hydra overrides)")

@@ -31,7 +31,9 @@ def demo(out: str) -> bool:
     console.print(records_table(records))
     pictures = configs[0].folder(checkpoint)
     draw_circuit(checkpoint.truth, pictures / "truth.png", variables(checkpoint), title=f"{TASK}: the truth")
-    shown = [pictures / name for name in ("truth.png", "roc.png", *(f"circuit-{name}.png" for name in METHODS))]
+    shown = [
+        pictures / name for name in ("truth.png", "roc.png", *(f"circuit-{name}.png" for name in METHODS))
+    ]
     report = write_report(folder, records, {TASK: outcome.certificate}, {TASK: shown})
     log.info("report:     %s\ncheckpoint: %s\npictures:   %s", report, outcome.folder, pictures)
     return outcome.certified

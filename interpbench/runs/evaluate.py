@@ -120,7 +120,9 @@ def draw(checkpoint: Checkpoint, record: Record, scores: Scores, folder: Path) -
     from interpbench.reports.plots import roc_figure
 
     title = f"{checkpoint.task}: {record.method}"
-    draw_circuit(checkpoint.truth, folder / f"circuit-{record.method}.png", variables(checkpoint), scores, title)
+    draw_circuit(
+        checkpoint.truth, folder / f"circuit-{record.method}.png", variables(checkpoint), scores, title
+    )
     roc_figure(read_records(folder, record), folder / "roc.png")
 
 
@@ -138,8 +140,9 @@ def read_records(folder: Path, like: Record) -> list[Record]:
     """Returns the records in a folder that were made on the same weights, in the same way."""
     records: list[Record] = []
     for path in sorted(folder.glob("*.json")):
-        data = json.loads(path.read_text())
+        data: Any = json.loads(path.read_text())
         if (data.get("checkpoint"), data.get("structural")) == (like.checkpoint, like.structural):
             curves = {name: Curve(**curve) for name, curve in data["levels"].items()}
-            records.append(Record(**{**data, "levels": curves}))
+            data["levels"] = curves
+            records.append(Record(**data))
     return records

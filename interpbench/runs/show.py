@@ -16,8 +16,20 @@ def show_tasks(console: Console) -> None:
     """Prints the catalogue."""
     available = released()
     table = Table(title=f"{len(catalogue())} tasks")
-    for column in ("name", "id", "attention", "output", "inputs", "variables", "layers", "model", "what it computes"):
-        table.add_column(column, justify="right" if column in ("id", "inputs", "variables", "layers") else "left")
+    for column in (
+        "name",
+        "id",
+        "attention",
+        "output",
+        "inputs",
+        "variables",
+        "layers",
+        "model",
+        "what it computes",
+    ):
+        table.add_column(
+            column, justify="right" if column in ("id", "inputs", "variables", "layers") else "left"
+        )
     for task in catalogue().values():
         model = task.model
         output = "number" if model.classes is None else f"{len(model.classes)} classes"
@@ -42,12 +54,15 @@ def show_task(console: Console, name: str) -> None:
     truth = find_truth(alignment)
     domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
     classes = task.model.classes
-    console.print(f"[bold]{task.name}[/] (published number {task.legacy_id}): {task.description}\n", highlight=False)
+    console.print(
+        f"[bold]{task.name}[/] (published number {task.legacy_id}): {task.description}\n", highlight=False
+    )
     console.print("[bold]Program[/]")
     for line in task.program.listing():
         console.print(f"  {line}", markup=False, highlight=False)
     console.print(
-        f"\n[bold]Domain[/]\n  {task.length} tokens from {len(task.vocab)}: {' '.join(map(str, task.vocab))}\n"
+        f"\n[bold]Domain[/]\n"
+        f"  {task.length} tokens from {len(task.vocab)}: {' '.join(map(str, task.vocab))}\n"
         f"  {task.domain.size:,} inputs, {domain}; {task.attention} attention\n"
         f"  output: {'a number' if classes is None else ', '.join(map(str, classes))}",
         highlight=False,

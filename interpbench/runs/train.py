@@ -63,7 +63,10 @@ class TrainConfig:
     def settings(self) -> dict[str, Any]:
         """Returns what determines the result, as plain data."""
         kept = ("seed", "objective", "model", "trainer", "certificate")
-        return {"task": get_task(self.task).name, **{key: value for key, value in asdict(self).items() if key in kept}}
+        return {
+            "task": get_task(self.task).name,
+            **{key: value for key, value in asdict(self).items() if key in kept},
+        }
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,10 @@ class TrainOutcome:
 
     def line(self, task: str) -> str:
         """Returns the one line at the end."""
-        verdict = "certified" if self.certified else "NOT certified: " + "; ".join(self.certificate["failures"][:2])
-        return f"{task}: {verdict} after {self.steps} steps; checkpoint, certificate and metrics in {self.folder}"
+        verdict = (
+            "certified" if self.certified else "NOT certified: " + "; ".join(self.certificate["failures"][:2])
+        )
+        return f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
 
 
 def run(data: Mapping[str, Any]) -> bool:
@@ -171,7 +176,13 @@ def _sinks(config: TrainConfig, folder: Path, step: int) -> Sequence[Sink]:
 
 
 def _record(
-    task: Task, kind: str, alignment: Alignment, truth: Truth, settings: dict[str, Any], steps: int, seconds: float
+    task: Task,
+    kind: str,
+    alignment: Alignment,
+    truth: Truth,
+    settings: dict[str, Any],
+    steps: int,
+    seconds: float,
 ) -> dict[str, Any]:
     classes = task.model.classes
     return {

@@ -67,5 +67,6 @@ def edge_scores(scores: Scores) -> dict[str, float]:
     """Returns every edge's name and score."""
     graph = scores.graph
     return {
-        f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w]) for r, w in np.argwhere(graph.legal)
+        f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w])
+        for r, w in np.argwhere(graph.legal)
     }

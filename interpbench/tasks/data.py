@@ -32,7 +32,9 @@ def draw_pairs(task: Task, count: int, seed: int = 0) -> Pairs:
         corrupted.append(others[rows * CANDIDATES + alive[rows].argmax(1)])
         found, tried = found + len(rows), tried + count
         if tried >= 50 * count and found < count:
-            raise TaskError(f"task {task.name}: only {found} of {tried} inputs have another with a different output")
+            raise TaskError(
+                f"task {task.name}: only {found} of {tried} inputs have another with a different output"
+            )
     tokens = np.concatenate(clean)[:count]
     scored = np.zeros((count, task.length + 1), bool)
     scored[:, 1:] = task.scored(task.model.outputs(tokens))

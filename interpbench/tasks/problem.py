@@ -3,7 +3,6 @@
 import copy
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -25,7 +24,9 @@ class Pairs:
     def problem(self, network: Transformer, examples: int | None = None, seed: int = 0) -> "Problem":
         """Returns the problem of explaining `network` on (the first `examples` of) these pairs."""
         device = network.unembed.W_U.device
-        clean, corrupted, scored = (x[:examples].to(device) for x in (self.clean, self.corrupted, self.scored))
+        clean, corrupted, scored = (
+            x[:examples].to(device) for x in (self.clean, self.corrupted, self.scored)
+        )
         return Problem(network, clean, corrupted, scored.T, seed)
 
 

@@ -1,6 +1,5 @@
 """The low-level network of a task: a default shape that can carry it, and every number overridable."""
 
-from dataclasses import asdict
 from typing import Literal
 
 from pydantic.dataclasses import dataclass
@@ -33,26 +32,25 @@ class ModelSettings:
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
     """Returns the network's shape.
 
-    The rule: at least two layers of four heads, so that there are distractors; a residual stream of 16, 32, 64,
-    … that has a direction for every token, position and output class; heads a quarter as wide, MLPs four
-    times as wide.
+    The rule: at least two layers of four heads, so that there are distractors; a residual stream of 16, 32,
+    64, … that has a direction for every token, position and output class; heads a quarter as wide, MLPs
+    four times as wide.
     """
     settings = settings or ModelSettings()
     nodes = task.placement.values()
     classes = 1 if task.model.classes is None else len(task.model.classes)
     needed = len(task.vocab) + task.length + classes
     d_model = settings.d_model or max(16, 1 << (needed - 1).bit_length())
-    chosen = asdict(settings)
-    del chosen["kind"]
     return TransformerConfig(
-        **{
-            **chosen,
-            "n_layers": settings.n_layers or max(2, 1 + max(node.layer for node in nodes)),
-            "n_heads": settings.n_heads or max(4, 1 + max(node.head or 0 for node in nodes)),
-            "d_model": d_model,
-            "d_head": settings.d_head or max(1, d_model // 4),
-            "d_mlp": settings.d_mlp or 4 * d_model,
-        },
+        n_layers=settings.n_layers or max(2, 1 + max(node.layer for node in nodes)),
+        n_heads=settings.n_heads or max(4, 1 + max(node.head or 0 for node in nodes)),
+        d_model=d_model,
+        d_head=settings.d_head or max(1, d_model // 4),
+        d_mlp=settings.d_mlp or 4 * d_model,
+        normalization=settings.normalization,
+        activation=settings.activation,
+        biases=settings.biases,
+        init_std=settings.init_std,
         d_vocab=len(task.vocab) + 2,
         d_out=classes,
         n_ctx=task.length + 1,

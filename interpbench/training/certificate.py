@@ -131,8 +131,14 @@ def _failures(result: dict[str, Any], with_edges: bool) -> list[str]:
     if with_edges:
         checks += [(f"edge {name}", entry["lower"]) for name, entry in result["edges"].items()]
         checks.append(("all edges that must do nothing", result["all_edges"]["lower"]))
-    missed = [f"{name} {value:.5f} < {target}" for name, value in sorted(checks, key=lambda c: c[1]) if value < target]
-    return missed + [f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0]
+    missed = [
+        f"{name} {value:.5f} < {target}"
+        for name, value in sorted(checks, key=lambda c: c[1])
+        if value < target
+    ]
+    return missed + [
+        f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0
+    ]
 
 
 class _Rates:
@@ -171,7 +177,7 @@ class _Rates:
 
         def differs(predictions: np.ndarray) -> np.ndarray:
             tolerance = ev.task.tolerance if ev.model.numerical else 0
-            return ((np.abs(predictions - clean) > tolerance) & scored).any(1)
+            return np.any((np.abs(predictions - clean) > tolerance) & scored, axis=1)
 
         for node, predictions in ev.single_nodes(base, source.stack, list(ev.alignment.units)):
             counterfactual, effective = ev.counterfactual(base, source, node)

@@ -95,7 +95,7 @@ class Evaluation:
             good = np.abs(predictions - np.nan_to_num(wanted)) <= self.task.tolerance
         else:
             good = predictions == wanted
-        return (good | ~scored).all(1)
+        return np.all(good | ~scored, axis=1)
 
     @torch.no_grad()
     def patched(
@@ -171,10 +171,12 @@ class Evaluation:
             return base.trace[self.model.output]
         return self.model.run(base.tokens, edges=interventions)[self.model.output]
 
-    def counterfactual(self, base: Activations, source: Activations, node: Node) -> tuple[np.ndarray, np.ndarray]:
+    def counterfactual(
+        self, base: Activations, source: Activations, node: Node
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the program's output with a unit swapped, and which rows that changes."""
         everywhere = np.ones(len(base.tokens), bool)
         names = self.alignment.units[node]
         swaps = {name: Intervention(source.trace[name], everywhere) for name in names}
         output = self.model.run(base.tokens, swaps)[self.model.output]
-        return output, changed(base.trace[self.model.output], output).any(1)
+        return output, np.any(changed(base.trace[self.model.output], output), axis=1)

@@ -55,7 +55,9 @@ class Sampler:
         self.alignment, self.truth, self.objective = alignment, truth, objective
         self.task, self.batch, self.seed = alignment.task, batch, seed
         self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
-        self.idle_edges = np.argwhere((truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED))
+        self.idle_edges = np.argwhere(
+            (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
+        )
         self.reads = structural_reads(alignment)
         wanted = [
             ("iit", objective.iit > 0),
@@ -116,7 +118,14 @@ class Sampler:
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
         return [
-            Batch(ids_t[i], target_t[i], share_t[i], nodes_t[i], None if edges_t is None else edges_t[i], self.worlds)
+            Batch(
+                ids_t[i],
+                target_t[i],
+                share_t[i],
+                nodes_t[i],
+                None if edges_t is None else edges_t[i],
+                self.worlds,
+            )
             for i in range(self.steps)
         ]
 

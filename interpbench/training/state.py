@@ -14,7 +14,9 @@ from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_bytes
 
 
-def save_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]) -> None:
+def save_state(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+) -> None:
     """Saves weights, optimizer moments, and whatever JSON `progress` holds."""
     tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in model.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
@@ -31,9 +33,11 @@ def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -
     """
     try:
         with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
             progress: dict[str, Any] = json.loads(file.metadata()["progress"])
-        model.load_state_dict({n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")})
+        model.load_state_dict(
+            {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}
+        )
         state = optimizer.state_dict()
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
@@ -42,5 +46,7 @@ def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -
                 moments.setdefault(int(number), {})[kind] = value
         optimizer.load_state_dict({**state, "state": moments})
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise CheckpointError(f"{path} cannot be resumed from ({type(error).__name__}); delete it to start anew") from None
+        raise CheckpointError(
+            f"{path} cannot be resumed from ({type(error).__name__}); delete it to start anew"
+        ) from None
     return progress

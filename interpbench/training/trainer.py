@@ -229,7 +229,11 @@ class Trainer:
         measure = (validation.accuracy + validation.iia + validation.siia + validation.edges) / 4
         progress.stale = 0 if measure > progress.best + 1e-4 else progress.stale + 1
         progress.best = max(progress.best, measure)
-        if settings.schedule == "plateau" and progress.stale and progress.stale % settings.plateau_patience == 0:
+        if (
+            settings.schedule == "plateau"
+            and progress.stale
+            and progress.stale % settings.plateau_patience == 0
+        ):
             progress.factor /= 2
         if validation.lowest >= settings.stop_at and progress.step >= progress.certify_after:
             certificate = self.certify(give_up=True)
@@ -240,8 +244,9 @@ class Trainer:
         if progress.stale >= settings.patience and validation.lowest < settings.stop_at:
             raise TrainingError(
                 f"no progress for {progress.stale} validations (worst: {validation.worst}); try "
-                f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
-                f"a wider model.d_model than {self.network.cfg.d_model}, or another seed"
+                f"trainer.learning_rate={settings.learning_rate / 2:.2g}, "
+                f"trainer.batch={2 * settings.batch}, another seed, or a wider model.d_model than "
+                f"{self.network.cfg.d_model}"
             )
         return None
 

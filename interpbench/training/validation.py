@@ -12,7 +12,7 @@ from interpbench.training.objective import Objective
 
 @dataclass(frozen=True)
 class Validation:
-    """Shares of right rows: over inputs, the worst unit, the worst forbidden node, edges that must do nothing."""
+    """Shares of right rows: of inputs, the worst unit, the worst forbidden node, the worst idle edge."""
 
     accuracy: float
     iia: float
@@ -26,7 +26,9 @@ class Validation:
         return min(self.accuracy, self.iia, self.siia, self.edges)
 
 
-def validate(evaluation: Evaluation, truth: Truth, objective: Objective, rows: int, seed: int, step: int) -> Validation:
+def validate(
+    evaluation: Evaluation, truth: Truth, objective: Objective, rows: int, seed: int, step: int
+) -> Validation:
     """Measures a draw of `rows` pairs, named by the step, for the terms that the objective trains.
 
     Edges are measured all at once, and one by one only when everything else is nearly right.
@@ -39,7 +41,9 @@ def validate(evaluation: Evaluation, truth: Truth, objective: Objective, rows: i
     accuracy = right(evaluation.predictions(base.logits), wanted).mean()
     shares: dict[str, float] = {}
     if objective.iit > 0:
-        for node, predictions in evaluation.single_nodes(base, source.stack, list(evaluation.alignment.units)):
+        for node, predictions in evaluation.single_nodes(
+            base, source.stack, list(evaluation.alignment.units)
+        ):
             counterfactual, _ = evaluation.counterfactual(base, source, node)
             shares[f"iia {node}"] = right(predictions, counterfactual).mean()
     if objective.strict > 0:

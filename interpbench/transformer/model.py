@@ -88,9 +88,8 @@ class Attention(nn.Module):
     def __init__(self, cfg: TransformerConfig):
         super().__init__()
         heads, width = (cfg.n_heads, cfg.d_model, cfg.d_head), (cfg.n_heads, cfg.d_head)
-        for name in "QKV":
-            self.register_parameter(f"W_{name}", nn.Parameter(torch.empty(heads)))
-            self.register_parameter(f"b_{name}", nn.Parameter(torch.zeros(width), cfg.biases))
+        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.empty(heads)) for _ in range(3))
+        self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.zeros(width), cfg.biases) for _ in range(3))
         self.W_O = nn.Parameter(torch.empty(cfg.n_heads, cfg.d_head, cfg.d_model))
         self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
         self.causal = cfg.attention == "causal"
@@ -235,7 +234,10 @@ class Transformer(nn.Module):
         if live is not None and not live[writer + count]:
             return residual + patch.given([writer + count])
         seen = _join(patch.read(range(reader + 3 * count, reader + 3 * count + 1), residual))
-        return residual + patch.write(range(writer + count, writer + count + 1), block.mlp(block.ln2(seen))[None])[0]
+        return (
+            residual
+            + patch.write(range(writer + count, writer + count + 1), block.mlp(block.ln2(seen))[None])[0]
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Runs `tokens [N, T]` without interventions and returns logits `[N, T, V]`."""

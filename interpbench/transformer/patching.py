@@ -72,7 +72,9 @@ class Worlds(Interventions):
         """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""
         count, features, length, rows = outputs.shape
         written = slice(writers[0], writers[0] + count)
-        swaps = [(world, source, mask[written]) for world, source, mask, used in self.swaps if any(used[written])]
+        swaps = [
+            (world, source, mask[written]) for world, source, mask, used in self.swaps if any(used[written])
+        ]
         values, difference = swap(outputs.view(count, features, length, self.worlds, self.batch), swaps)
         self.differences.append(difference)
         return values.view(count, features, length, rows)
@@ -151,7 +153,7 @@ class Candidates(Interventions):
         """Adds the masked differences to each reader's input, where any candidate patches an edge."""
         if self.masks is None or self.used is None or not any(self.used[reader] for reader in readers):
             return residual, None
-        features, length, rows = residual.shape
+        features, length, _ = residual.shape
         split = residual.view(1, features, length, self.candidates, -1)
         mask = self.masks[:, list(readers)]
         if self.fixed:

@@ -55,6 +55,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None):
         a = f"blocks.{layer}.attn."
         written = {}
         for head in range(cfg.n_heads):
+
             def project(kind, t, head=head, a=a, layer=layer):
                 x = _norm(model, f"blocks.{layer}.ln1", read(f"a{layer}.h{head}<{kind.lower()}>", t))
                 return x @ p[f"{a}W_{kind}"][head] + p[f"{a}b_{kind}"][head]

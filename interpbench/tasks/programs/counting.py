@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from tracr.rasp import rasp
-
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import length, prefix_mean, select, tokens
+from interpbench.tasks.programs.ops import length, prefix_mean, rasp, select, tokens
 
 
 def _indicator(of: str, name: str) -> Any:

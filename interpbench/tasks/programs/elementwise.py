@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from tracr.rasp import rasp
-
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import tokens
+from interpbench.tasks.programs.ops import rasp, tokens
 
 
 @task("digit_sum", legacy_id=40, vocab=range(29), length=9, attention="causal")

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from tracr.rasp import rasp
-
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import at_offset, tokens
+from interpbench.tasks.programs.ops import at_offset, rasp, tokens
 
 
 @task("trend_to_next", legacy_id=13, vocab=range(3), length=9, attention="bidirectional")

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from tracr.rasp import rasp
+import tracr.rasp.rasp
+
+rasp: Any = tracr.rasp.rasp
+"""Tracr's RASP, untyped: its values may be anything, so that checkers reject every lambda."""
 
 tokens = rasp.tokens
 indices = rasp.indices

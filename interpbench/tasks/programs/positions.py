@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from tracr.rasp import rasp
-
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import indices, length, select, tokens
+from interpbench.tasks.programs.ops import indices, length, rasp, select, tokens
 
 
 def _equal(key: Any, query: Any) -> bool:
