@@ -117,7 +117,8 @@ def test_activations_are_equal() -> None:
     _, recorded = record(model, tokens)
     for node, written in zip(PLAIN.graph.nodes, recorded.stack):
         if node.head is None:
-            theirs = cache[node.hook]
+            place = "0.hook_resid_pre" if node.layer < 0 else f"{node.layer}.hook_mlp_out"
+            theirs = cache[f"blocks.{place}"]
         else:
             mixed = cache[f"blocks.{node.layer}.attn.hook_z"][:, :, node.head]
             theirs = mixed @ bridge.W_O[node.layer, node.head]

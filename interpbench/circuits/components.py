@@ -27,14 +27,6 @@ class Node:
             return "embed"
         return f"m{self.layer}" if self.head is None else f"a{self.layer}.h{self.head}"
 
-    @property
-    def hook(self) -> str:
-        """The TransformerLens hook at which the node's output appears."""
-        if self.layer < 0:
-            return "blocks.0.hook_resid_pre"
-        kind = "hook_mlp_out" if self.head is None else "attn.hook_result"
-        return f"blocks.{self.layer}.{kind}"
-
 
 @dataclass(frozen=True, order=True)
 class Reader:

@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT
+from interpbench.core.files import sha256
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
 
@@ -15,7 +16,7 @@ from interpbench.tasks.problem import Problem
 @method("random")
 @dataclass(frozen=True, config=STRICT)
 class Random:
-    """Independent uniform scores, drawn from the problem's seed."""
+    """Independent uniform scores, drawn from the problem's seed and inputs."""
 
     sign: ClassVar[str] = "means nothing"
     cost: ClassVar[str] = "none"
@@ -24,5 +25,6 @@ class Random:
     def __call__(self, problem: Problem) -> Scores:
         """Draws the scores."""
         graph = problem.graph
-        drawn = seeds.generator(problem.seed, "method", "random").random(graph.legal.shape)
+        inputs = sha256(problem.clean.cpu().numpy().tobytes())
+        drawn = seeds.generator(problem.seed, "method", "random", inputs).random(graph.legal.shape)
         return Scores(graph, np.where(graph.legal, drawn, np.nan))

@@ -1,9 +1,9 @@
 """Placement: which head or MLP of the compiled network computes a variable. The one rule.
 
-Tracr first gives every expression a depth, its longest path from an input; where one depth holds only
-attention and the next only MLPs, the two become one level. Then it fills half-layers in the order of
-depth, and the assembler puts attention and MLP half-layers into the next layer that still has room for
-them: two attention steps in a row open two layers. `tests` compare this with Tracr's assembler.
+An expression's depth is its longest path from an input. Half-layers of attention and of MLPs are filled in
+the order of depth, and each goes into the next layer that still has room for it: two attention steps in a
+row open two layers. (Tracr also merges a depth of attention alone with a following depth of MLPs alone, which
+gives the same layers.) `tests/test_rasp.py` compares this with Tracr's assembler.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from interpbench.rasp.program import WIDTH_HEAD, Program
 
 def place(program: Program) -> dict[str, Node]:
     """Returns the node of every variable of `program.model`; inputs are at the embedding."""
-    depths = _condense(program, _depths(program))
+    depths = _depths(program)
     half_layers: dict[int, list[str]] = defaultdict(list)
     for key in sorted(depths, key=lambda key: depths[key]):
         expression = program.graph.nodes[key]["expression"]
@@ -61,28 +61,3 @@ def _depths(program: Program) -> dict[int, int]:
         depth[key] = max(before) + step if before else 0
     is_block = {key: program.graph.in_degree(key) > 0 and key in program.names for key in program.graph}
     return {key: depth[key] for key in program.graph if is_block[key]}
-
-
-def _condense(program: Program, depths: dict[int, int]) -> dict[int, int]:
-    """Merges a depth of attention alone with a following depth of MLPs alone."""
-    levels: dict[int, list[int]] = defaultdict(list)
-    for key, depth in depths.items():
-        levels[depth].append(key)
-
-    def kinds(keys: Iterable[int]) -> set[type]:
-        return {type(program.graph.nodes[key]["expression"]) for key in keys}
-
-    def only_attention(keys: list[int]) -> bool:
-        return kinds(keys) <= {rasp.Aggregate}
-
-    def only_mlps(keys: list[int]) -> bool:
-        return not kinds(keys) & {rasp.Aggregate, rasp.SelectorWidth}
-
-    ordered = [levels[depth] for depth in sorted(levels)]
-    level = 0
-    while level + 1 < len(ordered):
-        if only_attention(ordered[level]) and only_mlps(ordered[level + 1]):
-            ordered[level] += ordered.pop(level + 1)
-        level += 1
-    merged = {key: depth for depth, keys in enumerate(ordered, start=1) for key in keys}
-    return {key: merged[key] for key in depths}

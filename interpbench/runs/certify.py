@@ -16,8 +16,9 @@ from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.reports.tables import certificate_table
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import CertificateSettings, certify
+from interpbench.training.certificate import DEMANDS, CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
+from interpbench.training.objective import Objective
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +43,14 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
         raise CheckpointError(
             f"{folder}: its truth is not the one that task {task.name} has with this alignment"
         )
-    training = checkpoint.record.training.get("certificate") or {}
-    settings = CertificateSettings(**training)
+    saved = checkpoint.record.training.get("certificate") or {}
+    known = {field.name for field in dataclasses.fields(CertificateSettings)}  # type: ignore[arg-type]
+    settings = CertificateSettings(**{key: value for key, value in saved.items() if key in known})
     if pairs is not None:
         settings = dataclasses.replace(settings, pairs=pairs)
-    certificate = certify(Evaluation(checkpoint.model, alignment), truth, settings, seed)
+    objective = checkpoint.record.training.get("objective")
+    demands = Objective(**objective).demands if objective else DEMANDS
+    certificate = certify(Evaluation(checkpoint.model, alignment), truth, settings, seed, demands)
     console.print(certificate_table(certificate))
     if save:
         write_json(folder / CERTIFICATE, certificate)

@@ -99,9 +99,9 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
         edges=edge_scores(scores),
     )
     folder = config.folder(checkpoint)
-    write_json(folder / f"{record.method}.json", record.to_json())
+    write_json(folder / f"{label(record, config)}.json", record.to_json())
     if config.pictures:
-        draw(checkpoint, record, scores, folder)
+        draw(checkpoint, record, scores, folder, label(record, config))
     return record
 
 
@@ -114,15 +114,29 @@ def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
     return draw_pairs(get_task(checkpoint.task), config.examples, config.seed)
 
 
-def draw(checkpoint: Checkpoint, record: Record, scores: Scores, folder: Path) -> None:
+def label(record: Record, config: EvaluateConfig) -> str:
+    """Returns the method's name with every setting that is not the default: the stem of its files."""
+    default = get_method(record.method)
+    changed = {k: v for k, v in record.settings.items() if jsonable(getattr(default, k)) != jsonable(v)}
+    for field in ("seed", "examples", "data", "structural"):
+        if getattr(config, field) != getattr(EvaluateConfig, field):
+            changed[field] = getattr(config, field)
+    parts = [f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in changed.items()]
+    return "-".join([record.method, *parts])
+
+
+def jsonable(value: Any) -> Any:
+    """Returns a setting as JSON would give it back."""
+    return json.loads(json.dumps(value))
+
+
+def draw(checkpoint: Checkpoint, record: Record, scores: Scores, folder: Path, name: str) -> None:
     """Draws what the method found against the truth, and the ROC of all methods run on this checkpoint."""
     from interpbench.reports.drawing import draw_circuit
     from interpbench.reports.plots import roc_figure
 
-    title = f"{checkpoint.task}: {record.method}"
-    draw_circuit(
-        checkpoint.truth, folder / f"circuit-{record.method}.png", variables(checkpoint), scores, title
-    )
+    title = f"{checkpoint.task}: {name}"
+    draw_circuit(checkpoint.truth, folder / f"circuit-{name}.png", variables(checkpoint), scores, title)
     roc_figure(read_records(folder, record), folder / "roc.png")
 
 

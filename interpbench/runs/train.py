@@ -80,9 +80,10 @@ class TrainOutcome:
 
     def line(self, task: str) -> str:
         """Returns the one line at the end."""
-        verdict = (
-            "certified" if self.certified else "NOT certified: " + "; ".join(self.certificate["failures"][:2])
-        )
+        demands = self.certificate["demands"]
+        scope = "" if "edges" in demands else f" ({', '.join(demands)} only)"
+        failures = "; ".join(self.certificate["failures"][:2])
+        verdict = f"certified{scope}" if self.certified else f"NOT certified: {failures}"
         return f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
 
 

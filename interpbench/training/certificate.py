@@ -9,7 +9,7 @@ nothing on the domain must change nothing in the network either, or the network 
 (a query input that reads positions in the program could read tokens in the network).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -24,6 +24,7 @@ from interpbench.core.config import STRICT
 from interpbench.training.evaluate import Activations, Evaluation, Rate
 
 CHUNK = 2048
+DEMANDS = ("accuracy", "iia", "siia", "edges")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -35,14 +36,12 @@ class CertificateSettings:
         pairs: number of pairs drawn otherwise.
         target: the rate (or lower bound, if drawn) that everything must reach; None asks 1 of an
             enumeration and 0.999 of draws.
-        edges: whether edges that must do nothing must reach it too.
         confidence: of each lower bound.
     """
 
     enumerate_up_to: int = 1000
     pairs: int = 5_000
     target: float | None = None
-    edges: bool = True
     confidence: float = 0.95
 
 
@@ -56,6 +55,7 @@ def certify(
     truth: Truth,
     settings: CertificateSettings | None = None,
     seed: int = 0,
+    demands: Sequence[str] = DEMANDS,
     give_up: bool = False,
 ) -> dict[str, Any]:
     """Measures everything and returns the certificate as plain data.
@@ -65,6 +65,7 @@ def certify(
         truth: what is forbidden and required.
         settings: how much to measure, and the target.
         seed: of drawn pairs and of the stress.
+        demands: what has to reach the target, of `DEMANDS`; the rest is measured all the same.
         give_up: stop at the first chunk of pairs that makes the target unreachable.
     """
     settings = settings or CertificateSettings()
@@ -81,7 +82,7 @@ def certify(
     for base, source in _pairs(evaluation, settings, enumerated, seed):
         rates.add(base, source)
         inputs += len(base.tokens)
-        if give_up and bound(total - rates.most_wrong(settings.edges), total) < target:
+        if give_up and bound(total - rates.most_wrong(demands), total) < target:
             break
     stress = _stress(evaluation, seed)
 
@@ -105,6 +106,7 @@ def certify(
         "pairs": inputs,
         "settings": asdict(settings),
         "target": target,
+        "demands": list(demands),
         "accuracy": entry(rates.accuracy),
         "iia": iia,
         "siia": nodes,
@@ -116,19 +118,21 @@ def certify(
         "margin_kind": "largest error" if evaluation.model.numerical else "smallest logit margin",
         "stress": stress,
     }
-    result["failures"] = _failures(result, settings.edges)
+    result["failures"] = _failures(result)
     result["certified"] = not result["failures"]
     return result
 
 
-def _failures(result: dict[str, Any], with_edges: bool) -> list[str]:
+def _failures(result: dict[str, Any]) -> list[str]:
     """Lists what misses the target, worst first."""
-    target = result["target"]
+    target, demands = result["target"], result["demands"]
     checks: list[tuple[str, float]] = [("accuracy", result["accuracy"]["lower"])]
-    checks += [(f"IIA {name}", entry["lower"]) for name, entry in result["iia"].items()]
-    checks += [(f"SIIA {name}", entry["lower"]) for name, entry in result["siia"].items()]
-    checks.append(("SIIA of all forbidden nodes", result["siia_all_nodes"]["lower"]))
-    if with_edges:
+    if "iia" in demands:
+        checks += [(f"IIA {name}", entry["lower"]) for name, entry in result["iia"].items()]
+    if "siia" in demands:
+        checks += [(f"SIIA {name}", entry["lower"]) for name, entry in result["siia"].items()]
+        checks.append(("SIIA of all forbidden nodes", result["siia_all_nodes"]["lower"]))
+    if "edges" in demands:
         checks += [(f"edge {name}", entry["lower"]) for name, entry in result["edges"].items()]
         checks.append(("all edges that must do nothing", result["all_edges"]["lower"]))
     missed = [
@@ -136,9 +140,11 @@ def _failures(result: dict[str, Any], with_edges: bool) -> list[str]:
         for name, value in sorted(checks, key=lambda c: c[1])
         if value < target
     ]
-    return missed + [
-        f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0
-    ]
+    if "iia" in demands:
+        missed += [
+            f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0
+        ]
+    return missed
 
 
 class _Rates:
@@ -160,10 +166,12 @@ class _Rates:
         self.required = {name: Rate() for name in names}
         self.margin = 0.0 if evaluation.model.numerical else float("inf")
 
-    def most_wrong(self, with_edges: bool) -> int:
+    def most_wrong(self, demands: Sequence[str]) -> int:
         """Returns the largest number of wrong rows of anything that must reach the target."""
-        rates = [self.accuracy, self.all_nodes, *self.iia.values(), *self.siia.values()]
-        rates += [self.all_edges, *self.edges.values()] if with_edges else []
+        rates = [self.accuracy]
+        rates += self.iia.values() if "iia" in demands else []
+        rates += [self.all_nodes, *self.siia.values()] if "siia" in demands else []
+        rates += [self.all_edges, *self.edges.values()] if "edges" in demands else []
         return max(rate.total - rate.right for rate in rates)
 
     def add(self, base: Activations, source: Activations) -> None:

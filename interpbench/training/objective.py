@@ -30,6 +30,12 @@ class Objective:
     edge_strict: float = 1.0
     targets: Targets = "mixed"
 
+    @property
+    def demands(self) -> tuple[str, ...]:
+        """What a certificate asks of a network trained for this: the parts with a weight."""
+        parts = (("iia", self.iit), ("siia", self.strict), ("edges", self.edge_strict))
+        return ("accuracy", *(name for name, weight in parts if weight > 0))
+
     def weight(self, term: str) -> float:
         """Returns the weight of a loss."""
         return float(getattr(self, term))

@@ -180,7 +180,10 @@ class Trainer:
 
     def certify(self, give_up: bool = False) -> dict[str, Any]:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""
-        return certify(self.evaluation, self.truth, self.certificate_settings, self.seed, give_up)
+        objective = self.objective
+        return certify(
+            self.evaluation, self.truth, self.certificate_settings, self.seed, objective.demands, give_up
+        )
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
         """Sums the weighted losses of the step by term."""

@@ -1,0 +1,244 @@
+"""Training: what is drawn, what is learned from it, how runs stop and go on; certificates."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.causal.model import changed
+from interpbench.circuits.truth import State
+from interpbench.core.errors import CheckpointError, TrainingError
+from interpbench.core.metrics import JsonLines, Wandb
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.training.certificate import CertificateSettings, certify, lower_bound
+from interpbench.training.evaluate import Evaluation
+from interpbench.training.losses import position_losses
+from interpbench.training.objective import Objective
+from interpbench.training.sampling import SOURCES, Sampler
+from interpbench.training.trainer import Trainer, TrainerSettings
+from interpbench.training.validation import validate
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.patching import Worlds
+
+CPU = torch.device("cpu")
+SMALL = ModelSettings(d_model=12, d_head=3, d_mlp=48)
+QUICK = TrainerSettings(max_steps=60, validate_every=20, validation_rows=64, save_every=20)
+FEW = CertificateSettings(enumerate_up_to=1, pairs=64)
+
+
+def setting(name="frac_prevs", seed=0):
+    task = get_task(name)
+    cfg = shape(task, SMALL)
+    alignment = align(task, cfg.graph)
+    return Transformer(cfg, seed), alignment, find_truth(alignment, pairs=500)
+
+
+def trainer(folder=None, objective=None, settings=QUICK, name="frac_prevs", seed=0):
+    network, alignment, truth = setting(name, seed)
+    return Trainer(network, alignment, truth, objective or Objective(), settings, FEW, seed, folder)
+
+
+@pytest.mark.parametrize("name", ["frac_prevs", "max_with_previous", "first_occurrences"])
+def test_batches_patch_only_what_they_may(name):
+    _, alignment, truth = setting(name)
+    sampler = Sampler(alignment, truth, Objective(), 64, 0)
+    batch = sampler(3, CPU)
+    assert batch.worlds == ("source", "source", "iit", "strict", "edge_strict")
+    graph = alignment.graph
+    inside = [graph.node_index[node] for node in alignment.units]
+    outside = [graph.node_index[node] for node in alignment.outside]
+    assert not batch.nodes[:, :SOURCES].any() and not batch.nodes[:, 4].any()
+    assert not batch.nodes[outside, 2].any() and not batch.nodes[inside, 3].any()
+    assert batch.nodes[inside, 2].any() and batch.nodes[outside, 3].any()
+    assert set(batch.nodes[inside, 2].unique().tolist()) == {0, 1, 2}, "subsets mix sources"
+    required = torch.from_numpy(truth.qkv_edges == State.REQUIRED)
+    illegal = torch.from_numpy(truth.qkv_edges == State.ILLEGAL)
+    assert not batch.edges[required].any() and not batch.edges[illegal].any()
+    assert batch.edges[torch.from_numpy(truth.qkv_edges == State.FORBIDDEN)].any(1).float().mean() > 0.9
+
+
+def test_about_half_of_the_interventions_change_the_output():
+    """With 11 values, a single swap of `previous` mostly changes nothing; draws even that out."""
+    for name in ("frac_prevs", "frequency_class", "trend_to_next"):
+        _, alignment, truth = setting(name)
+        sampler = Sampler(alignment, truth, Objective(), 64, 0)
+        base, _, _, after = sampler.interventions(np.random.default_rng(0), 2000)
+        share = changed(alignment.task.model.outputs(base), after).any(1).mean()
+        assert 0.4 < share < 0.95, (name, share)
+
+
+def test_rare_effects_are_drawn_more_often_than_chance():
+    _, alignment, truth = setting("frequency_class")
+    sampler = Sampler(alignment, truth, Objective(), 64, 0)
+    model, domain = alignment.task.model, alignment.task.domain
+    rng = np.random.default_rng(0)
+    base, sources, nodes, after = sampler.interventions(rng, 2000)
+    drawn = changed(model.outputs(base), after).any(1).mean()
+    plain = sampler._swap(
+        base,
+        [domain.draw(rng, 2000) for _ in sources],
+        nodes[[alignment.graph.node_index[n] for n in alignment.units]].T,
+    )
+    assert drawn > changed(model.outputs(base), plain).any(1).mean()
+
+
+def test_targets_are_the_programs_answers():
+    _, alignment, truth = setting("max_with_previous")
+    sampler = Sampler(alignment, truth, Objective(), 32, 0)
+    batch = sampler(0, CPU)
+    task = alignment.task
+    for world in (0, 1, 3):
+        outputs = task.model.outputs(batch.tokens[world, :, 1:].numpy())
+        scored = batch.weights[:, world].numpy().T > 0
+        np.testing.assert_array_equal(scored, outputs >= 0)
+        np.testing.assert_array_equal(batch.targets[:, world].numpy().T[scored], outputs[scored])
+
+
+def test_none_is_never_trained_on():
+    _, alignment, truth = setting("first_occurrences")
+    batch = Sampler(alignment, truth, Objective(), 64, 0)(0, CPU)
+    outputs = alignment.task.model.outputs(batch.tokens[0, :, 1:].numpy())
+    assert (outputs < 0).any()
+    assert not batch.weights[:, 0].numpy().T[outputs < 0].any()
+
+
+def test_each_weight_acts_once():
+    """Doubling a weight doubles that term of the loss and no other."""
+    network, alignment, truth = setting()
+
+    def terms(objective):
+        batch = Sampler(alignment, truth, objective, 32, 0)(0, CPU)
+        logits = network.run(network.embedding(batch.tokens.flatten(0, 1)), Worlds(batch.nodes, batch.edges))
+        losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
+        return losses.view(batch.weights.shape).sum((0, 2)).detach()
+
+    plain, doubled = terms(Objective()), terms(Objective(strict=2.0))
+    factors = torch.tensor([1.0, 1.0, 1.0, 2.0, 1.0])
+    torch.testing.assert_close(doubled, plain * factors)
+
+
+@pytest.mark.parametrize(
+    ("objective", "worlds"),
+    [
+        (Objective(edge_strict=0), ("iit", "strict")),
+        (Objective(edge_strict=0, strict=0), ("iit",)),
+        (Objective(edge_strict=0, strict=0, iit=0), ()),
+    ],
+)
+def test_terms_without_weight_cost_nothing(objective, worlds):
+    made = trainer(objective=objective)
+    assert made.sampler.worlds == ("source", "source", *worlds)
+    made.step()
+    made.step()
+    assert objective.demands == ("accuracy", *({"iit": "iia", "strict": "siia"}[world] for world in worlds))
+
+
+def test_same_seed_same_bits_and_resumption(tmp_path):
+    whole = trainer()
+    for _ in range(60):
+        whole.step()
+    broken = trainer(tmp_path)
+    for _ in range(25):
+        broken.step()
+    broken.save()
+    resumed = trainer(tmp_path)
+    assert resumed.progress.step == 25
+    for _ in range(35):
+        resumed.step()
+    for name, value in whole.network.state_dict().items():
+        assert torch.equal(value, resumed.network.state_dict()[name]), name
+
+
+def test_a_damaged_state_is_refused_in_one_line(tmp_path):
+    made = trainer(tmp_path)
+    made.step()
+    made.save()
+    made.state_file.write_bytes(made.state_file.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="delete it to start anew"):
+        trainer(tmp_path)
+
+
+def test_training_learns_and_writes_metrics(tmp_path):
+    made = trainer(settings=dataclasses.replace(QUICK, max_steps=300, learning_rate=1e-2, validate_every=100))
+    sink = JsonLines(tmp_path / "metrics.jsonl")
+    result = made.train([sink])
+    sink.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines][-1] == result.steps
+    assert lines[-1]["accuracy"] > 0.9 and lines[-1]["iia"] > 0.7
+    assert {"loss/behaviour", "loss/iit", "loss/strict", "loss/edge_strict", "worst"} <= set(lines[0])
+
+
+def test_nan_divergence_and_no_progress_stop_with_advice():
+    broken = trainer()
+    with torch.no_grad():
+        broken.network.unembed.W_U.fill_(torch.nan)
+    with pytest.raises(TrainingError, match=r"loss is nan.*trainer.learning_rate"):
+        broken.train()
+    wild = trainer(
+        settings=dataclasses.replace(QUICK, learning_rate=30.0, clip=1e9, max_steps=400, schedule="none")
+    )
+    with pytest.raises(TrainingError, match=r"try\s+trainer.learning_rate"):
+        wild.train()
+    stuck = trainer(settings=dataclasses.replace(QUICK, learning_rate=1e-9, patience=2, validate_every=5))
+    with pytest.raises(TrainingError, match=r"no progress.*wider model.d_model"):
+        stuck.train()
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_schedules_and_optimizers(schedule, optimizer):
+    settings = dataclasses.replace(
+        QUICK, max_steps=20, validate_every=5, schedule=schedule, optimizer=optimizer
+    )
+    assert trainer(settings=settings).train().steps == 20
+
+
+def test_the_compiled_network_is_certified(compiled):
+    """Tracr's own weights are the program by construction: a certificate that fails them is wrong."""
+    for name in ("frac_prevs", "max_with_previous"):
+        network, alignment, truth = compiled[name]
+        certificate = certify(
+            Evaluation(network, alignment), truth, CertificateSettings(enumerate_up_to=1, pairs=256)
+        )
+        missing = [failure for failure in certificate["failures"] if "0.98" not in failure]
+        assert not missing, missing
+        assert certificate["accuracy"]["wrong"] == 0
+
+
+def test_a_certificate_finds_planted_faults(compiled):
+    """A head outside the circuit that leaks tokens to the output is found, alone and at its edge."""
+    network, alignment, truth = setting("max_with_previous")
+    certificate = certify(Evaluation(network, alignment), truth, FEW)
+    assert not certificate["certified"]
+    assert certificate["accuracy"]["rate"] < 0.5
+    assert any(failure.startswith("edge ") for failure in certificate["failures"])
+
+
+def test_validation_agrees_with_the_certificate(compiled):
+    network, alignment, truth = compiled["max_with_previous"]
+    found = validate(Evaluation(network, alignment), truth, Objective(), 256, 0, 1)
+    assert found.accuracy == 1.0 and found.iia == 1.0 and found.siia == 1.0
+
+
+def test_lower_bounds_are_clopper_pearson():
+    assert lower_bound(0, 10, 0.95) == 0
+    assert lower_bound(100, 100, 0.95) == pytest.approx(0.05 ** (1 / 100))
+    low = lower_bound(90, 100, 0.95)
+    from scipy.stats import binom
+
+    assert binom.sf(89, 100, low) == pytest.approx(0.05)
+
+
+def test_a_failing_wandb_never_stops_a_run(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    sink = Wandb("project", "run", {}, tmp_path)
+    sink.write(1, {"loss": 1.0})
+    sink.close()
