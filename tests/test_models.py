@@ -1,0 +1,75 @@
+"""The released models: what their files say holds, and truth can be found in them."""
+
+import numpy as np
+import pytest
+
+import interpbench
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.circuits.truth import LEVELS
+from interpbench.discovery.method import get_method
+from interpbench.runs.certify import certify_checkpoints
+from interpbench.scoring.records import compare
+from interpbench.tasks.catalogue import catalogue
+
+MODELS = released()
+
+
+def test_every_task_has_a_model():
+    assert sorted(MODELS) == list(catalogue())
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_certificate_says_everything_holds(name):
+    checkpoint = load_checkpoint(MODELS[name])
+    certificate = checkpoint.certificate
+    assert certificate["certified"] and set(certificate["demands"]) == {"accuracy", "iia", "siia", "edges"}
+    lowest = [certificate[key]["lower"] for key in ("accuracy", "siia_all_nodes", "all_edges")]
+    for part in ("iia", "siia", "edges"):
+        lowest += [entry["lower"] for entry in certificate[part].values()]
+    assert min(lowest) >= (1.0 if certificate["enumerated"] else 0.999)
+    assert all(share > 0 for share in certificate["required_effect"].values())
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_exact_patching_finds_the_truth(name):
+    checkpoint = load_checkpoint(MODELS[name])
+    problem = load_pairs(MODELS[name]).problem(checkpoint.model, 128)
+    curves = compare(checkpoint.truth, get_method("exact")(problem))
+    assert [curves[level].auroc for level in LEVELS] == [1.0, 1.0, 1.0]
+
+
+def test_random_scores_average_one_half():
+    values = []
+    for folder in MODELS.values():
+        checkpoint = load_checkpoint(folder)
+        pairs = load_pairs(folder)
+        for seed in range(40):
+            scores = get_method("random")(pairs.problem(checkpoint.model, 8, seed))
+            values.append(compare(checkpoint.truth, scores)["qkv_edge"].auroc)
+    error = np.std(values) / np.sqrt(len(values))
+    assert abs(np.mean(values) - 0.5) < 3 * error
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_stored_pairs_are_alive(name):
+    """The network gives another answer on each corrupted input: no method can be at 0.5 for lack of signal."""
+    checkpoint, pairs = load_checkpoint(MODELS[name]), load_pairs(MODELS[name])
+    clean, corrupted = checkpoint.model(pairs.clean), checkpoint.model(pairs.corrupted)
+    if checkpoint.record.classes is None:
+        differs = (clean - corrupted).abs()[..., 0] > 0.02
+    else:
+        differs = clean.argmax(-1) != corrupted.argmax(-1)
+    assert (differs & pairs.scored).any(1).float().mean() > 0.99
+
+
+@pytest.mark.slow
+def test_a_certificate_can_be_recomputed():
+    assert certify_checkpoints("max_with_previous", pairs=3500, seed=1)
+
+
+def test_the_library_opens_them():
+    checkpoint = interpbench.load("frac_prevs")
+    scores = interpbench.discover(checkpoint, "eap", examples=64)
+    assert interpbench.compare(checkpoint.truth, scores)["qkv_edge"].auroc == 1.0
+    assert interpbench.load(3).record.sha256 == checkpoint.record.sha256
