@@ -17,7 +17,8 @@ from interpbench.circuits.components import Node
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Candidates, record
 
-ROWS_PER_CALL = 16_384
+NUMBERS_PER_CALL = 1 << 24
+"""How many numbers the readers of one layer may see in one call: more leave the cache and fill memory."""
 
 
 @dataclass
@@ -56,14 +57,16 @@ class Evaluation:
         self.network, self.alignment = model, alignment
         self.task, self.model = alignment.task, alignment.task.model
         self.reads = structural_reads(alignment)
+        cfg = model.cfg
+        self.rows_per_call = max(256, NUMBERS_PER_CALL // (cfg.d_model * cfg.n_ctx * 3 * cfg.n_heads))
         self.device = model.unembed.W_U.device
 
     @torch.no_grad()
     def activations(self, tokens: np.ndarray) -> Activations:
         """Runs inputs `[N, pos]` through network and causal model."""
         parts = []
-        for first in range(0, len(tokens), ROWS_PER_CALL):
-            chunk = tokens[first : first + ROWS_PER_CALL]
+        for first in range(0, len(tokens), self.rows_per_call):
+            chunk = tokens[first : first + self.rows_per_call]
             ids = torch.from_numpy(self.task.token_ids(chunk)).to(self.device)
             logits, recorder = record(self.network, ids)
             parts.append((logits, recorder.stack, recorder.residuals))
@@ -121,7 +124,7 @@ class Evaluation:
         chosen = edges if edges is not None else nodes
         assert chosen is not None
         rows = len(base.tokens)
-        at_once = max(1, ROWS_PER_CALL // rows)
+        at_once = max(1, self.rows_per_call // rows)
         for first in range(0, len(chosen), at_once):
             some = torch.from_numpy(chosen[first : first + at_once]).to(self.device)
             masks = some.to(patch.dtype) if edges is not None else None
