@@ -1,4 +1,4 @@
-"""The commands as users run them: exit status, one-line errors, files, and a run that is killed and resumed."""
+"""The commands as users run them: exit status, one-line errors, files, a run that is killed and resumed."""
 
 import json
 import os
@@ -120,15 +120,12 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: list[
         ("train", ["task=3", "trainer.batch=many"], ["trainer.batch", "integer", "'many'"]),
         ("train", ["task=3", "+trainer.colour=red"], ["trainer.colour", "unknown key"]),
         ("train", ["task=3", "device=cudda"], ["cudda", "cpu"]),
-        ("train", ["task=3", "out=file/runs", "model=compiled", *SHORT[2:]], ["cannot write", "file/runs"]),
+        ("train", ["task=3", "out=file/runs", "model=compiled", *SHORT[2:]], ["cannot write file/runs"]),
+        ("train", ["task=3", "out=file/runs", "trainer.max_steps=1", *SHORT[2:]], ["cannot write file/runs"]),
         ("evaluate", ["checkpoint=frac_prev"], ["checkpoint 'frac_prev'", "did you mean frac_prevs"]),
         ("evaluate", ["checkpoint=all", "data=old"], ["data", "'stored' or 'fresh'", "'old'"]),
-        (
-            "evaluate",
-            ["method=acdc", "+method.threshold=1"],
-            ["threshold: unknown key", "did you mean thresholds"],
-        ),
-        ("evaluate", ["method=random", "out=file/runs"], ["cannot write", "file/runs"]),
+        ("evaluate", ["+method.threshold=1"], ["threshold: unknown key", "did you mean thresholds"]),
+        ("evaluate", ["method.max_width=wide"], ["max_width", "integer", "'wide'"]),
         ("certify", ["frac_prev"], ["checkpoint 'frac_prev'", "did you mean frac_prevs"]),
     ],
 )
@@ -186,6 +183,30 @@ def test_evaluation_writes_a_record_and_pictures(compiled_run: Path, tmp_path: P
         assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5000
 
 
+def test_an_evaluation_that_cannot_be_written_is_a_failure_of_its_checkpoint(
+    compiled_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    overrides = ("method=random", f"checkpoint={compiled_run}", f"out={tmp_path / 'file'}", "device=cpu")
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
+    with pytest.raises(SystemExit, match="1"):
+        cli.evaluate()
+    (message,) = [entry.getMessage() for entry in caplog.records if entry.levelname == "ERROR"]
+    assert message.startswith(f"failed: {only_folder(compiled_run)}: cannot write {tmp_path / 'file'}")
+
+
+def test_a_finished_run_is_not_run_again(
+    compiled_run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in only_folder(compiled_run).iterdir()}
+    overrides = ("task=3", "model=compiled", f"out={compiled_run}", "device=cpu")
+    monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
+    with pytest.raises(SystemExit, match="0"):
+        cli.train()
+    assert "is finished; fresh=true trains it again" in caplog.text
+    assert {path: path.stat().st_mtime_ns for path in only_folder(compiled_run).iterdir()} == before
+
+
 def test_missing_the_target_is_exit_status_1(tmp_path: Path) -> None:
     status, _, err = train(tmp_path, *SHORT, f"out={tmp_path}", "trainer.max_steps=20")
     assert status == 1
@@ -218,9 +239,6 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     assert status == 1 and "resuming at step" in err
     for name in ("model.safetensors", "certificate.json", "metrics.jsonl", "config.json", "data.safetensors"):
         assert (only_folder(killed) / name).read_bytes() == (only_folder(whole) / name).read_bytes(), name
-
-    status, _, err = train(tmp_path, *SHORT, *steps, f"out={killed}")
-    assert status == 1 and "is finished; fresh=true trains it again" in err
 
 
 def metrics(out: Path) -> str:

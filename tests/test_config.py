@@ -117,6 +117,30 @@ def test_mistakes_are_one_line_with_the_path(settings: dict[str, Any], message: 
     assert re.match(pattern, refusal({"task": 3, **settings}))
 
 
+@pytest.mark.parametrize(
+    ("command", "override"),
+    [
+        *(
+            ("train", f"trainer.{key}=0")
+            for key in ("batch", "validate_every", "save_every", "validation_rows")
+        ),
+        *(("train", f"trainer.{key}=-1") for key in ("max_steps", "learning_rate", "weight_decay", "clip")),
+        *(
+            ("train", f"model.{key}=-1")
+            for key in ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "init_std")
+        ),
+        *(("train", f"{key}=-1") for key in ("threads", "objective.strict", "certificate.pairs")),
+        *(("train", override) for override in ("objective.iit=nan", "certificate.confidence=2")),
+        *(("evaluate", override) for override in ("examples=0", "threads=0")),
+    ],
+)
+def test_numbers_out_of_range_are_one_line_too(command: str, override: str) -> None:
+    task = ["task=frac_prevs"] if command == "train" else []
+    key, value = override.split("=")
+    said = refusal(composed(command, *task, override), KINDS[command])
+    assert said.startswith(f"here: {key}: input should be ") and said.endswith(f"(got {value})")
+
+
 def test_a_missing_key_is_named() -> None:
     assert refusal({}) == "here: task: required, but missing"
 
@@ -131,6 +155,7 @@ def test_mistakes_in_an_evaluation() -> None:
     ("name", "settings", "message"),
     [
         ("acdc", {"threshold": 1}, "method acdc: threshold: unknown key; did you mean thresholds"),
+        ("acdc", {"max_width": 0}, "method acdc: max_width: input should be greater than or equal to 1"),
         ("acdc", {"thresholds": ["much"]}, "method acdc: thresholds.0: input should be a valid number"),
         ("eap_ig", {"steps": "many"}, "method eap_ig: steps: input should be a valid integer"),
         ("random", {"seed": 1}, "method random: seed: unknown key"),

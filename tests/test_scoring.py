@@ -155,7 +155,7 @@ def test_the_embedding_is_no_finding(truth: Truth) -> None:
 
 
 def test_random_scores_average_one_half(truth: Truth, random_transformer: Callable[..., Transformer]) -> None:
-    network, method, draws = random_transformer(), get_method("random"), 80
+    network, method, draws = random_transformer(), get_method("random"), 50
     assert network.cfg.graph == GRAPH
     tokens = torch.zeros(1, 5, dtype=torch.int64)
     pairs = Pairs(tokens, tokens, tokens.bool())

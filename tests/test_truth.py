@@ -18,7 +18,7 @@ from interpbench.tasks.shapes import shape
 from interpbench.training.evaluate import Evaluation
 from tests.oracles.truth import Oracle
 
-PAIRS = 200
+PAIRS = 100
 
 
 def oracle(name: str) -> tuple[Truth, Oracle]:

@@ -108,6 +108,7 @@ class Evaluation:
         nodes: np.ndarray | None = None,
         edges: np.ndarray | None = None,
         start: int = 0,
+        live: list[bool] | None = None,
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Runs candidates on all rows of `base`, in chunks of candidates.
 
@@ -117,6 +118,7 @@ class Evaluation:
             nodes: `[K, W]` bool, the writers that each candidate replaces, or
             edges: `[K, R, W]` bool, the edges that it patches.
             start: the first layer with an intervention.
+            live: `[W]`, the writers that may write other than clean; None for all from `start` on.
 
         Yields:
             The number of a candidate and its predictions `[N, pos]`.
@@ -128,7 +130,8 @@ class Evaluation:
         for first in range(0, len(chosen), at_once):
             some = torch.from_numpy(chosen[first : first + at_once]).to(self.device)
             masks = some.to(patch.dtype) if edges is not None else None
-            candidates = Candidates(masks, patch, base.stack, start, None if edges is not None else some)
+            by_node = None if edges is not None else some
+            candidates = Candidates(masks, patch, base.stack, start, by_node, live)
             residual = base.residuals[start].unsqueeze(-2).expand(-1, -1, len(some), -1).flatten(2)
             logits = self.network.run(residual, candidates, start)
             logits = logits.view(*logits.shape[:2], len(some), rows)
@@ -150,16 +153,23 @@ class Evaluation:
     def single_edges(
         self, base: Activations, patch: Tensor, edges: np.ndarray
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields predictions with each edge (rows of `edges [E, 2]`: reader, writer) patched alone."""
+        """Yields predictions with each edge (rows of `edges [E, 2]`: reader, writer) patched alone.
+
+        Edges into one head or MLP go together: what else its layer writes is clean.
+        """
         graph = self.alignment.graph
-        layers = np.array([graph.readers[reader].layer for reader, _ in edges], int)
-        for layer in sorted(set(layers.tolist())):
-            here = np.flatnonzero(layers == layer)
-            for part in np.array_split(here, max(1, len(here) // 16)):
-                masks = np.zeros((len(part), *graph.legal.shape), bool)
-                masks[np.arange(len(part)), edges[part, 0], edges[part, 1]] = True
-                for number, predictions in self.patched(base, patch, edges=masks, start=layer):
-                    yield int(part[number]), predictions
+        targets = graph.reader_destination[edges[:, 0]]
+        for target in sorted(set(targets.tolist())):
+            here = np.flatnonzero(targets == target)
+            reader = graph.readers[edges[here[0], 0]]
+            node = Node(reader.layer, reader.head)
+            live = [
+                other.layer > reader.layer or other in (node, Node(reader.layer)) for other in graph.nodes
+            ]
+            masks = np.zeros((len(here), *graph.legal.shape), bool)
+            masks[np.arange(len(here)), edges[here, 0], edges[here, 1]] = True
+            for number, predictions in self.patched(base, patch, edges=masks, start=reader.layer, live=live):
+                yield int(here[number]), predictions
 
     def with_edges(self, base: Activations, source: Activations, edges: np.ndarray) -> np.ndarray:
         """Returns the program's output `[N, pos]` with its own edges among `edges [R, W]` patched."""
