@@ -51,9 +51,6 @@ def refused(folder: Path, name: str, read: Callable[[Path], object] = load_check
     return message
 
 
-# Round trips.
-
-
 @pytest.mark.parametrize("compiled", ["frac_prevs"], indirect=True)
 def test_what_training_wrote_is_read(compiled_checkpoint: Path, compiled: Any) -> None:
     network, alignment, truth = compiled
@@ -89,16 +86,10 @@ def test_any_network_round_trips_bit_for_bit(
     assert torch.equal(load_pairs(folder).corrupted, pairs.corrupted)
 
 
-# Damage: what is done to a file, and what the user reads.
-
-
 @pytest.mark.parametrize("how", [lambda data: data[:-1], lambda data: b"", lambda data: data[:-1] + b"\x01"])
-def test_changed_weights_are_refused(checkpoint: Path, how: Damage) -> None:
+def test_changed_or_missing_weights_are_refused(checkpoint: Path, how: Damage) -> None:
     damage(checkpoint / WEIGHTS, how)
     assert "is damaged or changed: its SHA-256 is not" in refused(checkpoint, WEIGHTS)
-
-
-def test_missing_weights_are_refused(checkpoint: Path) -> None:
     damage(checkpoint / WEIGHTS, lambda _: None)
     assert "No such file" in refused(checkpoint, WEIGHTS)
 
@@ -191,12 +182,9 @@ def test_damaged_pairs_are_refused(checkpoint: Path, how: Damage) -> None:
     load_checkpoint(checkpoint)  # which does not need them
 
 
-# Finding.
-
-
 @pytest.fixture
 def models(checkpoint: Path, tmp_path: Path) -> Path:
-    """Two released models, frac_prevs (3) and hist (7), beside a folder that is none."""
+    """Two released models beside a folder that is none."""
     for name, number in (("frac_prevs", 3), ("hist", 7)):
         folder = Path(shutil.copytree(checkpoint, tmp_path / "models" / name))
         edit(folder, lambda record, name=name, number=number: record.update(task=name, legacy_id=number))
@@ -229,9 +217,6 @@ def test_unknown_checkpoints_get_the_nearest_names(models: Path) -> None:
         find_checkpoints("all", models / "notes")
 
 
-# Writing.
-
-
 @pytest.mark.parametrize("where", ["file/model.json", "file/deeper/model.json"])
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -248,10 +233,10 @@ def test_a_failed_write_leaves_what_was_there(
     def no_space(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    for name, data in before.items():
-        (tmp_path / name).write_bytes(data)
-    monkeypatch.setattr(*call, no_space)
     path = tmp_path / "model.safetensors"
+    for data in before.values():
+        path.write_bytes(data)
+    monkeypatch.setattr(*call, no_space)
     with pytest.raises(InterpBenchError, match=f"cannot write {path}: No space left on device"):
         write_bytes(path, b"new")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

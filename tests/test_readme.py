@@ -1,0 +1,108 @@
+"""The README's snippets and commands are tests."""
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from interpbench.circuits.truth import LEVELS
+from interpbench.discovery import method as methods
+from interpbench.runs.entry import config_folder
+from interpbench.tasks import catalogue
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    line.split("#")[0].strip()
+    for line in re.findall(r"^(?:python \w+\.py|interpbench|make) .*$", README, re.MULTILINE)
+]
+
+
+def snippet(part):
+    (found,) = [text for text in SNIPPETS if part in text]
+    return found
+
+
+def run(code, tmp_path):
+    path = tmp_path / "snippet.py"
+    path.write_text(code)
+    return runpy.run_path(str(path))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_library_snippet_runs(tmp_path, capsys):
+    names = run(snippet("interpbench.load"), tmp_path)
+    assert float(capsys.readouterr().out.split()[-1]) == 1.0
+    assert names["logits"].shape == (1, 5, 1)
+
+
+def test_a_task_can_be_added_in_one_function(tmp_path):
+    from interpbench.alignment.alignment import align
+    from interpbench.alignment.truth import find_truth
+    from interpbench.runs.train import TrainConfig, train
+    from interpbench.tasks.shapes import shape
+
+    try:
+        run(snippet('@task("is_vowel"'), tmp_path)
+        task = catalogue.get_task("is_vowel")
+        truth = find_truth(align(task, shape(task).graph))
+        assert truth.names("qkv_edge", 2) == ["embed->m0", "m0->logits"]
+        settings = {"max_steps": 20, "validation_rows": 64}
+        certificate = {"enumerate_up_to": 1, "pairs": 64}
+        config = TrainConfig(task="is_vowel", out=str(tmp_path), trainer=settings, certificate=certificate)
+        assert train(config).folder.is_dir()
+    finally:
+        catalogue._tasks._values.pop("is_vowel", None)
+
+
+def test_a_method_can_be_added_in_one_file(tmp_path):
+    import interpbench
+
+    try:
+        run(snippet('@method("weight_norm")'), tmp_path)
+        checkpoint = interpbench.load("frac_prevs")
+        scores = interpbench.discover(checkpoint, "weight_norm", examples=16)
+        assert set(interpbench.compare(checkpoint.truth, scores)) == set(LEVELS)
+    finally:
+        methods._methods._values.pop("weight_norm", None)
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python")])
+def test_hydra_commands_compose(command):
+    _, script, *overrides = shlex.split(command)
+    sweep = "-m" in overrides
+    overrides = [o.split(",")[0] if sweep else o for o in overrides if o != "-m"]
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        compose(Path(script).stem, [o for o in overrides if not o.startswith("--")])
+
+
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c.startswith(("interpbench tasks", "interpbench show"))]
+)
+def test_console_commands_run(command):
+    arguments = [
+        sys.executable,
+        "-c",
+        "from interpbench.runs.cli import main; main()",
+        *shlex.split(command)[1:],
+    ]
+    assert subprocess.run(arguments, capture_output=True, check=False).returncode == 0
+
+
+def test_make_targets_exist():
+    targets = re.findall(r"^([\w-]+):", (Path(__file__).parent.parent / "Makefile").read_text(), re.MULTILINE)
+    wanted = {word for c in COMMANDS if c.startswith("make") for word in c.split()[1:2]}
+    assert wanted <= set(targets) and {"demo", "test"} <= wanted
+
+
+def test_pictures_and_folders_exist():
+    root = Path(__file__).parent.parent
+    for path in re.findall(r"!\[.*?\]\((.*?)\)", README):
+        assert (root / path).is_file(), path
+    for path in re.findall(r"`((?:interpbench|configs|models|benchmarks|tests)/[\w/]*)`", README):
+        assert (root / path).exists(), path
