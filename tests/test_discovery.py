@@ -168,7 +168,7 @@ def test_eap_equals_finite_differences():
 
 
 def test_eap_edges_of_a_node_sum_to_its_node_attribution():
-    """Σ over readers of score(u→v) is the node attribution ⟨ã_u − a_u, ∂M/∂a_u⟩ (reader inputs before norms)."""
+    """Σ over readers of score(u→v) is the node attribution ⟨ã_u − a_u, ∂M/∂a_u⟩."""
     made = problem(5, normalization="LNPre")
     runs = clean_and_patch(made, "shift", "resample", Cost())
     scores = get_method("eap", {"absolute": False})(made).edges

@@ -53,7 +53,7 @@ def test_random_scores_average_one_half():
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_stored_pairs_are_alive(name):
-    """The network gives another answer on each corrupted input: no method can be at 0.5 for lack of signal."""
+    """The network answers otherwise on each corrupted input: no method is at 0.5 for lack of signal."""
     checkpoint, pairs = load_checkpoint(MODELS[name]), load_pairs(MODELS[name])
     clean, corrupted = checkpoint.model(pairs.clean), checkpoint.model(pairs.corrupted)
     if checkpoint.record.classes is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tracr.rasp import rasp
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
@@ -15,20 +16,55 @@ from interpbench.circuits.truth import LEVELS, State, Truth
 from interpbench.core.errors import InterpBenchError, TaskError, UnknownNameError
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import shape
+from interpbench.tasks.task import Task
 from interpbench.training.evaluate import Evaluation
 from tests.oracles.truth import Oracle
 
 PAIRS = 100
 
 
+def one_edge_to_two_maps() -> Any:
+    """The MLP computes two maps of the token; the first that reads it is ignored afterwards."""
+    ignored = rasp.Map(lambda token: token == "a", rasp.tokens).named("ignored")
+    heeded = rasp.Map(lambda token: token == "b", rasp.tokens).named("heeded")
+    return rasp.SequenceMap(lambda x, y: y, ignored, heeded).named("second")
+
+
+def queries_and_keys_from_one_node() -> Any:
+    """A head whose queries and keys the same MLP computes: two q/k/v edges, one head edge."""
+    shifted = rasp.Map(lambda token: token + 1, rasp.tokens).named("shifted")
+    found = rasp.Aggregate(rasp.Select(shifted, shifted, lambda key, query: key == query), rasp.tokens)
+    return found.named("found")
+
+
+EXTRA = {
+    task.name: task
+    for task in (
+        Task("one_edge_to_two_maps", "", one_edge_to_two_maps, ("a", "b", "c"), 2, "causal"),
+        Task(
+            "queries_and_keys_from_one_node",
+            "",
+            queries_and_keys_from_one_node,
+            (0, 1, 2),
+            2,
+            "bidirectional",
+        ),
+    )
+}
+
+
+def task_of(name: str) -> Task:
+    return EXTRA[name] if name in EXTRA else get_task(name)
+
+
 def oracle(name: str) -> tuple[Truth, Oracle]:
-    task = get_task(name)
+    task = task_of(name)
     alignment = align(task, shape(task).graph)
     return find_truth(alignment), Oracle(task, alignment.nodes)
 
 
 def sampled(name: str, count: int) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
-    vocab, length = get_task(name).vocab, get_task(name).length
+    vocab, length = task_of(name).vocab, task_of(name).length
     drawn = np.random.default_rng(0).integers(len(vocab), size=(count, 2, length))
     return [tuple(tuple(vocab[code] for code in row) for row in pair) for pair in drawn]  # type: ignore[misc]
 
@@ -56,7 +92,7 @@ def test_frac_prevs_on_every_pair_of_inputs() -> None:
     check(*oracle("frac_prevs"), itertools.product(inputs, inputs))
 
 
-@pytest.mark.parametrize("name", [name for name in catalogue() if name != "frac_prevs"])
+@pytest.mark.parametrize("name", [*EXTRA, *(name for name in catalogue() if name != "frac_prevs")])
 def test_truth_on_sampled_pairs(name: str) -> None:
     check(*oracle(name), sampled(name, PAIRS))
 
@@ -129,6 +165,11 @@ def test_illegal_overrides_are_refused(
 ) -> None:
     with pytest.raises(error, match=re.escape(message)):
         align(get_task("frac_prevs"), GRAPH, override)
+
+
+def test_two_steps_do_not_share_an_mlp() -> None:
+    with pytest.raises(TaskError, match="opposite at m1 reads distance at m1, which comes too late"):
+        align(get_task("reverse"), Graph(4, 4), {"opposite": "m1"})
 
 
 @pytest.mark.parametrize("override", [{"tokens": "a0.h0"}, {"indices": "m0"}])

@@ -30,6 +30,8 @@ from interpbench.transformer.model import Transformer
 FORMAT = 1
 WEIGHTS, CERTIFICATE, DATA = "model.safetensors", "certificate.json", "data.safetensors"
 FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
+MOST_WEIGHTS, MOST_WRITERS = 1 << 30, 5_000
+"""What a record may claim before anything is allocated for it."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 
@@ -178,6 +180,9 @@ def read_record(folder: Path) -> ModelRecord:
         )
     try:
         record = TypeAdapter(ModelRecord).validate_python(data)
+        writers = record.shape.n_layers * (record.shape.n_heads + 1)
+        if record.shape.parameters > MOST_WEIGHTS or writers > MOST_WRITERS:
+            raise CheckpointError(f"its shape, of {record.shape.parameters:,} weights, is not one of ours")
         Truth.from_json(record.shape.graph, record.truth)
     except ValidationError as error:
         first = error.errors()[0]
@@ -185,8 +190,6 @@ def read_record(folder: Path) -> ModelRecord:
         raise CheckpointError(f"{path} is damaged: {place}: {first['msg']}") from None
     except KeyError as error:
         raise CheckpointError(f"{path} is damaged: truth lacks {error}") from None
-    if max(record.shape.d_model * record.shape.d_mlp, record.shape.d_vocab * record.shape.d_model) > 1 << 28:
-        raise CheckpointError(
-            f"{path} is damaged: a shape of {record.shape.d_model} × {record.shape.d_mlp} is not ours"
-        )
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from None
     return record

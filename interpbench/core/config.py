@@ -8,15 +8,22 @@ A component declares its own settings, beside itself, as
 import dataclasses
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from interpbench.core.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
 
 STRICT = ConfigDict(extra="forbid")
+
+Count = Annotated[int, Field(ge=1)]
+"""How many, at least one."""
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A finite number that is not negative."""
+Share = Annotated[float, Field(ge=0, le=1)]
+"""Between 0 and 1."""
 
 
 def convert(kind: type[T], data: Mapping[str, Any], where: str = "configuration") -> T:

@@ -1,5 +1,6 @@
 """Files: atomic writes, hashes, JSON."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,16 +12,17 @@ from interpbench.core.errors import InterpBenchError
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes a file so that it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise InterpBenchError(f"cannot write {path}: {error.strerror}") from error
 
 

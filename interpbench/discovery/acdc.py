@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
-from interpbench.core.config import STRICT
+from interpbench.core.config import STRICT, Count
 from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method
 from interpbench.tasks.problem import Problem
@@ -52,7 +52,7 @@ class Acdc:
     thresholds: tuple[float, ...] = GRID
     metric: str = "divergence"
     replacement: Replacement = "resample"
-    max_width: int = 32
+    max_width: Count = 32
     sign: ClassVar[str] = (
         "the smallest threshold at which the edge is removed; ten times the largest if never"
     )

@@ -14,7 +14,7 @@ from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint, load_checkpoint, load_pairs
 from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.scores import Scores
-from interpbench.core.config import STRICT, convert
+from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import write_json
 from interpbench.discovery.method import get_method
@@ -31,13 +31,13 @@ class EvaluateConfig:
 
     method: dict[str, Any]
     checkpoint: str | int = "all"
-    examples: int = 256
+    examples: Count = 256
     data: Literal["stored", "fresh"] = "stored"
     structural: bool = False
     pictures: bool = True
     seed: int = 0
     device: str = "auto"
-    threads: int = 1
+    threads: Count = 1
     out: str = "runs/evaluate"
 
     def folder(self, checkpoint: Checkpoint) -> Path:

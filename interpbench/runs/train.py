@@ -14,7 +14,7 @@ from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.format import CERTIFICATE, FILES, load_checkpoint, save_checkpoint, versions
 from interpbench.circuits.truth import Truth
-from interpbench.core.config import STRICT, convert
+from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
@@ -50,7 +50,7 @@ class TrainConfig:
     task: str | int
     seed: int = 0
     device: str = "auto"
-    threads: int = 1
+    threads: Count = 1
     out: str = "runs"
     fresh: bool = False
     release: bool = False

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT
+from interpbench.core.config import STRICT, Amount, Count
 from interpbench.tasks.task import Task
 from interpbench.transformer.config import TransformerConfig
 
@@ -18,15 +18,15 @@ class ModelSettings:
     """
 
     kind: Literal["trained", "compiled"] = "trained"
-    n_layers: int | None = None
-    n_heads: int | None = None
-    d_model: int | None = None
-    d_head: int | None = None
-    d_mlp: int | None = None
+    n_layers: Count | None = None
+    n_heads: Count | None = None
+    d_model: Count | None = None
+    d_head: Count | None = None
+    d_mlp: Count | None = None
     normalization: Literal["LN", "LNPre"] | None = None
     activation: Literal["gelu", "gelu_new", "relu"] = "gelu"
     biases: bool = True
-    init_std: float | None = None
+    init_std: Amount | None = None
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:

@@ -20,7 +20,7 @@ from scipy.stats import beta
 
 from interpbench.circuits.truth import State, Truth
 from interpbench.core import seeds
-from interpbench.core.config import STRICT
+from interpbench.core.config import STRICT, Count, Share
 from interpbench.training.evaluate import Activations, Evaluation, Rate
 
 CHUNK = 2048
@@ -39,10 +39,10 @@ class CertificateSettings:
         confidence: of each lower bound.
     """
 
-    enumerate_up_to: int = 1000
-    pairs: int = 5_000
-    target: float | None = None
-    confidence: float = 0.95
+    enumerate_up_to: Count = 1000
+    pairs: Count = 5_000
+    target: Share | None = None
+    confidence: Share = 0.95
 
 
 def lower_bound(right: int, rows: int, confidence: float) -> float:

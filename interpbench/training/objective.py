@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT
+from interpbench.core.config import STRICT, Amount
 
 Targets = Literal["mixed", "individual", "subsets", "all"]
 TERMS = ("behaviour", "iit", "strict", "edge_strict")
@@ -24,10 +24,10 @@ class Objective:
             of random density (`subsets`), every one (`all`), or half the rows each of the first two.
     """
 
-    behaviour: float = 1.0
-    iit: float = 1.0
-    strict: float = 1.0
-    edge_strict: float = 1.0
+    behaviour: Amount = 1.0
+    iit: Amount = 1.0
+    strict: Amount = 1.0
+    edge_strict: Amount = 1.0
     targets: Targets = "mixed"
 
     @property

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.truth import Truth
-from interpbench.core.config import STRICT
+from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.core.errors import TrainingError
 from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
@@ -48,19 +48,19 @@ class TrainerSettings:
         save_every: steps between saves of the training state.
     """
 
-    max_steps: int = 4000
-    batch: int = 64
-    learning_rate: float = 3e-3
+    max_steps: Count = 4000
+    batch: Count = 64
+    learning_rate: Amount = 3e-3
     optimizer: Literal["adamw", "adam"] = "adamw"
-    weight_decay: float = 0.0
+    weight_decay: Amount = 0.0
     schedule: Literal["one_cycle", "plateau", "none"] = "one_cycle"
-    plateau_patience: int = 5
-    clip: float = 1.0
-    validate_every: int = 100
-    validation_rows: int = 1024
-    patience: int = 25
-    stop_at: float = 1.0
-    save_every: int = 200
+    plateau_patience: Count = 5
+    clip: Amount = 1.0
+    validate_every: Count = 100
+    validation_rows: Count = 1024
+    patience: Count = 25
+    stop_at: Share = 1.0
+    save_every: Count = 200
 
 
 @plain_dataclass

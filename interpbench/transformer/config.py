@@ -1,11 +1,14 @@
 """The shape of a transformer."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.graph import Graph
-from interpbench.core.config import STRICT
+from interpbench.core.config import STRICT, Amount
+
+Size = Annotated[int, Field(ge=1, le=1 << 18)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -22,20 +25,27 @@ class TransformerConfig:
         init_std: standard deviation of the initial weights; None for 0.8 / sqrt(d_model).
     """
 
-    n_layers: int
-    n_heads: int
-    d_model: int
-    d_head: int
-    d_mlp: int
-    d_vocab: int
-    d_out: int
-    n_ctx: int
+    n_layers: Size
+    n_heads: Size
+    d_model: Size
+    d_head: Size
+    d_mlp: Size
+    d_vocab: Size
+    d_out: Size
+    n_ctx: Size
     normalization: Literal["LN", "LNPre"] | None = None
     activation: Literal["gelu", "gelu_new", "relu"] = "gelu"
     attention: Literal["causal", "bidirectional"] = "causal"
     biases: bool = True
-    init_std: float | None = None
-    eps: float = 1e-5
+    init_std: Amount | None = None
+    eps: Amount = 1e-5
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the weight matrices hold."""
+        layer = 4 * self.n_heads * self.d_model * self.d_head + 2 * self.d_model * self.d_mlp
+        ends = self.d_vocab + self.n_ctx + self.d_out
+        return self.n_layers * layer + ends * self.d_model
 
     @property
     def graph(self) -> Graph:
