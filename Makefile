@@ -8,7 +8,7 @@ demo: install
 	$(BIN)/interpbench demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-fast: install
 	$(BIN)/pytest -m "not slow"

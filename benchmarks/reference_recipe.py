@@ -1,4 +1,4 @@
-"""The published SIIT recipe, plainly, with TransformerLens 4 hooks: what the speed of training is held against.
+"""The published SIIT recipe, plainly, with TransformerLens 4 hooks: what training speed is held against.
 
 Each batch of base/source pairs takes three optimiser steps one after another, each on one loss:
 
@@ -8,9 +8,9 @@ Each batch of base/source pairs takes three optimiser steps one after another, e
 
 Heads are swapped at `hook_z`, MLPs at `hook_post`; source activations are computed without gradients.
 
-It is made fast where that changes nothing: labels are looked up in tables instead of being computed by a second
-transformer, of a source run only the activation that is needed is kept, and the strict weight is applied once
-(the published code applies it twice, so that 10 acts as 100).
+It is made fast where that changes nothing: labels are looked up in tables instead of being computed by a
+second transformer, and of a source run only the activation that is needed is kept. The strict weight is
+applied once; the published code applies it twice, so that 10 acts as 100.
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class Recipe:
 
     Attributes:
         pairs: base/source pairs of an epoch, the same in every epoch: 375 batches.
-        betas: of Adam, as in the published code; PyTorch's (0.9, 0.999) was slower here.
-        strict: the published weight of this task; the usual 0.4, and 1, were slower here.
+        betas: of Adam, as in the published code; with PyTorch's (0.9, 0.999) it took longer in a trial.
+        strict: the published weight of this task; with 1 it took as long, with the usual 0.4 longer.
     """
 
     batch: int = 256
@@ -49,7 +49,7 @@ class Recipe:
 
 
 class Reference:
-    """Trains a `TransformerBridge`, which starts from a network's weights, for a task with numerical output."""
+    """Trains a `TransformerBridge` that starts from a network's weights, for a task with numerical output."""
 
     def __init__(self, network: Transformer, alignment: Alignment, recipe: Recipe, seed: int):
         assert alignment.task.model.numerical
@@ -91,7 +91,7 @@ class Reference:
         self._descend(self.recipe.behaviour, self.bridge(tokens, return_type="logits"), labels)
 
     def patched(self, base: Tensor, source: Tensor, node: Node) -> Tensor:
-        """Returns logits of `base [B, T]` with a node's activation, at all positions, from `source [B, T]`."""
+        """Returns logits of `base [B, T]` with a node's activation, everywhere, from `source [B, T]`."""
         kept: list[Tensor] = []
 
         def keep(activation: Tensor, hook: Any) -> None:

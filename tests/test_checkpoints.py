@@ -76,7 +76,7 @@ def test_any_network_round_trips_bit_for_bit(
 ) -> None:
     network, folder = random_transformer(7, n_heads=4, normalization=normalization), checkpoint / "new"
     record = json.loads((checkpoint / RECORD).read_text())
-    pairs = draw_pairs(get_task("hist"), 5)
+    pairs = draw_pairs(get_task("frac_prevs"), 5)
     save_checkpoint(folder, network, {**record, "steps": 17}, None, pairs)
     loaded = load_checkpoint(folder)
     assert loaded.model.cfg == network.cfg and loaded.certificate is None and loaded.record.steps == 17

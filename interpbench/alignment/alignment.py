@@ -66,6 +66,8 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
         if name not in nodes:
             raise UnknownNameError(f"variable of task {task.name}", name, nodes)
         nodes[name] = parse_node(text)
+        if not task.model.variables[name].reads and nodes[name] != EMBED:
+            raise TaskError(f"task {task.name}: {name} is an input and stays at embed, not {nodes[name]}")
     alignment = Alignment(task, graph, nodes)
     for name, node in nodes.items():
         if node not in graph.node_index:

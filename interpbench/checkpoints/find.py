@@ -44,7 +44,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         found = [path for path in available.values() if str(read_record(path).legacy_id) == name]
         if found:
             return found
-    path = Path(name)
+    path = Path(name) if 0 < len(name) < 255 else Path("no such folder")
     if path.is_file():
         path = path.parent
     if (path / RECORD).is_file():

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as strict_dataclass
 from safetensors import SafetensorError
@@ -138,8 +139,16 @@ def load_pairs(folder: Path) -> Pairs:
         raise CheckpointError(f"cannot read {path}: {error.strerror}; data=fresh draws new pairs") from None
     except (SafetensorError, TypeError, ValueError):
         raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
-    if not pairs.clean.shape == pairs.corrupted.shape == pairs.scored.shape:
-        raise CheckpointError(f"{path} is damaged: its parts differ in shape")
+    shape = read_record(folder).shape
+    good = pairs.clean.shape == pairs.corrupted.shape == pairs.scored.shape and pairs.clean.ndim == 2
+    for tokens in (pairs.clean, pairs.corrupted):
+        good = (
+            good
+            and tokens.dtype == torch.int64
+            and 0 <= int(tokens.min()) <= int(tokens.max()) < shape.d_vocab
+        )
+    if not good or pairs.clean.shape[1] > shape.n_ctx:
+        raise CheckpointError(f"{path} is damaged: its inputs are not ones of this network")
     return pairs
 
 

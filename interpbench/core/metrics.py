@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from interpbench.core.errors import InterpBenchError
+
 log = logging.getLogger(__name__)
 
 
@@ -32,8 +34,11 @@ class JsonLines:
                         kept.append(line + "\n")
                 except (ValueError, KeyError):
                     continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("w")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w")
+        except OSError as error:
+            raise InterpBenchError(f"cannot write {path}: {error.strerror}") from error
         self._file.writelines(kept)
         self._file.flush()
 

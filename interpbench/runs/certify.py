@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import CERTIFICATE, load_checkpoint
-from interpbench.circuits.components import parse_node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.reports.tables import certificate_table
@@ -36,8 +35,9 @@ def certify_checkpoints(name: str, pairs: int | None = None, save: bool = False,
 def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Console) -> bool:
     checkpoint = load_checkpoint(folder)
     task, graph = get_task(checkpoint.task), checkpoint.record.shape.graph
-    nodes = {variable: parse_node(place) for variable, place in checkpoint.record.alignment.items()}
-    alignment = Alignment(task, graph, nodes)
+    if set(checkpoint.record.alignment) != set(task.model.variables):
+        raise CheckpointError(f"{folder}: its alignment does not name the variables of task {task.name}")
+    alignment = align(task, graph, checkpoint.record.alignment)
     truth = find_truth(alignment)
     if truth.to_json() != checkpoint.record.truth:
         raise CheckpointError(

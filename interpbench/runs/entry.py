@@ -52,7 +52,7 @@ def run_hydra(name: str, job: Callable[[Mapping[str, Any]], bool]) -> None:
 
     try:
         hydra.main(config_path=config_folder(), config_name=name, version_base="1.3")(main)()
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
         sys.exit(complain(explain(name, str(error))))
     except KeyboardInterrupt:
         sys.exit(complain("interrupted; the same command goes on where it was", 130))

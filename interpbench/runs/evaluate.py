@@ -16,7 +16,7 @@ from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import InterpBenchError
-from interpbench.core.files import write_json
+from interpbench.core.files import read_json, sha256, write_json
 from interpbench.discovery.method import get_method
 from interpbench.runs.device import select_device
 from interpbench.scoring.curves import Curve
@@ -67,6 +67,7 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
     import torch
 
     torch.set_num_threads(config.threads)
+    get_method(*_method(config))  # a mistake in its settings is not a failure of every checkpoint
     records: list[Record] = []
     failures: list[str] = []
     for folder in find_checkpoints(str(config.checkpoint)):
@@ -79,8 +80,8 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
 
 def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Record:
     """Runs a method on one checkpoint, scores it, and writes record and pictures."""
-    settings = {key: value for key, value in config.method.items() if key != "name"}
-    method = get_method(str(config.method.get("name")), settings)
+    name, settings = _method(config)
+    method = get_method(name, settings)
     network = checkpoint.model.to(select_device(config.device))
     problem = _pairs(checkpoint, config).problem(network, config.examples, config.seed)
     started = time.perf_counter()
@@ -89,7 +90,7 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
     record = Record(
         task=checkpoint.task,
         checkpoint=checkpoint.record.sha256,
-        method=str(config.method["name"]),
+        method=name,
         settings=settings,
         seed=config.seed,
         structural=config.structural,
@@ -103,6 +104,12 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
     if config.pictures:
         draw(checkpoint, record, scores, folder, label(record, config))
     return record
+
+
+def _method(config: EvaluateConfig) -> tuple[str, dict[str, Any]]:
+    """Returns the method's name and its settings."""
+    settings = dict(config.method)
+    return str(settings.pop("name", None)), settings
 
 
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
@@ -122,7 +129,8 @@ def label(record: Record, config: EvaluateConfig) -> str:
         if getattr(config, field) != getattr(EvaluateConfig, field):
             changed[field] = getattr(config, field)
     parts = [f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in changed.items()]
-    return "-".join([record.method, *parts])
+    name = "-".join([record.method, *parts])
+    return name if len(name) <= 80 else f"{record.method}-{sha256(name.encode())[:8]}"
 
 
 def jsonable(value: Any) -> Any:
@@ -154,7 +162,7 @@ def read_records(folder: Path, like: Record) -> list[Record]:
     """Returns the records in a folder that were made on the same weights, in the same way."""
     records: list[Record] = []
     for path in sorted(folder.glob("*.json")):
-        data: Any = json.loads(path.read_text())
+        data = read_json(path)
         if (data.get("checkpoint"), data.get("structural")) == (like.checkpoint, like.structural):
             curves = {name: Curve(**curve) for name, curve in data["levels"].items()}
             data["levels"] = curves

@@ -53,11 +53,11 @@ def _released_truth(alignment: Alignment) -> Truth | None:
     folder = released().get(alignment.task.name)
     if folder is None:
         return None
-    data = read_json(folder / RECORD)
-    graph, shape_ = alignment.graph, data["shape"]
-    same_graph = (shape_["n_layers"], shape_["n_heads"]) == (graph.n_layers, graph.n_heads)
-    same_places = data["alignment"] == {name: str(node) for name, node in alignment.nodes.items()}
-    return Truth.from_json(graph, data["truth"]) if same_graph and same_places else None
+    data, graph = read_json(folder / RECORD), alignment.graph
+    sizes = data.get("shape", {})
+    same_graph = (sizes.get("n_layers"), sizes.get("n_heads")) == (graph.n_layers, graph.n_heads)
+    same_places = data.get("alignment") == {name: str(node) for name, node in alignment.nodes.items()}
+    return Truth.from_json(graph, data["truth"]) if same_graph and same_places and "truth" in data else None
 
 
 def show_task(console: Console, name: str) -> None:

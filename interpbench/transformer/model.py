@@ -184,8 +184,8 @@ class Transformer(nn.Module):
 
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
-        embedded = self.embed.W_E[tokens] + self.pos_embed.W_pos[: tokens.shape[1]]
-        return embedded.permute(2, 1, 0)
+        embedded = nn.functional.embedding(tokens.T, self.embed.W_E).permute(2, 0, 1)
+        return embedded + self.pos_embed.W_pos[: tokens.shape[1]].T.unsqueeze(2)
 
     def run(
         self,

@@ -75,7 +75,11 @@ class Worlds(Interventions):
         swaps = [
             (world, source, mask[written]) for world, source, mask, used in self.swaps if any(used[written])
         ]
-        values, difference = swap(outputs.view(count, features, length, self.worlds, self.batch), swaps)
+        if not swaps and self.edges is None:
+            return outputs
+        compare = self.edges is not None
+        worlds = outputs.reshape(count, features, length, self.worlds, self.batch)
+        values, difference = swap(worlds, swaps, compare)
         self.differences.append(difference)
         return values.view(count, features, length, rows)
 

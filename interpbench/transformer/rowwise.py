@@ -77,27 +77,31 @@ class Swap(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, swaps: list[tuple[int, int, Tensor]]) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, values: Tensor, swaps: list[tuple[int, int, Tensor]], compare: bool
+    ) -> tuple[Tensor, Tensor]:
         """Swaps."""
-        ctx.swaps = swaps
+        ctx.swaps, ctx.compare = swaps, compare
         swapped = values.clone()
         for world, source, mask in swaps:
             own = swapped[..., world, :]
             own.copy_(torch.where(mask, values[..., source, :], own))
-        return swapped, swapped[..., 0, :] - swapped[..., -1, :]
+        empty = swapped.new_empty(0)
+        return swapped, swapped[..., 0, :] - swapped[..., -1, :] if compare else empty
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         """Sends each swapped row's gradient to where its value came from."""
         grad, difference = grads
         result = grad.clone()
-        result[..., 0, :] += difference
-        result[..., -1, :] -= difference
+        if ctx.compare:
+            result[..., 0, :] += difference
+            result[..., -1, :] -= difference
         for world, source, mask in ctx.swaps:
             moved = grad[..., world, :] * mask
             result[..., world, :] -= moved
             result[..., source, :] += moved
-        return result, None
+        return result, None, None
 
 
 class _Nothing:
@@ -134,9 +138,9 @@ def blend(mask: Tensor, stack: Tensor) -> Tensor:
     return result
 
 
-def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Returns swapped values and the difference of world 0 from the last, differentiable."""
-    result: tuple[Tensor, Tensor] = Swap.apply(values, swaps)  # type: ignore[assignment]
+def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]], compare: bool = True) -> tuple[Tensor, Tensor]:
+    """Returns swapped values and, if asked for, the difference of world 0 from the last; differentiable."""
+    result: tuple[Tensor, Tensor] = Swap.apply(values, swaps, compare)  # type: ignore[assignment]
     return result
 
 
