@@ -65,11 +65,12 @@ def certify(
         truth: what is forbidden and required.
         settings: how much to measure, and the target.
         seed: of drawn pairs and of the stress.
-        demands: what has to reach the target, of `DEMANDS`; the rest is measured all the same.
+        demands: what has to reach the target, of `DEMANDS`; without `edges`, edges that must do nothing
+            are not measured, the rest is.
         give_up: stop at the first chunk of pairs that makes the target unreachable.
     """
     settings = settings or CertificateSettings()
-    rates = _Rates(evaluation, truth)
+    rates = _Rates(evaluation, truth, demands)
     size = evaluation.task.domain.size
     enumerated = size <= settings.enumerate_up_to
     total = size**2 if enumerated else settings.pairs
@@ -150,8 +151,9 @@ def _failures(result: dict[str, Any]) -> list[str]:
 class _Rates:
     """All rates of a certificate, accumulated over chunks of pairs."""
 
-    def __init__(self, evaluation: Evaluation, truth: Truth):
+    def __init__(self, evaluation: Evaluation, truth: Truth, demands: Sequence[str]):
         self.evaluation, self.truth = evaluation, truth
+        self.with_edges = "edges" in demands
         alignment, graph = evaluation.alignment, truth.graph
         self.accuracy, self.all_nodes, self.all_edges = Rate(), Rate(), Rate()
         self.iia = {node: Rate() for node in alignment.units}
@@ -197,7 +199,8 @@ class _Rates:
         for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.outside):
             self.siia[node].add(ev.right(predictions, wanted))
         names = list(self.edges)
-        for number, predictions in ev.single_edges(base, source.stack, self.idle_edges):
+        idle_edges = self.idle_edges if self.with_edges else self.idle_edges[:0]
+        for number, predictions in ev.single_edges(base, source.stack, idle_edges):
             self.edges[names[number]].add(ev.right(predictions, wanted))
         for number, predictions in ev.single_edges(base, source.stack, self.required_edges):
             reader, writer = self.required_edges[number]
@@ -205,6 +208,8 @@ class _Rates:
         outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
         ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
         self.all_nodes.add(ev.right(predictions, wanted))
+        if not self.with_edges:
+            return
         ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
         self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
 
