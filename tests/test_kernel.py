@@ -105,7 +105,7 @@ def test_full_mask_gives_the_patched_run_and_empty_mask_the_model(model):
 
 
 def test_worlds_equal_the_oracle(model):
-    """Source, source, node-patched, edge-patched worlds in one pass; every row its own intervention."""
+    """Source, clean, node-patched, edge-patched worlds in one pass; every row its own intervention."""
     rng = np.random.default_rng(3)
     graph, batch = model.cfg.graph, 3
     worlds = [inputs(1), inputs(2), inputs(3), inputs(3)]
@@ -120,7 +120,7 @@ def test_worlds_equal_the_oracle(model):
             expected = torch.stack(oracle.run(model, worlds[world][b].tolist())[0]).T
             torch.testing.assert_close(logits[:, :, world, b], expected)
         for b in range(batch):
-            sources = [oracle.run(model, worlds[s][b].tolist())[1] for s in (0, 1)]
+            sources = [oracle.run(model, worlds[0][(b + shift) % batch].tolist())[1] for shift in (0, 1)]
             chosen = {str(n): int(s) for n, s in zip(graph.nodes, nodes[:, 2, b]) if s}
             patch = {name: sources[s - 1][name] for name, s in chosen.items()}
             expected = torch.stack(oracle.run(model, worlds[2][b].tolist(), (), set(chosen), patch)[0]).T
@@ -141,8 +141,8 @@ def test_rowwise_products_have_exact_gradients():
     mask = draw(4, 3, 2).detach()
     assert torch.autograd.gradcheck(lambda stack: rowwise.blend(mask, stack), (draw(3, 6, 2),))
     swaps = [
-        (1, 0, torch.tensor([[True, False]]).view(1, 1, 1, 2)),
-        (2, 1, torch.ones(1, 1, 1, 2, dtype=bool)),
+        (1, 0, torch.tensor([1.0, 0.0], dtype=torch.float64).view(1, 1, 1, 2)),
+        (2, 1, torch.ones(1, 1, 1, 2, dtype=torch.float64)),
     ]
     assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps), (draw(1, 2, 2, 4, 2),))
 

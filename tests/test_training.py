@@ -10,7 +10,7 @@ import torch
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.causal.model import changed
+from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError, TrainingError
 from interpbench.core.metrics import JsonLines, Wandb
@@ -20,7 +20,7 @@ from interpbench.training.certificate import CertificateSettings, certify, lower
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
-from interpbench.training.sampling import SOURCES, Sampler
+from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.training.validation import validate
 from interpbench.transformer.model import Transformer
@@ -49,14 +49,14 @@ def test_batches_patch_only_what_they_may(name):
     _, alignment, truth = setting(name)
     sampler = Sampler(alignment, truth, Objective(), 64, 0)
     batch = sampler(3, CPU)
-    assert batch.worlds == ("source", "source", "iit", "strict", "edge_strict")
+    assert batch.worlds == ("source", "iit", "strict", "edge_strict")
     graph = alignment.graph
     inside = [graph.node_index[node] for node in alignment.units]
     outside = [graph.node_index[node] for node in alignment.outside]
-    assert not batch.nodes[:, :SOURCES].any() and not batch.nodes[:, 4].any()
-    assert not batch.nodes[outside, 2].any() and not batch.nodes[inside, 3].any()
-    assert batch.nodes[inside, 2].any() and batch.nodes[outside, 3].any()
-    assert set(batch.nodes[inside, 2].unique().tolist()) == {0, 1, 2}, "subsets mix sources"
+    assert not batch.nodes[:, 0].any() and not batch.nodes[:, 3].any()
+    assert not batch.nodes[outside, 1].any() and not batch.nodes[inside, 2].any()
+    assert batch.nodes[inside, 1].any() and batch.nodes[outside, 2].any()
+    assert set(batch.nodes[inside, 1].unique().tolist()) == {0, 1, 2}, "subsets mix sources"
     required = torch.from_numpy(truth.qkv_edges == State.REQUIRED)
     illegal = torch.from_numpy(truth.qkv_edges == State.ILLEGAL)
     assert not batch.edges[required].any() and not batch.edges[illegal].any()
@@ -68,7 +68,7 @@ def test_about_half_of_the_interventions_change_the_output():
     for name in ("frac_prevs", "frequency_class", "trend_to_next"):
         _, alignment, truth = setting(name)
         sampler = Sampler(alignment, truth, Objective(), 64, 0)
-        base, _, _, after = sampler.interventions(np.random.default_rng(0), 2000)
+        base, _, _, after = sampler.interventions(np.random.default_rng(0), 2048)
         share = changed(alignment.task.model.outputs(base), after).any(1).mean()
         assert 0.4 < share < 0.95, (name, share)
 
@@ -78,11 +78,11 @@ def test_rare_effects_are_drawn_more_often_than_chance():
     sampler = Sampler(alignment, truth, Objective(), 64, 0)
     model, domain = alignment.task.model, alignment.task.domain
     rng = np.random.default_rng(0)
-    base, sources, nodes, after = sampler.interventions(rng, 2000)
+    base, _, nodes, after = sampler.interventions(rng, 2048)
     drawn = changed(model.outputs(base), after).any(1).mean()
     plain = sampler._swap(
         base,
-        [domain.draw(rng, 2000) for _ in sources],
+        [model.run(domain.draw(rng, 2048)) for _ in range(2)],
         nodes[[alignment.graph.node_index[n] for n in alignment.units]].T,
     )
     assert drawn > changed(model.outputs(base), plain).any(1).mean()
@@ -93,11 +93,31 @@ def test_targets_are_the_programs_answers():
     sampler = Sampler(alignment, truth, Objective(), 32, 0)
     batch = sampler(0, CPU)
     task = alignment.task
-    for world in (0, 1, 3):
+    for world in (0, 2):
         outputs = task.model.outputs(batch.tokens[world, :, 1:].numpy())
         scored = batch.weights[:, world].numpy().T > 0
         np.testing.assert_array_equal(scored, outputs >= 0)
         np.testing.assert_array_equal(batch.targets[:, world].numpy().T[scored], outputs[scored])
+
+
+def test_swapped_rows_answer_what_the_program_answers_row_by_row():
+    """The second source of a row is the next row of the source world, in kernel and program alike."""
+    _, alignment, truth = setting("max_with_previous")
+    batch = Sampler(alignment, truth, Objective(), 16, 0)(1, CPU)
+    model, graph = alignment.task.model, alignment.graph
+    tokens = batch.tokens[:, :, 1:].numpy()
+    for row in range(16):
+        trace = [model.run(tokens[0, [(row + shift) % 16]]) for shift in range(2)]
+        swaps = {
+            name: Intervention(trace[source - 1][name], np.ones(1, bool))
+            for node, names in alignment.units.items()
+            for name in names
+            if (source := int(batch.nodes[graph.node_index[node], 1, row]))
+        }
+        output = model.run(tokens[1, [row]], swaps)[model.output][0]
+        scored = batch.weights[:, 1, row].numpy() > 0
+        np.testing.assert_array_equal(scored, output >= 0)
+        np.testing.assert_array_equal(batch.targets[:, 1, row].numpy()[scored], output[scored])
 
 
 def test_none_is_never_trained_on():
@@ -119,7 +139,7 @@ def test_each_weight_acts_once():
         return losses.view(batch.weights.shape).sum((0, 2)).detach()
 
     plain, doubled = terms(Objective()), terms(Objective(strict=2.0))
-    factors = torch.tensor([1.0, 1.0, 1.0, 2.0, 1.0])
+    factors = torch.tensor([1.0, 1.0, 2.0, 1.0])
     torch.testing.assert_close(doubled, plain * factors)
 
 
@@ -133,7 +153,7 @@ def test_each_weight_acts_once():
 )
 def test_terms_without_weight_cost_nothing(objective, worlds):
     made = trainer(objective=objective)
-    assert made.sampler.worlds == ("source", "source", *worlds)
+    assert made.sampler.worlds == ("source", *worlds)
     made.step()
     made.step()
     assert objective.demands == ("accuracy", *({"iit": "iia", "strict": "siia"}[world] for world in worlds))

@@ -1,9 +1,10 @@
 """Draws what a training step sees: inputs, interventions, and the program's answers to them.
 
-Worlds of a step, in order: two clean source worlds, which carry the behaviour loss, then those that the
-objective asks for, all run on a third input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
+Worlds of a step, in order: the clean source world, which carries the behaviour loss, then those that the
+objective asks for, all run on another input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
 nodes swapped), `edge_strict` (edges outside the circuit patched, and edges of the program that change
-nothing on its domain: the target is the program's own output with those edges patched).
+nothing on its domain: the target is the program's own output with those edges patched). A base's first
+source is its row of the source world, its second one the next row.
 
 Everything is drawn in pools of many steps, each from a generator named by the pool's number, so that a
 resumed run draws the same, and the causal model is run a few times a pool instead of a few times a step.
@@ -23,8 +24,9 @@ from interpbench.core import seeds
 from interpbench.training.objective import Objective, Targets
 
 SOURCES = 2
+"""Different sources among which a random subset of variables, or of forbidden nodes, draws."""
 CANDIDATES = 4
-"""Pairs of sources drawn for each base; about half of the interventions then change the output."""
+"""Sources drawn for each base; about half of the interventions then change the output."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Batch:
         tokens: `[world, batch, T]` ids.
         targets: `[P, world, batch]` class codes or numbers.
         weights: `[P, world, batch]`: each scored position's share of the total loss.
-        nodes: `[W, world, batch]`: the source world, from 1, that a node is taken from; 0 for none.
+        nodes: `[W, world, batch]`: the source, from 1, that a node is taken from; 0 for none.
         edges: `[R, W, batch]` 0/1 for the last world, or None.
         worlds: the name of each world.
     """
@@ -65,7 +67,7 @@ class Sampler:
             ("edge_strict", objective.edge_strict > 0),
         ]
         self.patched = tuple(name for name, wants in wanted if wants)
-        self.worlds = ("source", "source", *self.patched)
+        self.worlds = ("source", *self.patched)
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
@@ -79,14 +81,14 @@ class Sampler:
     def _draw(self, number: int, device: torch.device) -> list[Batch]:
         rng = seeds.generator(self.seed, "pool", number)
         rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
-        base, sources, nodes_iit, counterfactual = self.interventions(rng, rows)
+        base, source, nodes_iit, counterfactual = self.interventions(rng, rows)
         model = self.task.model
         unchanged = model.outputs(base)
         n_writers = len(graph.nodes)
         nodes = np.zeros((n_writers, len(self.worlds), rows), np.int8)
-        targets = [model.outputs(source) for source in sources]
+        targets = [model.outputs(source)]
         edges = None
-        for world, name in enumerate(self.patched, start=SOURCES):
+        for world, name in enumerate(self.patched, start=1):
             targets.append(counterfactual if name == "iit" else unchanged)
             if name == "iit":
                 nodes[:, world] = nodes_iit
@@ -97,9 +99,9 @@ class Sampler:
                 edges = np.zeros((len(graph.readers), n_writers, rows), np.float32)
                 chosen = self._choose(rng, len(self.idle_edges), rows)
                 edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
-                targets[-1] = self._patched_reads(base, sources[0], edges > 0)
+                targets[-1] = self._patched_reads(base, source, edges > 0)
 
-        tokens = sources + [base] * len(self.patched)
+        tokens = [source] + [base] * len(self.patched)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
         target = np.stack(targets)  # [world, row, pos]
         scored = has_value(target)
@@ -131,15 +133,10 @@ class Sampler:
 
     def _shares(self, scored: np.ndarray) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
-        terms = ["behaviour"] * SOURCES + list(self.patched)
-        shares = np.zeros(scored.shape, np.float32)
-        for term in dict.fromkeys(terms):
-            worlds = [i for i, name in enumerate(terms) if name == term]
-            cut = scored[worlds].reshape(len(worlds), self.steps, self.batch, -1)
-            count = np.maximum(cut.sum((0, 2, 3)), 1)[None, :, None, None]
-            weight = self.objective.weight(term) * cut / count
-            shares[worlds] = weight.reshape(scored[worlds].shape)
-        return shares
+        weights = np.array([self.objective.weight(term) for term in ("behaviour", *self.patched)])
+        cut = scored.reshape(len(weights), self.steps, self.batch, -1)
+        count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
+        return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
 
     def _choose(self, rng: np.random.Generator, count: int, rows: int) -> np.ndarray:
         """Returns bool `[row, count]`: which of `count` forbidden things each row patches."""
@@ -157,26 +154,31 @@ class Sampler:
 
     def interventions(
         self, rng: np.random.Generator, rows: int, held_out: bool = False
-    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Draws bases, sources and interchange interventions, about half of them effective.
 
         Half of the rows swap one unit, the others a random subset of units with a random source each.
 
+        Args:
+            rng: the generator.
+            rows: how many, a multiple of the batch: a row's second source is the next row of its batch.
+            held_out: draw from the held-out part of a large domain.
+
         Returns:
-            base `[row, pos]`, the sources, the swaps `[W, row]` (0: none, s: from source s), and the
-            program's output under them.
+            base `[row, pos]`, source `[row, pos]`, the swaps `[W, row]` (0: none, s: from source s), and
+            the program's output under them.
         """
-        draw, units = self.task.domain.draw, self.alignment.units
+        draw, units, model = self.task.domain.draw, self.alignment.units, self.task.model
         base = draw(rng, rows, held_out)
         pick = rng.random((rows, len(units)))
         single = pick.argmax(1)[:, None] == np.arange(len(units))
         subset = rng.integers(SOURCES + 1, size=(rows, len(units)))
         swaps = np.where(rng.random((rows, 1)) < 0.5, single, subset).astype(np.int8)
 
-        repeated = base.repeat(CANDIDATES, 0)
-        candidates = [draw(rng, rows * CANDIDATES, held_out) for _ in range(SOURCES)]
-        before = self.task.model.outputs(base).repeat(CANDIDATES, 0)
-        after = self._swap(repeated, candidates, swaps.repeat(CANDIDATES, 0))
+        candidates = draw(rng, rows * CANDIDATES, held_out)
+        trace = model.run(candidates)
+        before = model.outputs(base).repeat(CANDIDATES, 0)
+        after = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
         wanted = rng.random((rows, 1)) < 0.5
         preference = rng.random((rows, CANDIDATES)) + (effective & wanted)
@@ -184,7 +186,10 @@ class Sampler:
         nodes = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
         for column, node in enumerate(units):
             nodes[self.alignment.graph.node_index[node]] = swaps[:, column]
-        return base, [source[chosen] for source in candidates], nodes, after[chosen]
+
+        following = np.roll(chosen.reshape(-1, self.batch), -1, 1).ravel()
+        traces = [{name: values[place] for name, values in trace.items()} for place in (chosen, following)]
+        return base, candidates[chosen], nodes, self._swap(base, traces, swaps)
 
     def _patched_reads(self, base: np.ndarray, source: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Returns the program's output with edges patched, row by row: `edges [R, W, row]`."""
@@ -197,9 +202,8 @@ class Sampler:
         }
         return model.run(base, edges=interventions)[model.output]
 
-    def _swap(self, base: np.ndarray, sources: list[np.ndarray], swaps: np.ndarray) -> np.ndarray:
-        """Returns the program's output with units swapped: `swaps [row, unit]`, 0 for none."""
-        traces: list[Trace] = [self.task.model.run(source) for source in sources]
+    def _swap(self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray) -> np.ndarray:
+        """Returns the program's output with units swapped: `swaps [row, unit]`, 0 for none, s for trace s."""
         interventions: dict[str, Intervention] = {}
         for column, names in enumerate(self.alignment.units.values()):
             for name in names:

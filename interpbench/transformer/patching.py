@@ -42,14 +42,15 @@ class Record(Interventions):
 
 
 class Worlds(Interventions):
-    """Training: several worlds share a batch, and patched worlds take values from the source worlds.
+    """Training: several worlds share a batch, and patched worlds take values from world 0, the source.
 
-    Rows are world-major, the source worlds first, the edge world, if any, last. Patching by whole worlds
+    Rows are world-major, the source world first, the edge world, if any, last. Patching by whole worlds
     is a broadcast: no gather of rows, whose backward pass would scatter.
 
     Args:
-        nodes: `[W, world, B]` integers: 0 keeps the row's own output, s takes that of source world s - 1.
-        edges: `[R, W, B]` float 0/1: in the last world, which edges read source world 0; None for no
+        nodes: `[W, world, B]` integers: 0 keeps the row's own output, s takes that of the source row
+            s - 1 places further on, cyclically; so every base has several sources for one source world.
+        edges: `[R, W, B]` float 0/1: in the last world, which edges read the source world; None for no
             such world.
     """
 
@@ -62,7 +63,8 @@ class Worlds(Interventions):
             for world in range(self.worlds):
                 if any(writer[world] for writer in used):
                     column = [writer[world] for writer in used]
-                    self.swaps.append((world, source - 1, masks[:, world, None, None], column))
+                    mask = masks[:, world, None, None].to(torch.get_default_dtype())
+                    self.swaps.append((world, source - 1, mask, column))
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -73,7 +75,9 @@ class Worlds(Interventions):
         count, features, length, rows = outputs.shape
         written = slice(writers[0], writers[0] + count)
         swaps = [
-            (world, source, mask[written]) for world, source, mask, used in self.swaps if any(used[written])
+            (world, shift, mask[written].to(outputs.dtype))
+            for world, shift, mask, used in self.swaps
+            if any(used[written])
         ]
         if not swaps and self.edges is None:
             return outputs

@@ -69,11 +69,12 @@ class Blend(Function):
 
 
 class Swap(Function):
-    """Between worlds of one batch: rows take other worlds' values, and the last world is compared.
+    """Between worlds of one batch: rows take values from world 0, and the last world is compared with it.
 
     `values [K, D, T, world, B]` to the values after the swaps and the difference `[K, D, T, B]` between
-    world 0 and the last. `swaps` are (world, source world, bool mask `[K, 1, 1, B]`). One copy forward and
-    one backward, where slicing would fill a tensor of zeros for every slice.
+    world 0 and the last. `swaps` are (world, shift, mask `[K, 1, 1, B]` of 0 and 1): where the mask is 1, row
+    b takes row b + shift (cyclically) of world 0. One copy forward and one backward, where slicing would
+    fill a tensor of zeros for every slice.
     """
 
     @staticmethod
@@ -82,12 +83,10 @@ class Swap(Function):
     ) -> tuple[Tensor, Tensor]:
         """Swaps."""
         ctx.swaps, ctx.compare = swaps, compare
-        swapped = values.clone()
-        for world, source, mask in swaps:
-            own = swapped[..., world, :]
-            own.copy_(torch.where(mask, values[..., source, :], own))
-        empty = swapped.new_empty(0)
-        return swapped, swapped[..., 0, :] - swapped[..., -1, :] if compare else empty
+        source, swapped = values[..., 0, :], values.clone()
+        for world, shift, mask in swaps:
+            swapped[..., world, :].lerp_(source.roll(-shift, -1) if shift else source, mask)
+        return swapped, source - swapped[..., -1, :] if compare else swapped.new_empty(0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
@@ -97,10 +96,10 @@ class Swap(Function):
         if ctx.compare:
             result[..., 0, :] += difference
             result[..., -1, :] -= difference
-        for world, source, mask in ctx.swaps:
+        for world, shift, mask in ctx.swaps:
             moved = grad[..., world, :] * mask
             result[..., world, :] -= moved
-            result[..., source, :] += moved
+            result[..., 0, :] += moved.roll(shift, -1) if shift else moved
         return result, None, None
 
 
