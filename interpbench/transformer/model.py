@@ -184,7 +184,7 @@ class Transformer(nn.Module):
 
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
-        embedded = nn.functional.embedding(tokens.T, self.embed.W_E).permute(2, 0, 1)
+        embedded = nn.functional.embedding(tokens.T, self.embed.W_E).permute(2, 0, 1).contiguous()
         return embedded + self.pos_embed.W_pos[: tokens.shape[1]].T.unsqueeze(2)
 
     def run(
