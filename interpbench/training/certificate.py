@@ -9,6 +9,7 @@ nothing on the domain must change nothing in the network either, or the network 
 (a query input that reads positions in the program could read tokens in the network).
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -161,10 +162,11 @@ class _Rates:
         self.siia = {node: Rate() for node in alignment.outside}
         self.idle = (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
         self.idle_edges = np.argwhere(self.idle)
-        self.required_edges = np.argwhere(truth.qkv_edges == State.REQUIRED)
+        required = np.argwhere(truth.qkv_edges == State.REQUIRED).tolist()
+        self.required_edges = {f"{graph.nodes[w]}->{graph.readers[r]}": (r, w) for r, w in required}
         names = [f"{graph.nodes[w]}->{graph.readers[r]}" for r, w in self.idle_edges]
         self.edges = {name: Rate() for name in names}
-        names = truth.names("node", State.REQUIRED)[1:] + truth.names("qkv_edge", State.REQUIRED)
+        names = [*truth.names("node", State.REQUIRED)[1:], *self.required_edges]
         self.required = {name: Rate() for name in names}
         self.margin = 0.0 if evaluation.model.numerical else float("inf")
 
@@ -202,9 +204,10 @@ class _Rates:
         idle_edges = self.idle_edges if self.with_edges else self.idle_edges[:0]
         for number, predictions in ev.single_edges(base, source.stack, idle_edges):
             self.edges[names[number]].add(ev.right(predictions, wanted))
-        for number, predictions in ev.single_edges(base, source.stack, self.required_edges):
-            reader, writer = self.required_edges[number]
-            self.required[f"{graph.nodes[writer]}->{graph.readers[reader]}"].add(differs(predictions))
+        unseen = [name for name in self.required_edges if not self.required[name].right]
+        places = np.array([self.required_edges[name] for name in unseen], int).reshape(-1, 2)
+        for number, predictions in ev.single_edges(base, source.stack, places):
+            self.required[unseen[number]].add(differs(predictions))
         outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
         ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
         self.all_nodes.add(ev.right(predictions, wanted))
@@ -229,7 +232,7 @@ class _Rates:
 def _pairs(
     evaluation: Evaluation, settings: CertificateSettings, enumerated: bool, seed: int
 ) -> Iterable[tuple[Activations, Activations]]:
-    """Yields chunks of base and source runs."""
+    """Yields chunks of base and source runs; an enumeration in random order, so that attempts fail early."""
     domain = evaluation.task.domain
     if not enumerated:
         rng = seeds.generator(seed, "certificate", evaluation.task.name)
@@ -237,11 +240,12 @@ def _pairs(
             count = min(CHUNK, settings.pairs - first)
             yield tuple(evaluation.activations(domain.draw(rng, count, True)) for _ in range(2))  # type: ignore[misc]
         return
-    everything = evaluation.activations(domain.all())
-    numbers = np.arange(domain.size**2)
-    for first in range(0, len(numbers), CHUNK):
-        base, source = np.divmod(numbers[first : first + CHUNK], domain.size)
-        yield evaluation.take(everything, base), evaluation.take(everything, source)
+    rng, side = seeds.generator(seed, "certificate", evaluation.task.name), math.isqrt(CHUNK)
+    inputs = rng.permutation(domain.all())
+    blocks = [evaluation.activations(inputs[first : first + side]) for first in range(0, len(inputs), side)]
+    for number in rng.permutation(len(blocks) ** 2):
+        base, source = divmod(int(number), len(blocks))
+        yield evaluation.pair(blocks[base], blocks[source])
 
 
 def _stress(evaluation: Evaluation, seed: int) -> dict[str, float]:

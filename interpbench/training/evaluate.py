@@ -3,7 +3,7 @@
 A *row* is a base/source pair; it counts as right when every scored position is right.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,19 @@ class Activations:
     trace: Trace
 
 
+def _map(
+    run: Activations, tensors: Callable[[Tensor], Tensor], arrays: Callable[[np.ndarray], np.ndarray]
+) -> Activations:
+    """Applies functions to all tensors `[..., N]` and all arrays `[N, ...]` of a clean run."""
+    return Activations(
+        arrays(run.tokens),
+        tensors(run.stack),
+        [tensors(residual) for residual in run.residuals],
+        tensors(run.logits),
+        {name: arrays(values) for name, values in run.trace.items()},
+    )
+
+
 class Evaluation:
     """A network together with the causal model that it should be."""
 
@@ -74,16 +87,17 @@ class Evaluation:
         residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in parts))]
         return Activations(tokens, stack, residuals, logits, self.model.run(tokens))
 
-    def take(self, activations: Activations, rows: np.ndarray) -> Activations:
-        """Returns some rows of a clean run."""
-        index = torch.from_numpy(rows).to(self.device)
-        return Activations(
-            activations.tokens[rows],
-            activations.stack[..., index],
-            [residual[..., index] for residual in activations.residuals],
-            activations.logits[..., index],
-            {name: values[rows] for name, values in activations.trace.items()},
-        )
+    def pair(self, base: Activations, source: Activations) -> tuple[Activations, Activations]:
+        """Returns clean runs of all pairs: each row of `base` with each row of `source`, base-major."""
+        n, m = len(base.tokens), len(source.tokens)
+
+        def repeat(x: Tensor) -> Tensor:
+            return x.unsqueeze(-1).expand(*x.shape, m).flatten(-2)
+
+        def tile(x: Tensor) -> Tensor:
+            return x.unsqueeze(-2).expand(*x.shape[:-1], n, -1).flatten(-2)
+
+        return _map(base, repeat, lambda x: x.repeat(m, 0)), _map(source, tile, lambda x: np.tile(x, (n, 1)))
 
     def predictions(self, logits: Tensor) -> np.ndarray:
         """Turns logits `[V, T, N]` into class codes or numbers `[N, pos]`."""
@@ -141,13 +155,14 @@ class Evaluation:
     def single_nodes(
         self, base: Activations, patch: Tensor, nodes: Sequence[Node]
     ) -> Iterator[tuple[Node, np.ndarray]]:
-        """Yields predictions with each node patched alone, running from its layer on."""
-        index = self.alignment.graph.node_index
-        for layer in sorted({node.layer for node in nodes}):
-            here = [node for node in nodes if node.layer == layer]
-            masks = np.zeros((len(here), len(index)), bool)
-            masks[np.arange(len(here)), [index[node] for node in here]] = True
-            for number, predictions in self.patched(base, patch, nodes=masks, start=max(layer, 0)):
+        """Yields predictions with each node patched alone, computing only what comes after it."""
+        graph = self.alignment.graph
+        for half in sorted({(node.layer, node.head is None) for node in nodes}):
+            here = [node for node in nodes if (node.layer, node.head is None) == half]
+            masks = np.zeros((len(here), len(graph.nodes)), bool)
+            masks[np.arange(len(here)), [graph.node_index[node] for node in here]] = True
+            live = [(node.layer, node.head is None) > half for node in graph.nodes]
+            for number, predictions in self.patched(base, patch, masks, start=max(half[0], 0), live=live):
                 yield here[number], predictions
 
     def single_edges(

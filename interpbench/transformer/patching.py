@@ -109,8 +109,8 @@ class Candidates(Interventions):
         start: the layer at which the run starts.
         nodes: `[K, W]` bool: writers whose output is replaced by the patch as a whole.
         live: `[W]`: writers of the layers from `start` on that have to be computed; None for all. The others
-            write what they write in `clean`: either they come before all patches, or nobody sees them
-            because every edge out of them is patched.
+            are replaced by `nodes`, or write what they write in `clean`: either they come before all
+            patches, or nobody sees them because every edge out of them is patched.
     """
 
     def __init__(
@@ -140,20 +140,28 @@ class Candidates(Interventions):
         """Sums what writers that are not computed write."""
         assert self.clean is not None
         self.fixed += writers
-        total = self.clean[list(writers)].sum(0).unsqueeze(2)
-        return total.expand(-1, -1, self.candidates, -1).flatten(2)
+        clean = self.clean[list(writers)]
+        total = clean.sum(0).unsqueeze(2).expand(-1, -1, self.candidates, -1)
+        if self._patches(writers):
+            assert self.nodes is not None
+            chosen = self.nodes[:, list(writers)].to(clean.dtype)
+            total = total + torch.einsum("kw,wdtb->dtkb", chosen, self.patch[list(writers)] - clean)
+        return total.flatten(2)
+
+    def _patches(self, writers: Sequence[int]) -> bool:
+        """Returns whether any candidate replaces one of these writers."""
+        return self.used_nodes is not None and any(self.used_nodes[writer] for writer in writers)
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Patches nodes; keeps each candidate's difference from the patch."""
         count, features, length, rows = outputs.shape
         own = outputs.view(count, features, length, self.candidates, -1)
-        patch = self.patch[list(writers)].unsqueeze(3)
-        if self.used_nodes is not None and any(self.used_nodes[writer] for writer in writers):
+        if self._patches(writers):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
-            own = torch.where(chosen, patch, own)
+            own = torch.where(chosen, self.patch[list(writers)].unsqueeze(3), own)
         if self.masks is not None:
-            self.parts.append(patch - own)
+            self.parts.append(self.patch[list(writers)].unsqueeze(3) - own)
             self.computed += writers
         return own.reshape(count, features, length, rows)
 
