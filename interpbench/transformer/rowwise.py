@@ -5,6 +5,7 @@ calls than in arithmetic. Here a contraction over a small axis is a loop over th
 fused multiply-add over all rows; the backward passes are the same loops.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,10 +20,7 @@ class Scores(Function):
     def forward(ctx: Any, q: Tensor, k: Tensor) -> Tensor:
         """Contracts E."""
         ctx.save_for_backward(q, k)
-        scores = q[:, 0].unsqueeze(2) * k[:, 0].unsqueeze(1)
-        for e in range(1, q.shape[1]):
-            scores.addcmul_(q[:, e].unsqueeze(2), k[:, e].unsqueeze(1))
-        return scores
+        return _sum_of_products(q.unsqueeze(3).unbind(1), k.unsqueeze(2).unbind(1))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,10 +54,7 @@ class Blend(Function):
     def forward(ctx: Any, mask: Tensor, stack: Tensor) -> Tensor:
         """Contracts W."""
         ctx.save_for_backward(mask)
-        blended = mask[:, 0].unsqueeze(1) * stack[0]
-        for w in range(1, len(stack)):
-            blended.addcmul_(mask[:, w].unsqueeze(1), stack[w])
-        return blended
+        return _sum_of_products(mask.unsqueeze(2).unbind(1), stack.unbind())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
@@ -113,10 +108,15 @@ class _Nothing:
 
 def mix(weights: Tensor, values: Tensor) -> Tensor:
     """Contracts the middle axis: `[H, Q, K, N] × [H, E, K, N] → [H, E, Q, N]`."""
-    mixed = weights[:, None, :, 0] * values[:, :, None, 0]
-    for k in range(1, values.shape[2]):
-        mixed.addcmul_(weights[:, None, :, k], values[:, :, None, k])
-    return mixed
+    return _sum_of_products(weights.unsqueeze(1).unbind(3), values.unsqueeze(2).unbind(3))
+
+
+def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+    """Adds up products of broadcast pairs, one fused multiply-add a pair."""
+    total = first[0] * second[0]
+    for a, b in zip(first[1:], second[1:]):
+        total.addcmul_(a, b)
+    return total
 
 
 def scores(q: Tensor, k: Tensor) -> Tensor:
