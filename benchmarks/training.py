@@ -37,8 +37,11 @@ from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer
 
 TARGET = 0.995
-OBJECTIVES = {"siit": Objective(edge_strict=0.0), "siit_edges": Objective()}
-TRAINER = TrainerSettings(batch=64, learning_rate=2e-2, max_steps=500, validate_every=50)
+OBJECTIVES = {
+    "siit": Objective(iit=2.0, strict=3.0, edge_strict=0.0),
+    "siit_edges": Objective(iit=2.0, strict=3.0),
+}
+TRAINER = TrainerSettings(batch=64, learning_rate=3e-2, max_steps=500, validate_every=50)
 
 
 class Setting:
