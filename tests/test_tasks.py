@@ -4,6 +4,7 @@ That program, causal model and compiled network agree is in `test_rasp.py`.
 """
 
 import ast
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +67,8 @@ def test_task_describes_itself(task: Task) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", task.name)
     assert re.fullmatch(r"[A-Z].{10,}\.", task.description), "a sentence, please, in the docstring"
     assert task.program.listing()
-    assert task.trivial is None or len(task.trivial) > 10, "trivial says why"
+    assert task.family in {info.name for info in pkgutil.iter_modules(interpbench.tasks.programs.__path__)}
+    assert task.duplicate_of is None or task.duplicate_of in catalogue()
 
 
 def test_published_numbers_reach_their_tasks(task: Task) -> None:
@@ -98,14 +100,15 @@ def test_alignment_is_legal_total_and_in_layer_order(task: Task) -> None:
     assert {*alignment.units, *alignment.outside} == set(alignment.graph.nodes[1:])
 
 
-def test_truth_has_a_required_path_or_the_task_says_that_it_is_trivial(task: Task) -> None:
+def test_truth_has_a_required_path(task: Task) -> None:
     truth = find_truth(aligned(task))
     edges = [name.split("->") for name in truth.names("head_edge", State.REQUIRED)]
     reached, frontier = {"embed"}, {"embed"}
     while frontier:
         frontier = {target for source, target in edges if source in frontier} - reached
         reached |= frontier
-    assert "logits" in reached or task.trivial
+    assert "logits" in reached
+    assert (truth.trivial is None) == (len(reached) > 3)
     assert truth.count("qkv_edge", State.FORBIDDEN) > 0
 
 

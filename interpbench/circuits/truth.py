@@ -55,6 +55,16 @@ class Truth:
         targets = self.graph.destinations if level == "head_edge" else list(map(str, self.graph.readers))
         return [f"{nodes[w]}->{targets[r]}" for r, w in where]
 
+    @property
+    def trivial(self) -> str | None:
+        """Why the circuit is trivial, if one node is all that the output needs between the embedding and it."""
+        edges = [edge.split("->") for edge in self.names("head_edge", State.REQUIRED)]
+        between = {target for source, target in edges} - {"logits"}
+        sources = {source for source, target in edges} - {"embed"}
+        if len(between | sources) != 1:
+            return None
+        return f"{between.pop()} alone computes the output from the embedding"
+
     def to_json(self) -> dict[str, Any]:
         """Returns the names of all required and allowed nodes and edges; the rest is forbidden."""
         return {

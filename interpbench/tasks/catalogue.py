@@ -22,17 +22,19 @@ def task(
     legacy_id: int | None = None,
     alignment: Mapping[str, str] | None = None,
     sampler: Sampler | None = None,
-    trivial: str | None = None,
+    description: str | None = None,
+    duplicate_of: str | None = None,
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Registers the decorated function, which returns a RASP expression, as a task.
 
-    Its docstring is the task's description; the arguments are those of `Task`.
+    Its docstring is the task's description unless one is given; the file that it is written in is the
+    task's family; the other arguments are those of `Task`.
     """
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
         made = Task(
             name=name,
-            description=" ".join((build.__doc__ or "").split()),
+            description=" ".join((description or build.__doc__ or "").split()),
             build=build,
             vocab=tuple(sorted(vocab)),
             length=length,
@@ -40,7 +42,8 @@ def task(
             legacy_id=legacy_id,
             alignment=dict(alignment or {}),
             sampler=sampler,
-            trivial=trivial,
+            family=build.__module__.rpartition(".")[2],
+            duplicate_of=duplicate_of,
         )
         _tasks.add(name, made, () if legacy_id is None else (str(legacy_id),))
         return build
