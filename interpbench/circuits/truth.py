@@ -57,7 +57,7 @@ class Truth:
 
     @property
     def trivial(self) -> str | None:
-        """Why the circuit is trivial, if one node is all that the output needs between the embedding and it."""
+        """Why the circuit is trivial, if only one node is needed between embedding and output."""
         edges = [edge.split("->") for edge in self.names("head_edge", State.REQUIRED)]
         between = {target for source, target in edges} - {"logits"}
         sources = {source for source, target in edges} - {"embed"}

@@ -5,6 +5,7 @@ from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import constant, indices, length, rasp, select, take, tokens
+from interpbench.tasks.samplers import last_repeated
 
 
 @task("broadcast_first", legacy_id=42, vocab="abcdefghij", length=9, attention="causal")
@@ -37,7 +38,14 @@ def _last_two(combine: Callable[[int, int], int], name: str) -> Any:
     return rasp.SequenceMap(combine, last, other).named(name)
 
 
-@task("last_two_equal", legacy_id=109, vocab=range(11), length=9, attention="bidirectional")
+@task(
+    "last_two_equal",
+    legacy_id=109,
+    vocab=range(11),
+    length=9,
+    attention="bidirectional",
+    balance=[last_repeated],
+)
 def last_two_equal() -> Any:
     """At every position, 1 if the last two tokens are equal, else 0."""
     return _last_two(lambda x, y: 1 if x == y else 0, "equal")

@@ -1,10 +1,11 @@
 """Counts of equal, larger or smaller tokens in the whole sequence, and what is decided from them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import equal, indices, length, multiplicity, put, rasp, select, tokens
+from interpbench.tasks.samplers import Edit, one_often
 
 
 def _count(
@@ -14,6 +15,7 @@ def _count(
     predicate: Callable[[Any, Any], bool],
     vocab: Iterable[Any] = range(11),
     duplicate_of: str | None = None,
+    balance: Sequence[Edit] = (),
 ) -> None:
     """Registers a task that counts the tokens that satisfy `predicate(key, query)`."""
 
@@ -25,13 +27,14 @@ def _count(
         length=9,
         attention="bidirectional",
         duplicate_of=duplicate_of,
+        balance=balance,
     )
     def _() -> Any:
         return rasp.SelectorWidth(select(tokens, tokens, predicate)).named("count")
 
 
-_count("hist", 7, "How often each token occurs in the whole sequence.", equal, "abc")
-_count("hist_of_letters", 47, "The program of hist on ten letters.", equal, "abcdefghij", "hist")
+_count("hist", 7, "How often each token occurs in the whole sequence.", equal, "abc", balance=[one_often])
+_count("hist_of_letters", 47, "The program of hist on ten letters.", equal, "abcdefghij", "hist", [one_often])
 _count(
     "hist_of_letters_again",
     78,
@@ -39,8 +42,16 @@ _count(
     equal,
     "abcdefghij",
     "hist",
+    [one_often],
 )
-_count("count_a", 14, "How many tokens are a, at every position.", lambda key, query: key == "a", "abc")
+_count(
+    "count_a",
+    14,
+    "How many tokens are a, at every position.",
+    lambda key, query: key == "a",
+    "abc",
+    balance=[one_often],
+)
 _count("count_greater", 44, "How many tokens are larger than this one.", lambda key, query: key > query)
 _count("count_smaller", 63, "How many tokens are smaller than this one.", lambda key, query: key < query)
 
@@ -55,7 +66,9 @@ def frequency_class() -> Any:
     return rasp.SequenceMap(classify, multiplicity(), length()).named("class")
 
 
-@task("relative_frequency", legacy_id=25, vocab="abc", length=9, attention="bidirectional")
+@task(
+    "relative_frequency", legacy_id=25, vocab="abc", length=9, attention="bidirectional", balance=[one_often]
+)
 def relative_frequency() -> Any:
     """How often each token occurs, divided by the length; the quotients are classes."""
     share = lambda count, total: count / total if total > 0 else None

@@ -1,11 +1,12 @@
 """Functions of single integers: arithmetic, divisibility, primes, limits."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import factorial
 from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import constant, rasp, tokens
+from interpbench.tasks.samplers import Edit, often
 
 
 def _integers(
@@ -14,6 +15,7 @@ def _integers(
     description: str,
     function: Callable[[int], int],
     vocab: Iterable[int] = range(11),
+    balance: Sequence[Edit] = (),
 ) -> None:
     """Registers one map over the tokens as a task."""
 
@@ -24,6 +26,7 @@ def _integers(
         vocab=tuple(vocab),
         length=9,
         attention="causal",
+        balance=balance,
     )
     def _() -> Any:
         return rasp.Map(function, tokens).named(name)
@@ -44,7 +47,13 @@ _integers("cube", 64, "The token cubed.", lambda v: v**3)
 _integers("factorial", 62, "The factorial of the token.", factorial)
 _integers("negate", 72, "The token with the opposite sign.", lambda v: -v, _SIGNED)
 _integers("absolute_value", 41, "The absolute value of the token.", abs, _SIGNED)
-_integers("sign", 69, "The sign of the token, 0 or 1 as none is negative.", lambda v: (v > 0) - (v < 0))
+_integers(
+    "sign",
+    69,
+    "The sign of the token, 0 or 1 as none is negative.",
+    lambda v: (v > 0) - (v < 0),
+    balance=[often(0)],
+)
 _integers("at_least_three", 87, "1 if the token is at least 3, else 0.", lambda v: 1 if v >= 3 else 0)
 _integers("zero_below_three", 91, "The token, but 0 if it is below 3.", lambda v: 0 if v < 3 else v)
 _integers("floor_to_three", 49, "The largest multiple of 3 up to the token.", lambda v: v - v % 3)
@@ -66,6 +75,9 @@ def _fibonacci(n: int) -> int:
     return first
 
 
+_FIBONACCI = sorted({_fibonacci(n) for n in range(16)})
+
+
 def _prime_from(v: int) -> int:
     while not _is_prime(v):
         v += 1
@@ -83,8 +95,9 @@ _integers(
     "is_fibonacci",
     51,
     "1 if the token is a Fibonacci number, else 0.",
-    lambda v: int(v in {_fibonacci(n) for n in range(16)}),
+    lambda v: int(v in _FIBONACCI),
     range(100),
+    [often(*(v for v in _FIBONACCI if v < 100))],
 )
 _integers("is_prime", 79, "1 for primes, else 0.", lambda v: int(_is_prime(v)))
 _integers("prime_from", 105, "The smallest prime from the token on.", _prime_from, range(30))
@@ -107,6 +120,7 @@ _integers(
     "1 for squares of integers, else 0.",
     lambda v: int(v**0.5 == int(v**0.5)),
     range(30),
+    [often(0, 1, 4, 9, 16, 25)],
 )
 _integers(
     "reflect_into_2_7",

@@ -6,6 +6,7 @@ from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import indices, length, put, rasp, reversal, select, take, tokens
+from interpbench.tasks.samplers import mirrored
 
 
 @task("reverse", legacy_id=2, vocab=ascii_lowercase, length=9, attention="bidirectional")
@@ -14,7 +15,14 @@ def reverse() -> Any:
     return reversal("reverse")
 
 
-@task("equals_mirror", legacy_id=17, vocab="abcdefghij", length=9, attention="bidirectional")
+@task(
+    "equals_mirror",
+    legacy_id=17,
+    vocab="abcdefghij",
+    length=9,
+    attention="bidirectional",
+    balance=[mirrored],
+)
 def equals_mirror() -> Any:
     """True where a token equals the one as far from the other end."""
     return rasp.SequenceMap(lambda x, y: x == y, tokens, reversal("reverse")).named("equals")

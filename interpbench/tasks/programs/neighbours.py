@@ -1,10 +1,11 @@
 """Tokens compared or combined with their neighbours."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import at_offset, indices, length, rasp, select, tokens
+from interpbench.tasks.samplers import Edit, containing, repeats
 
 WORDS = "MbJmTPSI SBvrj UDIh Wvgfy bVrp fJsONxK fLBcbfno iVgRV oCLrZaW wwMq".split()
 
@@ -18,6 +19,7 @@ def _with_previous(
     vocab: Iterable[Any],
     length: int = 9,
     offset: int = -1,
+    balance: Sequence[Edit] = (),
 ) -> None:
     """Registers `function(token, token at the offset)`: causal, None where the offset leads outside."""
 
@@ -28,6 +30,7 @@ def _with_previous(
         vocab=tuple(vocab),
         length=length,
         attention="causal",
+        balance=balance,
     )
     def _() -> Any:
         return rasp.SequenceMap(function, tokens, at_offset(offset, "previous")).named(variable)
@@ -48,6 +51,7 @@ _with_previous(
     lambda x, y: x != y,
     "differs",
     WORDS,
+    balance=[repeats(1)],
 )
 _with_previous(
     "drop_repeats",
@@ -66,6 +70,7 @@ _with_previous(
     "equals",
     "abcde",
     offset=-2,
+    balance=[repeats(2)],
 )
 
 
@@ -85,7 +90,14 @@ def add_previous() -> Any:
     return rasp.SequenceMap(lambda x, y: int(x + y), tokens, inside).named("sum")
 
 
-@task("detect_abc", legacy_id=12, vocab="abc", length=14, attention="causal")
+@task(
+    "detect_abc",
+    legacy_id=12,
+    vocab="abc",
+    length=14,
+    attention="causal",
+    balance=[containing(0, 1, 2)] * 2,
+)
 def detect_abc() -> Any:
     """True where the substring abc ends; None at the first two positions."""
     is_a, is_b, is_c = (

@@ -13,6 +13,7 @@ from interpbench.tasks.programs.ops import (
     select,
     take,
 )
+from interpbench.tasks.samplers import balanced, often, shuffled
 
 
 @task(
@@ -23,7 +24,14 @@ def frac_prevs() -> Any:
     return prefix_mean(indicator("x", "is_x"), "frac_prevs")
 
 
-@task("frac_prevs_long", legacy_id=39, vocab=ascii_lowercase, length=59, attention="causal")
+@task(
+    "frac_prevs_long",
+    legacy_id=39,
+    vocab=ascii_lowercase,
+    length=59,
+    attention="causal",
+    balance=[often(ascii_lowercase.index("x"))],
+)
 def frac_prevs_long() -> Any:
     """The program of frac_prevs with the whole alphabet and 59 tokens: the share of x so far."""
     return prefix_mean(indicator("x", "is_x"), "frac_prevs")
@@ -41,7 +49,18 @@ def paren_balance() -> Any:
     return _balance("()")
 
 
-@task("two_brackets_balanced", legacy_id=5, vocab="(){}x", length=9, attention="bidirectional")
+# The codes of ( ) x { } are 0 to 4.
+_BALANCED = balanced([(0, 1), (3, 4)], filler=2)
+
+
+@task(
+    "two_brackets_balanced",
+    legacy_id=5,
+    vocab="()x{}",
+    length=9,
+    attention="bidirectional",
+    balance=[_BALANCED, shuffled(_BALANCED)],
+)
 def two_brackets_balanced() -> Any:
     """At every position, whether round and curly brackets are both balanced, crossing allowed."""
     round_ones, curly_ones = _balance("()", "_round"), _balance("{}", "_curly")

@@ -8,6 +8,7 @@ from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import indices, length, put, rasp, select, take, tokens
+from interpbench.tasks.samplers import one_often, small
 
 WORDS = "J LB TPSI V b no oCLrZaW poiVg".split()
 
@@ -43,13 +44,13 @@ def _median(key: Any) -> Any:
     return rasp.SequenceMap(lambda x, y: (x + y) / 2, lower, upper).named("median")
 
 
-@task("median", legacy_id=81, vocab=range(11), length=9, attention="bidirectional")
+@task("median", legacy_id=81, vocab=range(11), length=9, attention="bidirectional", balance=[one_often])
 def median() -> Any:
     """The median of the sequence, at every position."""
     return _median(rasp.SequenceMap(lambda v, i: v + i / 100, tokens, indices).named("key"))
 
 
-@task("median_fine", legacy_id=126, vocab=range(11), length=9, attention="bidirectional")
+@task("median_fine", legacy_id=126, vocab=range(11), length=9, attention="bidirectional", balance=[one_often])
 def median_fine() -> Any:
     """The median of the sequence, at every position, with finer steps between equal tokens."""
     return _median(rasp.SequenceMap(lambda v, i: v + 0.0001 * i, tokens, indices).named("key"))
@@ -62,13 +63,13 @@ def _maximum() -> Any:
     return rasp.Aggregate(select(rank, length()), tokens).named("maximum")
 
 
-@task("broadcast_max", legacy_id=98, vocab=range(11), length=9, attention="bidirectional")
+@task("broadcast_max", legacy_id=98, vocab=range(11), length=9, attention="bidirectional", balance=[small])
 def broadcast_max() -> Any:
     """The largest token, at every position."""
     return _maximum()
 
 
-@task("divide_by_max", legacy_id=97, vocab=range(11), length=9, attention="bidirectional")
+@task("divide_by_max", legacy_id=97, vocab=range(11), length=9, attention="bidirectional", balance=[small])
 def divide_by_max() -> Any:
     """Each token divided by the largest one, 0 if that is 0; the quotients are classes."""
     return rasp.SequenceMap(lambda v, m: v / m if m > 0 else 0, tokens, _maximum()).named("quotient")

@@ -1,10 +1,11 @@
 """Functions of single words: their letters, length, case and meaning."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, select, tokens
+from interpbench.tasks.samplers import Edit, often
 
 WORDS = "J LB TPSI V b no oCLrZaW poiVg".split()
 _RANDOM_WORDS = """
@@ -21,6 +22,7 @@ def _words(
     function: Callable[[str], Any],
     vocab: Iterable[str] = (),
     only: Iterable[str] = (),
+    balance: Sequence[Edit] = (),
 ) -> None:
     """Registers one map over the tokens as a task; its vocabulary is WORDS and `vocab`, or `only`."""
 
@@ -31,6 +33,7 @@ def _words(
         vocab=tuple(only) or (*WORDS, *vocab),
         length=9,
         attention="causal",
+        balance=balance,
     )
     def _() -> Any:
         return rasp.Map(function, tokens).named(name)
@@ -78,6 +81,7 @@ _words(
     "True for anagrams of listen, of which the vocabulary has this word only.",
     lambda word: sorted(word) == sorted("listen"),
     ("listen",),
+    balance=[often(sorted([*WORDS, "listen"]).index("listen"))],
 )
 _words(
     "spam_flag",
