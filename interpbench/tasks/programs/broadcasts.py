@@ -66,7 +66,7 @@ def last_to_front() -> Any:
 
 @task("multiple_of_first", legacy_id=116, vocab=range(11), length=10, attention="bidirectional")
 def multiple_of_first() -> Any:
-    """1 where a token is a multiple of the first one, else 0; always 0 if the first one is 0."""
+    """Whether a token is a multiple of the first one, as 1 or 0; always 0 if the first one is 0."""
     first = take(constant(0, name="first_place"), "first")
     divides = lambda x, y: (1 if x % y == 0 else 0) if y != 0 else 0
     return rasp.SequenceMap(divides, tokens, first).named("is_multiple")

@@ -54,11 +54,17 @@ _integers(
     lambda v: (v > 0) - (v < 0),
     balance=[often(0)],
 )
-_integers("at_least_three", 87, "1 if the token is at least 3, else 0.", lambda v: 1 if v >= 3 else 0)
+_integers("at_least_three", 87, "Whether the token is at least 3, as 1 or 0.", lambda v: 1 if v >= 3 else 0)
 _integers("zero_below_three", 91, "The token, but 0 if it is below 3.", lambda v: 0 if v < 3 else v)
 _integers("floor_to_three", 49, "The largest multiple of 3 up to the token.", lambda v: v - v % 3)
 _integers("ceil_to_three", 68, "The smallest multiple of 3 from the token on.", lambda v: v + (3 - v % 3) % 3)
-_integers("divisible_by_three", 122, "1 for multiples of 3, else 0.", lambda v: int(v % 3 == 0), range(30))
+_integers(
+    "divisible_by_three",
+    122,
+    "Whether the token is a multiple of 3, as 1 or 0.",
+    lambda v: int(v % 3 == 0),
+    range(30),
+)
 _integers(
     "wrap_to_2_7", 107, "The token moved by a multiple of 5 into 2 to 6.", lambda v: (v - 2) % 5 + 2, _WIDE
 )
@@ -94,12 +100,12 @@ _integers("fibonacci", 43, "The Fibonacci number of this index: 0, 1, 1, 2, 3, 5
 _integers(
     "is_fibonacci",
     51,
-    "1 if the token is a Fibonacci number, else 0.",
+    "Whether the token is a Fibonacci number, as 1 or 0.",
     lambda v: int(v in _FIBONACCI),
     range(100),
     [often(*(v for v in _FIBONACCI if v < 100))],
 )
-_integers("is_prime", 79, "1 for primes, else 0.", lambda v: int(_is_prime(v)))
+_integers("is_prime", 79, "Whether the token is a prime, as 1 or 0.", lambda v: int(_is_prime(v)))
 _integers("prime_from", 105, "The smallest prime from the token on.", _prime_from, range(30))
 _integers(
     "count_prime_factors",
@@ -111,13 +117,13 @@ _integers(
 _integers(
     "is_power_of_two",
     86,
-    "1 for 2, 4, 8 and so on, else 0, also for 1.",
+    "Whether the token is a power of two from 2 on, as 1 or 0.",
     lambda v: int(v > 1 and v & (v - 1) == 0),
 )
 _integers(
     "is_square",
     101,
-    "1 for squares of integers, else 0.",
+    "Whether the token is the square of an integer, as 1 or 0.",
     lambda v: int(v**0.5 == int(v**0.5)),
     range(30),
     [often(0, 1, 4, 9, 16, 25)],
