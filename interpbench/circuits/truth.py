@@ -58,12 +58,9 @@ class Truth:
     @property
     def trivial(self) -> str | None:
         """Why the circuit is trivial, if only one node is needed between embedding and output."""
-        edges = [edge.split("->") for edge in self.names("head_edge", State.REQUIRED)]
-        between = {target for source, target in edges} - {"logits"}
-        sources = {source for source, target in edges} - {"embed"}
-        if len(between | sources) != 1:
-            return None
-        return f"{between.pop()} alone computes the output from the embedding"
+        edges = self.names("head_edge", State.REQUIRED)
+        between = {end for edge in edges for end in edge.split("->")} - {"embed", "logits"}
+        return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the names of all required and allowed nodes and edges; the rest is forbidden."""

@@ -4,7 +4,7 @@ Tracr applies every map to every basis vector of the joint space, which takes se
 a thousand directions. The sum of the matrices at their places is the same, to the last bit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -25,7 +25,7 @@ def combine_in_parallel(maps: Sequence[Linear]) -> Linear:
 
 
 @contextmanager
-def whole_matrices() -> Iterator[None]:
+def whole_matrices() -> Generator[None]:
     """Lets Tracr use this module's `combine_in_parallel`, within the block only."""
     original = Linear.__dict__["combine_in_parallel"]
     Linear.combine_in_parallel = staticmethod(combine_in_parallel)  # type: ignore[method-assign]

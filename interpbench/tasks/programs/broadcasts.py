@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import constant, indices, length, rasp, select, take, tokens
+from interpbench.tasks.programs.ops import constant, indices, length, rasp, select, take, tokens, with_itself
 from interpbench.tasks.samplers import last_repeated
 
 
@@ -75,7 +75,7 @@ def multiple_of_first() -> Any:
 @task("polynomial_value", legacy_id=119, vocab=range(6), length=4, attention="bidirectional")
 def polynomial_value() -> Any:
     """For the tokens b, x, y, z: x·b² + y·b + z, at every position."""
-    total = rasp.SequenceMap(lambda x, y: x - y, tokens, tokens).named("total_0")
+    total = with_itself(lambda x, y: x - y, tokens).named("total_0")
     base = take(total, "base")
     for j in (1, 2, 3):
         weight = take(constant(j, tokens, f"place_{j}"), f"weight_{j}")

@@ -1,5 +1,6 @@
 """RASP pieces that many programs share."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,17 @@ def length(over: Any = tokens) -> Any:
 def constant(value: Any, over: Any = indices, name: str = "constant") -> Any:
     """The same value everywhere, whatever `over` is."""
     return rasp.Map(lambda _: value, over).named(name)
+
+
+def with_itself(function: Callable[[Any, Any], Any], of: Any) -> Any:
+    """`function(x, x)` as a step with two inputs, without Tracr's advice to use one with a single input."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return rasp.SequenceMap(function, of, of)
+    finally:
+        logger.setLevel(level)
 
 
 def at_offset(offset: int, name: str, of: Any = tokens) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import indices, length, rasp, tokens
+from interpbench.tasks.programs.ops import indices, length, rasp, tokens, with_itself
 
 
 def _of_position(
@@ -63,7 +63,7 @@ _of_position(
 @task("double_minus_position", legacy_id=15, vocab=range(5), length=4, attention="causal")
 def double_minus_position() -> Any:
     """Twice the token minus its position, computed from growing tuples."""
-    pair = rasp.SequenceMap(lambda x, y: (x, y), tokens, tokens).named("pair")
+    pair = with_itself(lambda x, y: (x, y), tokens).named("pair")
     triple = rasp.SequenceMap(lambda xy, i: (*xy, i), pair, indices).named("triple")
     return rasp.Map(lambda t: t[0] + t[1] - t[2], triple).named("result")
 
