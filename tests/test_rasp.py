@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import numpy as np
 import pytest
 import torch
 from tracr.compiler import assemble, compiling
+from tracr.craft.transformers import MLP
 from tracr.rasp import rasp
 
+import interpbench.rasp.compile as compile_module
 from interpbench.causal.model import has_value
 from interpbench.circuits.components import EMBED, Node
 from interpbench.core.errors import TaskError
@@ -209,6 +212,18 @@ def test_compilation_has_no_memory(name: str) -> None:
     assert again.labels == compiled(name).labels
     for ours, theirs in zip(compiled_network(again).parameters(), first.parameters(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["mean_of_ends", "paren_balance", "divide_by_max", "keys_from_attention"])
+def test_whole_matrices_are_what_tracr_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_module, "whole_matrices", nullcontext)
+    theirs = compile_program(dataclasses.replace(TASKS[name]).program)
+    for ours, block in zip(compiled(name).craft.blocks, theirs.craft.blocks, strict=True):
+        assert isinstance(ours, MLP) == isinstance(block, MLP)
+        if isinstance(ours, MLP):
+            for mine, his in ((ours.fst, block.fst), (ours.snd, block.snd)):
+                assert mine.input_space == his.input_space and mine.output_space == his.output_space
+                assert mine.matrix.tobytes() == his.matrix.tobytes()
 
 
 def digest(names: list[str]) -> str:

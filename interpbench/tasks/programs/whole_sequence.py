@@ -15,7 +15,7 @@ from interpbench.tasks.programs.ops import (
     take,
     tokens,
 )
-from interpbench.tasks.samplers import alternating, distinct, even, falling, one_changed, rising
+from interpbench.tasks.samplers import alternating, distinct, even, falling, one_changed, one_often, rising
 from interpbench.tasks.samplers import constant as constant_rows
 
 
@@ -86,7 +86,7 @@ def has_duplicate() -> Any:
     vocab=range(11),
     length=9,
     attention="bidirectional",
-    balance=[constant_rows, one_changed(constant_rows)],
+    balance=[constant_rows, one_often],
 )
 def all_equal() -> Any:
     """At every position, 1 if all tokens are equal, else 0."""
