@@ -1,6 +1,6 @@
 """Counts of equal, larger or smaller tokens in the whole sequence, and what is decided from them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
@@ -13,7 +13,7 @@ def _count(
     legacy_id: int,
     description: str,
     predicate: Callable[[Any, Any], bool],
-    vocab: Iterable[Any] = range(11),
+    vocab: Sequence[Any] = range(11),
     duplicate_of: str | None = None,
     balance: Sequence[Edit] = (),
 ) -> None:
@@ -23,7 +23,7 @@ def _count(
         name,
         legacy_id=legacy_id,
         description=description,
-        vocab=tuple(vocab),
+        vocab=vocab,
         length=9,
         attention="bidirectional",
         duplicate_of=duplicate_of,

@@ -1,6 +1,6 @@
 """Functions of single integers: arithmetic, divisibility, primes, limits."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import factorial
 from typing import Any
 
@@ -14,7 +14,7 @@ def _integers(
     legacy_id: int,
     description: str,
     function: Callable[[int], int],
-    vocab: Iterable[int] = range(11),
+    vocab: Sequence[int] = range(11),
     balance: Sequence[Edit] = (),
 ) -> None:
     """Registers one map over the tokens as a task."""
@@ -23,7 +23,7 @@ def _integers(
         name,
         legacy_id=legacy_id,
         description=description,
-        vocab=tuple(vocab),
+        vocab=vocab,
         length=9,
         attention="causal",
         balance=balance,

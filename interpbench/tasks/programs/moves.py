@@ -66,7 +66,7 @@ _move(
 _move(
     "interleave_with_reverse",
     74,
-    "Even positions keep their token; odd ones have, at odd length, the token as far from the other end.",
+    "Even positions keep their token; odd ones have the token as far from the other end.",
     lambda i, n: i if i % 2 == 0 else n - i if n % 2 == 0 else n - i - 1,
 )
 _move(

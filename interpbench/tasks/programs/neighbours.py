@@ -1,6 +1,6 @@
 """Tokens compared or combined with their neighbours."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
@@ -16,7 +16,7 @@ def _with_previous(
     description: str,
     function: Callable[[Any, Any], Any],
     variable: str,
-    vocab: Iterable[Any],
+    vocab: Sequence[Any],
     length: int = 9,
     offset: int = -1,
     balance: Sequence[Edit] = (),
@@ -27,7 +27,7 @@ def _with_previous(
         name,
         legacy_id=legacy_id,
         description=description,
-        vocab=tuple(vocab),
+        vocab=vocab,
         length=length,
         attention="causal",
         balance=balance,

@@ -1,7 +1,7 @@
 """Functions of single numbers with real values, each of which is a class."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
@@ -13,7 +13,7 @@ def _reals(
     legacy_id: int,
     description: str,
     function: Callable[[Any], float],
-    vocab: Iterable[float] = range(11),
+    vocab: Sequence[float] = range(11),
 ) -> None:
     """Registers one map over the tokens as a task."""
 
@@ -21,7 +21,7 @@ def _reals(
         name,
         legacy_id=legacy_id,
         description=description,
-        vocab=tuple(vocab),
+        vocab=vocab,
         length=9,
         attention="causal",
     )

@@ -1,6 +1,6 @@
 """Functions of single words: their letters, length, case and meaning."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interpbench.tasks.catalogue import task
@@ -20,8 +20,8 @@ def _words(
     legacy_id: int,
     description: str,
     function: Callable[[str], Any],
-    vocab: Iterable[str] = (),
-    only: Iterable[str] = (),
+    vocab: Sequence[str] = (),
+    only: Sequence[str] = (),
     balance: Sequence[Edit] = (),
 ) -> None:
     """Registers one map over the tokens as a task; its vocabulary is WORDS and `vocab`, or `only`."""
@@ -30,7 +30,7 @@ def _words(
         name,
         legacy_id=legacy_id,
         description=description,
-        vocab=tuple(only) or (*WORDS, *vocab),
+        vocab=only or (*WORDS, *vocab),
         length=9,
         attention="causal",
         balance=balance,
@@ -102,7 +102,7 @@ _words(
     30,
     "True for numerals from 10 to 20.",
     lambda word: 10 <= int(word) <= 20 if word.isdigit() else False,
-    only=map(str, range(30)),
+    only=[str(number) for number in range(30)],
 )
 _words(
     "emoji_sentiment",
