@@ -15,8 +15,8 @@ from interpbench.tasks.catalogue import catalogue
 MODELS = released()
 
 
-def test_every_task_has_a_model():
-    assert sorted(MODELS) == list(catalogue())
+def test_every_model_has_a_task():
+    assert MODELS and set(MODELS) <= set(catalogue())
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

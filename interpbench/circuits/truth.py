@@ -55,6 +55,13 @@ class Truth:
         targets = self.graph.destinations if level == "head_edge" else list(map(str, self.graph.readers))
         return [f"{nodes[w]}->{targets[r]}" for r, w in where]
 
+    @property
+    def trivial(self) -> str | None:
+        """Why the circuit is trivial, if only one node is needed between embedding and output."""
+        edges = self.names("head_edge", State.REQUIRED)
+        between = {end for edge in edges for end in edge.split("->")} - {"embed", "logits"}
+        return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
+
     def to_json(self) -> dict[str, Any]:
         """Returns the names of all required and allowed nodes and edges; the rest is forbidden."""
         return {

@@ -19,6 +19,7 @@ from tracr.craft import bases, transformers
 from tracr.rasp import rasp
 
 from interpbench.core.errors import TaskError
+from interpbench.rasp.parallel import whole_matrices
 from interpbench.rasp.program import Program
 
 BOS = "compiler_bos"
@@ -68,6 +69,7 @@ def compile_program(program: Program, mlp_exactness: int = MLP_EXACTNESS) -> Com
         )
     except NotImplementedError as error:
         raise TaskError("Tracr cannot compile: " + " ".join(map(str, error.args))) from error
-    craft = craft_graph_to_model.craft_graph_to_model(graph, extracted.sources)
+    with whole_matrices():
+        craft = craft_graph_to_model.craft_graph_to_model(graph, extracted.sources)
     labels = {program.graph.nodes[key]["expression"].label: name for key, name in program.names.items()}
     return Compiled(program, craft, list(sink[nodes.OUTPUT_BASIS]), labels)

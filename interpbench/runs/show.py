@@ -70,6 +70,8 @@ def show_task(console: Console, name: str) -> None:
     console.print(
         f"[bold]{task.name}[/] (published number {task.legacy_id}): {task.description}\n", highlight=False
     )
+    if task.duplicate_of:
+        console.print(f"The same program as {task.duplicate_of}.\n", highlight=False)
     console.print("[bold]Program[/]")
     for line in task.program.listing():
         console.print(f"  {line}", markup=False, highlight=False)
@@ -87,5 +89,5 @@ def show_task(console: Console, name: str) -> None:
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
         console.print(f"  {line}", markup=False, highlight=False)
-    if task.trivial:
-        console.print(f"\nTrivial: {task.trivial}")
+    if truth.trivial:
+        console.print(f"\nTrivial: {truth.trivial}.")

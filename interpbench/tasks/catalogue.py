@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from interpbench.core.registry import Registry
-from interpbench.tasks.domain import Sampler
+from interpbench.tasks.samplers import Edit, mixture
 from interpbench.tasks.task import Attention, Task
 
 _tasks: Registry[Task] = Registry("task")
@@ -21,26 +21,30 @@ def task(
     attention: Attention,
     legacy_id: int | None = None,
     alignment: Mapping[str, str] | None = None,
-    sampler: Sampler | None = None,
-    trivial: str | None = None,
+    balance: Sequence[Edit] = (),
+    description: str | None = None,
+    duplicate_of: str | None = None,
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Registers the decorated function, which returns a RASP expression, as a task.
 
-    Its docstring is the task's description; the arguments are those of `Task`.
+    Its docstring is the task's description unless one is given; the file that it is written in is the
+    task's family. `balance` lists edits of uniform inputs that make rare answers common (`samplers.py`).
+    The other arguments are those of `Task`.
     """
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
         made = Task(
             name=name,
-            description=" ".join((build.__doc__ or "").split()),
+            description=" ".join((description or build.__doc__ or "").split()),
             build=build,
             vocab=tuple(sorted(vocab)),
             length=length,
             attention=attention,
             legacy_id=legacy_id,
             alignment=dict(alignment or {}),
-            sampler=sampler,
-            trivial=trivial,
+            sampler=mixture(balance, len(vocab), length) if balance else None,
+            family=build.__module__.rpartition(".")[2],
+            duplicate_of=duplicate_of,
         )
         _tasks.add(name, made, () if legacy_id is None else (str(legacy_id),))
         return build

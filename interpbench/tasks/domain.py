@@ -37,8 +37,10 @@ class Domain:
 
     def rows(self, numbers: np.ndarray) -> np.ndarray:
         """Returns the inputs of these ranks in lexicographic order."""
-        powers = self.vocab_size ** np.arange(self.length - 1, -1, -1, dtype=np.int64)
-        return (numbers[:, None] // powers % self.vocab_size).astype(np.int16)
+        tokens = np.empty((len(numbers), self.length), np.int16)
+        for place in reversed(range(self.length)):
+            numbers, tokens[:, place] = np.divmod(numbers, self.vocab_size)
+        return tokens
 
     def draw(self, rng: np.random.Generator, count: int, held_out: bool = False) -> np.ndarray:
         """Draws `[count, length]` inputs; from the held-out part or the rest if the domain is large."""

@@ -30,7 +30,8 @@ class Task:
         legacy_id: the number in the published benchmark.
         alignment: variable to node (`"a1.h2"`), where it differs from Tracr's placement.
         sampler: draws inputs, where uniform ones would be poor.
-        trivial: why the circuit is trivial, if it is.
+        family: the file of `programs/` that declares it.
+        duplicate_of: the task with the same program on another vocabulary, if there is one.
         tolerance: the largest error that counts as correct, for numerical outputs.
     """
 
@@ -43,7 +44,8 @@ class Task:
     legacy_id: int | None = None
     alignment: Mapping[str, str] = field(default_factory=dict[str, str])
     sampler: Sampler | None = None
-    trivial: str | None = None
+    family: str = ""
+    duplicate_of: str | None = None
     tolerance: float = 0.05
 
     @cached_property

@@ -1,5 +1,6 @@
 """RASP pieces that many programs share."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,12 @@ tokens = rasp.tokens
 indices = rasp.indices
 
 
-def select(keys: Any, queries: Any, predicate: Callable[[Any, Any], bool]) -> Any:
+def equal(key: Any, query: Any) -> bool:
+    """The commonest predicate of a selector."""
+    return key == query
+
+
+def select(keys: Any, queries: Any, predicate: Callable[[Any, Any], bool] = equal) -> Any:
     """Selects the keys for which `predicate(key, query)` holds."""
     return rasp.Select(keys, queries, predicate)
 
@@ -22,10 +28,53 @@ def length(over: Any = tokens) -> Any:
     return rasp.SelectorWidth(select(over, over, lambda key, query: True)).named("length")
 
 
-def at_offset(offset: int, name: str) -> Any:
-    """The token `offset` places to the right (negative: to the left), None beyond the ends."""
+def constant(value: Any, over: Any = indices, name: str = "constant") -> Any:
+    """The same value everywhere, whatever `over` is."""
+    return rasp.Map(lambda _: value, over).named(name)
+
+
+def with_itself(function: Callable[[Any, Any], Any], of: Any) -> Any:
+    """`function(x, x)` as a step with two inputs, without Tracr's advice to use one with a single input."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return rasp.SequenceMap(function, of, of)
+    finally:
+        logger.setLevel(level)
+
+
+def at_offset(offset: int, name: str, of: Any = tokens) -> Any:
+    """The value `offset` places to the right (negative: to the left), None beyond the ends."""
     shifted = select(indices, indices, lambda key, query: key == query + offset)
-    return rasp.Aggregate(shifted, tokens).named(name)
+    return rasp.Aggregate(shifted, of).named(name)
+
+
+def take(place: Any, name: str, of: Any = tokens) -> Any:
+    """Each position fetches the value at the position that `place` says, None if there is none."""
+    return rasp.Aggregate(select(indices, place), of).named(name)
+
+
+def put(place: Any, name: str, of: Any = tokens) -> Any:
+    """Each position sends its value to the position that `place` says, None where nothing arrives."""
+    return rasp.Aggregate(select(place, indices), of).named(name)
+
+
+def multiplicity() -> Any:
+    """How often each token occurs in the whole sequence."""
+    return rasp.SelectorWidth(select(tokens, tokens)).named("count")
+
+
+def reversal(name: str) -> Any:
+    """The sequence read backwards; its length is counted over the tokens."""
+    distance = rasp.SequenceMap(lambda n, i: n - i, length(), indices).named("distance")
+    opposite = rasp.Map(lambda v: v - 1, distance).named("opposite")
+    return take(opposite, name)
+
+
+def indicator(of: Any, name: str) -> Any:
+    """The number 1 where a token is `of`, else 0."""
+    return rasp.numerical(rasp.Map(lambda token: float(token == of), tokens)).named(name)
 
 
 def prefix_mean(of: Any, name: str) -> Any:

@@ -1,0 +1,48 @@
+"""Functions of single numbers with real values, each of which is a class."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interpbench.tasks.catalogue import task
+from interpbench.tasks.programs.ops import rasp, tokens
+
+
+def _reals(
+    name: str,
+    legacy_id: int,
+    description: str,
+    function: Callable[[Any], float],
+    vocab: Sequence[float] = range(11),
+) -> None:
+    """Registers one map over the tokens as a task."""
+
+    @task(
+        name,
+        legacy_id=legacy_id,
+        description=description,
+        vocab=vocab,
+        length=9,
+        attention="causal",
+    )
+    def _() -> Any:
+        return rasp.Map(function, tokens).named(name)
+
+
+_TENTHS = tuple(i / 10 - 1 for i in range(20))
+_QUARTERS = tuple(i / 4 for i in range(20))
+
+_reals("square_root", 52, "The square root of the token.", lambda v: v**0.5)
+_reals("cube_root", 65, "The cube root of the token.", lambda v: v ** (1 / 3))
+_reals("exponential", 104, "The exponential function of the token.", math.exp)
+_reals("log10", 114, "The logarithm of the token to base 10.", lambda v: math.log(v, 10), range(1, 11))
+_reals("sine", 73, "The sine of the token.", math.sin)
+_reals("cosine", 70, "The cosine of the token.", math.cos)
+_reals("tangent", 77, "The tangent of the token.", math.tan)
+_reals("arcsine", 121, "The inverse sine of the token.", math.asin, _TENTHS)
+_reals("arccosine", 123, "The inverse cosine of the token.", math.acos, _TENTHS)
+_reals("arctangent", 84, "The inverse tangent of the token.", math.atan)
+_reals("sinh", 55, "The hyperbolic sine of the token.", math.sinh)
+_reals("cosh", 50, "The hyperbolic cosine of the token.", math.cosh)
+_reals("tanh", 54, "The hyperbolic tangent of the token.", math.tanh)
+_reals("round_half_up", 66, "The nearest integer, a half rounded up.", lambda v: int(v + 0.5), _QUARTERS)
