@@ -33,12 +33,8 @@ def compiled_network(compiled: Compiled) -> Transformer:
     It reads token ids `[row, 1 + pos]`: BOS first, a token's id its place in the vocabulary, then the ids
     of BOS and PAD. Its logits are the classes of the causal model's output, in order, or its one number.
     """
-    program = compiled.program
-    tokens = [bases.BasisDirection(rasp.tokens.label, token) for token in (*program.vocab, BOS, PAD)]
-    places = [bases.BasisDirection(rasp.indices.label, place) for place in range(program.length)]
-    outputs = _outputs(compiled)
-    spaces = [compiled.craft.residual_space, *map(bases.VectorSpaceWithBasis, (tokens, places, outputs))]
-    index = bases.join_vector_spaces(*spaces).index_by_direction
+    tokens, places, outputs = _ends(compiled)
+    index = _residual(compiled).index_by_direction
 
     def at(directions: Directions) -> list[int]:
         return [index[direction] for direction in directions]
@@ -68,6 +64,26 @@ def compiled_network(compiled: Compiled) -> Transformer:
         weights[f"blocks.{layer}.mlp.W_out"][:width, at(block.snd.output_space.basis)] = block.snd.matrix
     network.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()})
     return network
+
+
+def sizes(compiled: Compiled) -> tuple[int, int]:
+    """Returns the width of the compiled network's residual stream and that of its heads' keys."""
+    residual = _residual(compiled)
+    return residual.num_dims, _shape(compiled, *_half_layers(compiled), residual.num_dims)[1]
+
+
+def _ends(compiled: Compiled) -> tuple[Directions, Directions, Directions]:
+    """Returns the directions of tokens, positions and outputs, in their orders."""
+    program = compiled.program
+    tokens = [bases.BasisDirection(rasp.tokens.label, token) for token in (*program.vocab, BOS, PAD)]
+    places = [bases.BasisDirection(rasp.indices.label, place) for place in range(program.length)]
+    return tokens, places, _outputs(compiled)
+
+
+def _residual(compiled: Compiled) -> bases.VectorSpaceWithBasis:
+    """Returns the space of the residual stream."""
+    spaces = map(bases.VectorSpaceWithBasis, map(list, _ends(compiled)))
+    return bases.join_vector_spaces(compiled.craft.residual_space, *spaces)
 
 
 def _outputs(compiled: Compiled) -> Directions:
