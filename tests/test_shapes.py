@@ -24,7 +24,7 @@ def test_every_task_gets_a_network_that_can_carry_it(name):
     [(11, 2, 12, 3, 0.1461), (3, 2, 12, 3, 0.2219), (40, 2, 4, 1, 0.0985), (7, 2, 17, 4, 0.1569)],
 )
 def test_published_shapes(number, n_layers, d_model, d_head, init_std):
-    """Task 11 as in its published configuration; 40 gets heads of width 1; 7 compresses its residual stream."""
+    """Task 11 as in its published configuration; 40 has heads of width 1; 7 compresses its stream."""
     task = get_task(number)
     cfg, own = shape(task, PUBLISHED), shape(task)
     assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head) == (n_layers, 4, d_model, d_head)

@@ -254,3 +254,10 @@ def test_dead_corruption_is_refused() -> None:
     registry.task("dead", vocab="ab", length=3, attention="causal")(constant)
     with pytest.raises(TaskError, match=r"task dead: only 0 of .* inputs have another"):
         draw_pairs(get_task("dead"), 8)
+
+
+def test_nothing_is_drawn_twice_where_the_domain_is_enumerated() -> None:
+    rng, domain = np.random.default_rng(0), Domain(3, 4)
+    assert len(rows(domain.draw(rng, 50))) == 50
+    _, counts = np.unique(domain.draw(rng, 3 * domain.size + 5), axis=0, return_counts=True)
+    assert sorted(counts) == [3] * (domain.size - 5) + [4] * 5

@@ -43,7 +43,10 @@ class Domain:
         return tokens
 
     def draw(self, rng: np.random.Generator, count: int, held_out: bool = False) -> np.ndarray:
-        """Draws `[count, length]` inputs; from the held-out part or the rest if the domain is large."""
+        """Draws `[count, length]` inputs; from the held-out part or the rest if the domain is large.
+
+        From an enumerated domain nothing is drawn twice before everything has been drawn once.
+        """
         if self.enumerated:
             return self._sample(rng, count)
         parts: list[np.ndarray] = []
@@ -58,6 +61,11 @@ class Domain:
     def _sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
         if self.sampler is not None:
             return self.sampler(rng, count)
+        if self.enumerated:
+            rounds, rest = divmod(count, self.size)
+            everything = np.broadcast_to(np.arange(self.size), (rounds, self.size))
+            some = rng.choice(self.size, rest, replace=False)
+            return self.rows(np.concatenate([rng.permuted(everything, axis=1).ravel(), some]))
         return rng.integers(self.vocab_size, size=(count, self.length), dtype=np.int16)
 
     @staticmethod
