@@ -1,7 +1,8 @@
 """The inputs of a task: how many there are, all of them, or draws from them.
 
 Where a domain is too large to enumerate, a tenth of it, chosen by a hash of the input, is held out: training
-never sees it and certificates use nothing else.
+never sees it and certificates use nothing else. Inputs of one token throughout, as many as there are tokens,
+are in both parts: where they alone have some answer (are all tokens equal?), nothing else could teach it.
 """
 
 from collections.abc import Callable
@@ -53,7 +54,9 @@ class Domain:
         missing = count
         while missing > 0:
             drawn = self._sample(rng, int(missing * (11 if held_out else 1.2)) + 16)
-            drawn = drawn[self.is_held_out(drawn) == held_out][:missing]
+            constant = (drawn == drawn[:, :1]).all(1)
+            held = np.where(constant, rng.random(len(drawn)) < 0.1, self.is_held_out(drawn))
+            drawn = drawn[held == held_out][:missing]
             parts.append(drawn)
             missing -= len(drawn)
         return np.concatenate(parts)
