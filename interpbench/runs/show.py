@@ -63,14 +63,14 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
     classes = task.model.classes
+    unreached = f"; {record.unreached} classes are never reached" if record.unreached else ""
     margin = "largest error" if classes is None else "smallest margin"
     console.print(
         f"\n[bold]Domain[/]\n"
         f"  {task.length} tokens from {len(task.vocab)}: {' '.join(map(str, task.vocab))}\n"
         f"  {task.domain.size:,} inputs, {domain}{draws}; {task.attention} attention\n"
         f"  output: {'a number' if classes is None else f'{output(task)}: ' + ', '.join(map(str, classes))}\n"
-        f"  the most frequent output makes up {record.most_frequent:.0%} of drawn inputs; "
-        f"{record.unreached or 'no'} classes are never reached\n"
+        f"  the most frequent output makes up {record.most_frequent:.0%} of drawn inputs{unreached}\n"
         f"  {margin} of the compiled network: {record.margin:g}",
         highlight=False,
     )
