@@ -63,7 +63,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
     classes = task.model.classes
-    unreached = f"; {record.unreached} classes are never reached" if record.unreached else ""
+    unreached = f"; unreached classes: {record.unreached}" if record.unreached else ""
     margin = "largest error" if classes is None else "smallest margin"
     console.print(
         f"\n[bold]Domain[/]\n"
