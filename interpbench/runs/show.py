@@ -73,7 +73,7 @@ def show_task(console: Console, name: str) -> None:
     if task.duplicate_of:
         console.print(f"The same program as {task.duplicate_of}.\n", highlight=False)
     console.print("[bold]Program[/]")
-    for line in task.program.listing():
+    for line in task.listing():
         console.print(f"  {line}", markup=False, highlight=False)
     console.print(
         f"\n[bold]Domain[/]\n"
@@ -84,7 +84,8 @@ def show_task(console: Console, name: str) -> None:
     )
     counts = ", ".join(
         f"{truth.count('qkv_edge', state)} {state.name.lower()}"
-        for state in (State.REQUIRED, State.ALLOWED, State.FORBIDDEN)
+        for state in (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)
+        if state != State.FREE or truth.count("qkv_edge", state)
     )
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):

@@ -19,7 +19,7 @@ from torch import Tensor
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed, has_value
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.training.objective import Objective, Targets
 
@@ -57,9 +57,7 @@ class Sampler:
         self.alignment, self.truth, self.objective = alignment, truth, objective
         self.task, self.batch, self.seed = alignment.task, batch, seed
         self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
-        self.idle_edges = np.argwhere(
-            (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
-        )
+        self.idle_edges = np.argwhere(truth.idle)
         self.reads = structural_reads(alignment)
         wanted = [
             ("iit", objective.iit > 0),
@@ -168,14 +166,14 @@ class Sampler:
             base `[row, pos]`, source `[row, pos]`, the swaps `[W, row]` (0: none, s: from source s), and
             the program's output under them.
         """
-        draw, units, model = self.task.domain.draw, self.alignment.units, self.task.model
-        base = draw(rng, rows, held_out)
+        domain, units, model = self.task.domain, self.alignment.units, self.task.model
+        base = domain.draw(rng, rows, held_out)
         pick = rng.random((rows, len(units)))
         single = pick.argmax(1)[:, None] == np.arange(len(units))
         subset = rng.integers(SOURCES + 1, size=(rows, len(units)))
         swaps = np.where(rng.random((rows, 1)) < 0.5, single, subset).astype(np.int8)
 
-        candidates = draw(rng, rows * CANDIDATES, held_out)
+        candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
         trace = model.run(candidates)
         before = model.outputs(base).repeat(CANDIDATES, 0)
         after = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
