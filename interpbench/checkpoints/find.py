@@ -5,6 +5,7 @@ from pathlib import Path
 from interpbench.core.errors import CheckpointError, did_you_mean
 
 RECORD = "model.json"
+CERTIFICATE = "certificate.json"
 
 
 def models_folder() -> Path:

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import RECORD
+from interpbench.checkpoints.find import CERTIFICATE, RECORD
 from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
@@ -29,7 +29,7 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
 FORMAT = 1
-WEIGHTS, CERTIFICATE, DATA = "model.safetensors", "certificate.json", "data.safetensors"
+WEIGHTS, DATA = "model.safetensors", "data.safetensors"
 FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
 MOST_WEIGHTS, MOST_WRITERS = 1 << 30, 5_000
 """What a record may claim before anything is allocated for it."""

@@ -49,6 +49,10 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def items(self) -> list[tuple[str, T]]:
+        """Returns names and values in the order of their names."""
+        return [(name, self._values[name]) for name in self]
+
     def values(self) -> list[T]:
         """Returns the values in the order of their names."""
         return [self._values[name] for name in self]

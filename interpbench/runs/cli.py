@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs.entry import complain, configure_logging, run_hydra
@@ -54,9 +55,16 @@ def _parse() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a task: interpbench train task=frac_prevs (Hydra overrides)")
     commands.add_parser("evaluate", help="score a method: interpbench evaluate method=acdc (Hydra overrides)")
-    commands.add_parser("tasks", help="list all tasks")
+    tasks = commands.add_parser("tasks", help="list all tasks, or those of a kind")
+    tasks.add_argument("--family", help="only those of this family")
+    tasks.add_argument(
+        "--min-edges", type=int, default=0, help="only those with so many required q/k/v edges"
+    )
+    tasks.add_argument("--causal", action="store_true", help="only those with causal attention")
+    tasks.add_argument("--write", action="store_true", help="measure all tasks; write records, docs/tasks.md")
     show = commands.add_parser("show", help="print a task's program, domain, circuit and truth states")
-    show.add_argument("task", help="name or published number")
+    show.add_argument("task", help="name or published number, or path/to/file.py:name of one of your own")
+    show.add_argument("--png", nargs="?", const="", metavar="FILE", help="draw the circuit, as NAME.png")
     certify = commands.add_parser("certify", help="recompute a checkpoint's certificate")
     certify.add_argument("checkpoint", help="a name in models/, a folder, or all")
     certify.add_argument("--pairs", type=int, help="pairs drawn where the domain is not enumerated")
@@ -73,13 +81,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.command in ("tasks", "show"):
         from rich.console import Console
 
+        from interpbench.runs.describe import write_records
         from interpbench.runs.show import show_task, show_tasks
+        from interpbench.tasks.catalogue import get_task
 
         console = Console(width=None if sys.stdout.isatty() else 140)
-        if arguments.command == "tasks":
-            show_tasks(console)
+        if arguments.command == "show":
+            png = arguments.png
+            picture = None if png is None else Path(png or f"{get_task(arguments.task).name}.png")
+            show_task(console, arguments.task, picture)
+        elif arguments.write:
+            write_records()
         else:
-            show_task(console, arguments.task)
+            show_tasks(console, arguments.family, arguments.min_edges, arguments.causal)
         return 0
     if arguments.command == "demo":
         from interpbench.runs.demo import demo

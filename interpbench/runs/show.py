@@ -1,85 +1,77 @@
 """Prints tasks: the catalogue, and one task's program, domain, circuit and truth. Needs no torch."""
 
-from rich.console import Console
-from rich.table import Table
+from pathlib import Path
 
-from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import RECORD, released
+from rich.console import Console
+
+from interpbench.alignment.alignment import align
+from interpbench.checkpoints.find import CERTIFICATE, released
 from interpbench.circuits.truth import State, Truth
+from interpbench.core.errors import UnknownNameError
 from interpbench.core.files import read_json
+from interpbench.reports.catalogue import output, task_table
 from interpbench.reports.tables import circuit_lines
+from interpbench.runs.describe import record_of
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import shape
 
 
-def show_tasks(console: Console) -> None:
-    """Prints the catalogue."""
-    available = released()
-    table = Table(title=f"{len(catalogue())} tasks")
-    for column in (
-        "name",
-        "id",
-        "attention",
-        "output",
-        "inputs",
-        "variables",
-        "layers",
-        "model",
-        "what it computes",
-    ):
-        table.add_column(
-            column, justify="right" if column in ("id", "inputs", "variables", "layers") else "left"
-        )
-    for task in catalogue().values():
-        model = task.model
-        output = "number" if model.classes is None else f"{len(model.classes)} classes"
-        table.add_row(
-            task.name,
-            "–" if task.legacy_id is None else str(task.legacy_id),
-            task.attention,
-            output,
-            f"{task.domain.size:,}",
-            str(len(model.variables) - sum(name in model.variables for name in ("tokens", "indices"))),
-            str(shape(task).n_layers),
-            "yes" if task.name in available else "–",
-            task.description,
-        )
-    console.print(table)
+def show_tasks(console: Console, family: str | None = None, min_edges: int = 0, causal: bool = False) -> None:
+    """Prints the catalogue; or of one family, with so many required edges, or causal tasks only.
+
+    Raises:
+        UnknownNameError: for a family that there is not.
+    """
+    tasks = catalogue().values()
+    families = {task.family for task in tasks}
+    if family is not None and family not in families:
+        raise UnknownNameError("family", family, families)
+    known = {task.name: record_of(task) for task in tasks}
+    chosen = [
+        task
+        for task in tasks
+        if family in (None, task.family)
+        and known[task.name].edges[0] >= min_edges
+        and (task.attention == "causal" or not causal)
+    ]
+    console.print(task_table(chosen, known, _models(), console.width))
 
 
-def _released_truth(alignment: Alignment) -> Truth | None:
-    """Returns the truth in a released model's record, if graph and alignment are the same: it saves time."""
-    folder = released().get(alignment.task.name)
-    if folder is None:
-        return None
-    data, graph = read_json(folder / RECORD), alignment.graph
-    sizes = data.get("shape", {})
-    same_graph = (sizes.get("n_layers"), sizes.get("n_heads")) == (graph.n_layers, graph.n_heads)
-    same_places = data.get("alignment") == {name: str(node) for name, node in alignment.nodes.items()}
-    return Truth.from_json(graph, data["truth"]) if same_graph and same_places and "truth" in data else None
+def _models() -> dict[str, str]:
+    """Returns what the certificate of each released model says."""
+    verdicts: dict[str, str] = {}
+    for name, folder in released().items():
+        certificate = read_json(folder / CERTIFICATE)
+        how = "all pairs" if certificate["enumerated"] else f"≥ {certificate['target']:.1%}"
+        verdicts[name] = f"certified, {how}" if certificate["certified"] else "not certified"
+    return verdicts
 
 
-def show_task(console: Console, name: str) -> None:
-    """Prints one task's program, domain, circuit and truth states."""
+def show_task(console: Console, name: str, picture: Path | None = None) -> None:
+    """Prints one task's program, domain, circuit and truth states; draws the circuit as PNG if asked to."""
     task = get_task(name)
     alignment = align(task, shape(task).graph)
-    truth = _released_truth(alignment) or find_truth(alignment)
-    domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
-    classes = task.model.classes
-    console.print(
-        f"[bold]{task.name}[/] (published number {task.legacy_id}): {task.description}\n", highlight=False
-    )
+    record = record_of(task)
+    truth = Truth.from_json(alignment.graph, record.truth)
+    number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
+    console.print(f"[bold]{task.name}[/]{number}: {task.description}\n", highlight=False)
     if task.duplicate_of:
         console.print(f"The same program as {task.duplicate_of}.\n", highlight=False)
     console.print("[bold]Program[/]")
     for line in task.listing():
         console.print(f"  {line}", markup=False, highlight=False)
+    domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
+    draws = ", balanced draws" if task.sampler else ""
+    classes = task.model.classes
+    margin = "largest error" if classes is None else "smallest margin"
     console.print(
         f"\n[bold]Domain[/]\n"
         f"  {task.length} tokens from {len(task.vocab)}: {' '.join(map(str, task.vocab))}\n"
-        f"  {task.domain.size:,} inputs, {domain}; {task.attention} attention\n"
-        f"  output: {'a number' if classes is None else ', '.join(map(str, classes))}",
+        f"  {task.domain.size:,} inputs, {domain}{draws}; {task.attention} attention\n"
+        f"  output: {'a number' if classes is None else f'{output(task)}: ' + ', '.join(map(str, classes))}\n"
+        f"  the most frequent output makes up {record.most_frequent:.0%} of drawn inputs; "
+        f"{record.unreached or 'no'} classes are never reached\n"
+        f"  {margin} of the compiled network: {record.margin:g}",
         highlight=False,
     )
     counts = ", ".join(
@@ -90,5 +82,11 @@ def show_task(console: Console, name: str) -> None:
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
         console.print(f"  {line}", markup=False, highlight=False)
-    if truth.trivial:
-        console.print(f"\nTrivial: {truth.trivial}.")
+    if record.trivial:
+        console.print(f"\nTrivial: {record.trivial}.", highlight=False)
+    if picture is not None:
+        from interpbench.reports.drawing import draw_circuit
+
+        places = {node: alignment.variables_at(node) for node in alignment.units}
+        draw_circuit(truth, picture, places, title=task.name)
+        console.print(f"\nPicture: {picture}", highlight=False)

@@ -1,11 +1,16 @@
 """The registry of tasks. Adding one is writing one decorated function in `programs/`."""
 
 import importlib
+import importlib.util
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from interpbench.core.errors import TaskError, UnknownNameError, did_you_mean
 from interpbench.core.registry import Registry
 from interpbench.tasks.samplers import Edit, mixture
 from interpbench.tasks.task import Attention, Task
@@ -62,9 +67,59 @@ def catalogue() -> Registry[Task]:
 
 
 def get_task(name: str | int) -> Task:
-    """Returns the task with this name or published number.
+    """Returns the task with this name or published number, or a user's own.
+
+    Args:
+        name: `hist`, `7`, or for a task of one's own `path/to/file.py:name` or `package.module:name`, which
+            imports that file; the name may be left out if the file declares one task.
 
     Raises:
         UnknownNameError: with the nearest names.
+        TaskError: if the file cannot be imported.
     """
+    text = str(name)
+    if text.endswith(".py") or ":" in text or ("." in text and text not in catalogue()):
+        return _own_task(text)
     return catalogue()[name]
+
+
+def _own_task(text: str) -> Task:
+    place, _, wanted = text.partition(":")
+    names = _declared_in(str(Path(place).resolve()) if place.endswith(".py") else place)
+    if wanted and wanted not in names:
+        raise UnknownNameError(f"task in {place}", wanted, names)
+    if not wanted and len(names) != 1:
+        raise TaskError(f"{place} declares {len(names)} tasks{did_you_mean(place, names)}; say {place}:NAME")
+    return _tasks[wanted or names[0]]
+
+
+@cache
+def _declared_in(place: str) -> tuple[str, ...]:
+    """Imports a user's file or module, once, and returns the names of the tasks that it declares."""
+    before, path = set(catalogue()), Path(place)
+    is_file = path.suffix == ".py"
+    if is_file and not path.is_file():
+        files = [file.name for file in path.parent.glob("*.py")]
+        raise TaskError(f"there is no file {place}{did_you_mean(path.name, files)}")
+    folder = str(path.parent if is_file else Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        module = _execute(path) if is_file else importlib.import_module(place)
+    except Exception as error:
+        raise TaskError(f"cannot import {place}: {type(error).__name__}: {error}") from error
+    return tuple(
+        name
+        for name, task in catalogue().items()
+        if name not in before or task.build.__module__ == module.__name__
+    )
+
+
+def _execute(path: Path) -> ModuleType:
+    """Runs a file as a module."""
+    spec = importlib.util.spec_from_file_location(f"own_tasks.{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -194,7 +194,8 @@ class _Rates:
         wanted = base.trace[ev.model.output]
         clean = ev.predictions(base.logits)
         self.accuracy.add(ev.right(clean, wanted))
-        self._margin(base, wanted)
+        worse = max if ev.model.numerical else min
+        self.margin = worse(self.margin, ev.margin(base))
         scored = ev.task.scored(wanted)
 
         def differs(predictions: np.ndarray) -> np.ndarray:
@@ -229,18 +230,6 @@ class _Rates:
             return
         ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
         self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
-
-    def _margin(self, base: Activations, wanted: np.ndarray) -> None:
-        """Updates the smallest margin between right and best wrong class, or the largest error."""
-        outputs = base.logits[:, 1:].transpose(1, 2).cpu().double().numpy()  # [V, N, P]
-        scored = self.evaluation.task.scored(wanted)
-        if self.evaluation.model.numerical:
-            self.margin = max(self.margin, float(np.abs(outputs[0] - wanted)[scored].max(initial=0)))
-            return
-        index = np.where(scored, wanted, 0)[None].astype(np.int64)
-        right = np.take_along_axis(outputs, index, 0)[0]
-        np.put_along_axis(outputs, index, -np.inf, 0)
-        self.margin = min(self.margin, float((right - outputs.max(0))[scored].min(initial=np.inf)))
 
 
 def _pairs(

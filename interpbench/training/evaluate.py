@@ -114,6 +114,18 @@ class Evaluation:
             good = predictions == wanted
         return np.all(good | ~scored, axis=1)
 
+    def margin(self, run: Activations) -> float:
+        """Returns the smallest margin between right and best wrong class, or the largest error of numbers."""
+        outputs = run.logits[:, 1:].transpose(1, 2).cpu().double().numpy()  # [V, N, P]
+        wanted = run.trace[self.model.output]
+        scored = self.task.scored(wanted)
+        if self.model.numerical:
+            return float(np.abs(outputs[0] - wanted)[scored].max(initial=0))
+        index = np.where(scored, wanted, 0)[None].astype(np.int64)
+        right = np.take_along_axis(outputs, index, 0)[0]
+        np.put_along_axis(outputs, index, -np.inf, 0)
+        return float((right - outputs.max(0))[scored].min(initial=np.inf))
+
     @torch.no_grad()
     def patched(
         self,

@@ -1,0 +1,118 @@
+"""The catalogue of tasks, as a table for the terminal and as a page."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from rich.table import Table
+
+from interpbench.tasks.records import TaskRecord
+from interpbench.tasks.task import Task
+
+Records = Mapping[str, TaskRecord]
+COLUMNS = {
+    **{"task": "---", "id": "--:", "what it computes": "---", "inputs": "--:", "mask": "---"},
+    **{"layers": "--:", "nodes": "--:", "edges": "--:", "output": "---", "top": "--:", "margin": "--:"},
+}
+"""Columns of the page, and how Markdown aligns them."""
+
+
+def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str], width: int) -> Table:
+    """Returns tasks as a table, a line each.
+
+    Args:
+        tasks: what to list.
+        records: the measured facts of each.
+        models: what is known of the released model of a task, by name.
+        width: of the terminal; descriptions are cut to what is left of it.
+    """
+    table = Table(title=f"{len(tasks)} tasks", caption="edges: required / allowed / forbidden q/k/v edges")
+    for name in ("name", "family"):
+        table.add_column(name, no_wrap=True)
+    for name in ("id", "layers", "nodes", "edges", "inputs", "output"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("mask", "trivial", "model"):
+        table.add_column(name, no_wrap=True)
+    if width >= 170:
+        table.add_column("what it computes", no_wrap=True, overflow="ellipsis")
+    for task in tasks:
+        record = records[task.name]
+        cells = [
+            *(task.name, task.family, number(task), str(record.layers)),
+            f"{record.nodes[0]}/{sum(record.nodes)}",
+            "/".join(map(str, record.edges)),
+            size(task.domain.size),
+            output(task),
+            "causal" if task.attention == "causal" else "both",
+            "trivial" if record.trivial else "",
+            models.get(task.name, "–"),
+        ]
+        table.add_row(*cells, *([task.description] if width >= 170 else []))
+    return table
+
+
+def number(task: Task) -> str:
+    """Returns the published number."""
+    return "–" if task.legacy_id is None else str(task.legacy_id)
+
+
+def size(inputs: int) -> str:
+    """Returns the number of inputs; of many, the power of ten."""
+    return f"{inputs:,}" if inputs < 10**7 else f"{inputs:.1e}".replace("e+", "e")
+
+
+def output(task: Task) -> str:
+    """Returns what kind of output a task has."""
+    classes = task.model.classes
+    return "number" if classes is None else f"{len(classes)} classes"
+
+
+def tasks_markdown(tasks: Sequence[Task], records: Records) -> str:
+    """Returns the page `docs/tasks.md`: every task, family by family."""
+    trivial = sum(records[task.name].trivial is not None for task in tasks)
+    lines = [
+        "# Tasks",
+        "",
+        "Made by `interpbench tasks --write`; a test checks that it is current.",
+        "",
+        f"{len(tasks)} tasks, {trivial} of them with a trivial circuit: one node alone computes the output",
+        "from the embedding, or what else the program computes is the same for every input. *Nodes* and",
+        "*edges* (into single q, k and v inputs) of the default network are required / allowed / forbidden.",
+        "*Top*: the share of the most frequent output among scored positions of drawn inputs. *Unreached*:",
+        "classes of the compiled program that no input reaches. *Margin*: the compiled network's smallest",
+        "distance between the right class and the next, or its largest error (±) for a number.",
+    ]
+    by_family = sorted(tasks, key=lambda task: (task.family, task.legacy_id or 0, task.name))
+    for family, group in groupby(by_family, key=lambda task: task.family):
+        lines += [
+            "",
+            f"## {family.replace('_', ' ').capitalize()}",
+            "",
+            f"| {' | '.join(COLUMNS)} |",
+            f"|{'|'.join(COLUMNS.values())}|",
+        ]
+        lines += [_row(task, records[task.name]) for task in group]
+    return "\n".join(lines) + "\n"
+
+
+def _row(task: Task, record: TaskRecord) -> str:
+    notes = [task.description]
+    if task.duplicate_of:
+        notes.append(f"The same program as {task.duplicate_of}.")
+    if record.trivial:
+        notes.append(f"Trivial: {record.trivial}.")
+    unreached = f", {record.unreached} unreached" if record.unreached else ""
+    sampler = ", balanced draws" if task.sampler else ""
+    cells = [
+        f"`{task.name}`",
+        number(task),
+        " ".join(notes).replace("|", "\\|"),
+        f"{size(task.domain.size)}{sampler}",
+        task.attention,
+        str(record.layers),
+        "/".join(map(str, record.nodes)),
+        "/".join(map(str, record.edges)),
+        output(task) + unreached,
+        f"{record.most_frequent:.2f}",
+        f"{'±' if task.model.numerical else ''}{record.margin:.2g}",
+    ]
+    return f"| {' | '.join(cells)} |"
