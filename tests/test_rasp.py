@@ -29,7 +29,7 @@ from interpbench.rasp.placement import layers, place
 from interpbench.rasp.program import WIDTH_HEAD, Program
 from interpbench.rasp.weights import compiled_network
 from interpbench.tasks.catalogue import catalogue
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import RaspTask
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
 
@@ -70,10 +70,38 @@ def keys_from_attention() -> Any:
 
 
 EXTRA = [
-    Task("attention_after_attention", "", attention_after_attention, ("a", "b", "c"), 5, "bidirectional"),
-    Task("heads_of_unequal_depth", "", heads_of_unequal_depth, ("a", "b"), 5, "bidirectional"),
-    Task("keys_from_attention", "", keys_from_attention, (0, 1, 2, 3, 4, 5), 3, "bidirectional"),
-    Task("values_wider_than_keys", "", lambda: shift(-1, rasp.tokens), tuple(range(12)), 3, "causal"),
+    RaspTask(
+        name="attention_after_attention",
+        description="",
+        build=attention_after_attention,
+        vocab=("a", "b", "c"),
+        length=5,
+        attention="bidirectional",
+    ),
+    RaspTask(
+        name="heads_of_unequal_depth",
+        description="",
+        build=heads_of_unequal_depth,
+        vocab=("a", "b"),
+        length=5,
+        attention="bidirectional",
+    ),
+    RaspTask(
+        name="keys_from_attention",
+        description="",
+        build=keys_from_attention,
+        vocab=(0, 1, 2, 3, 4, 5),
+        length=3,
+        attention="bidirectional",
+    ),
+    RaspTask(
+        name="values_wider_than_keys",
+        description="",
+        build=lambda: shift(-1, rasp.tokens),
+        vocab=tuple(range(12)),
+        length=3,
+        attention="causal",
+    ),
 ]
 TASKS = {task.name: task for task in [*catalogue().values(), *EXTRA]}
 every_task = pytest.mark.parametrize("name", TASKS)

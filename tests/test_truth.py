@@ -18,7 +18,7 @@ from interpbench.core import seeds
 from interpbench.core.errors import InterpBenchError, TaskError, UnknownNameError
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import shape
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import Attention, RaspTask, Task
 from interpbench.training.evaluate import Evaluation
 from tests.oracles.truth import Oracle
 
@@ -39,18 +39,18 @@ def queries_and_keys_from_one_node() -> Any:
     return found.named("found")
 
 
+def rasp_task(build: Any, vocab: tuple[Any, ...], attention: Attention) -> RaspTask:
+    """Makes a task of two tokens that is not registered."""
+    return RaspTask(
+        name=build.__name__, description="", build=build, vocab=vocab, length=2, attention=attention
+    )
+
+
 EXTRA = {
     task.name: task
     for task in (
-        Task("one_edge_to_two_maps", "", one_edge_to_two_maps, ("a", "b", "c"), 2, "causal"),
-        Task(
-            "queries_and_keys_from_one_node",
-            "",
-            queries_and_keys_from_one_node,
-            (0, 1, 2),
-            2,
-            "bidirectional",
-        ),
+        rasp_task(one_edge_to_two_maps, ("a", "b", "c"), "causal"),
+        rasp_task(queries_and_keys_from_one_node, (0, 1, 2), "bidirectional"),
     )
 }
 

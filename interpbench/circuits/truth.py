@@ -76,11 +76,9 @@ class Truth:
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the names of required, allowed and (if there are any) free nodes and edges, not the rest."""
+        """Returns the names of required, allowed and, if there are any, free edges; the rest is forbidden."""
         named = (State.REQUIRED, State.ALLOWED)
-        data = {
-            level: {state.name.lower(): self.names(level, state) for state in named} for level in LEVELS
-        }
+        data = {level: {state.name.lower(): self.names(level, state) for state in named} for level in LEVELS}
         if (self.qkv_edges == State.FREE).any():
             data["qkv_edge"]["free"] = self.names("qkv_edge", State.FREE)
         return data
@@ -104,8 +102,9 @@ class Truth:
                 name: tuple(where)
                 for name, where in zip(empty.names(level, State.FORBIDDEN), np.argwhere(states == 0))
             }
-            for key, state in (("required", State.REQUIRED), ("allowed", State.ALLOWED), ("free", State.FREE)):
-                for name in data[level].get(key, []) if state == State.FREE else data[level][key]:
+            named = {"free": [], **data[level]}
+            for state in (State.REQUIRED, State.ALLOWED, State.FREE):
+                for name in named[state.name.lower()]:
                     if name not in place:
                         raise CheckpointError(f"truth names {name!r}, which this network does not have")
                     states[place[name]] = state

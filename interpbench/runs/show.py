@@ -70,8 +70,8 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
         f"  {task.domain.size:,} inputs, {domain}{draws}; {task.attention} attention\n"
         f"  output: {'a number' if classes is None else f'{output(task)}: ' + ', '.join(map(str, classes))}\n"
         f"  the most frequent output makes up {record.most_frequent:.0%} of drawn inputs; "
-        f"{record.unreached or 'no'} classes are never reached\n"
-        f"  {margin} of the compiled network: {record.margin:g}",
+        f"{record.unreached or 'no'} classes are never reached"
+        + ("" if record.margin is None else f"\n  {margin} of the compiled network: {record.margin:g}"),
         highlight=False,
     )
     counts = ", ".join(

@@ -15,14 +15,14 @@ from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.format import CERTIFICATE, FILES, load_checkpoint, save_checkpoint, versions
 from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT, Count, convert
-from interpbench.core.errors import ConfigError
+from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.runs.device import select_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.shapes import ModelSettings, shape
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
@@ -161,6 +161,8 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     from interpbench.rasp.compile import compile_program
     from interpbench.rasp.weights import compiled_network
 
+    if not isinstance(task, RaspTask):
+        raise TaskError(f"task {task.name} is hand-written: Tracr compiles RASP programs only")
     network = compiled_network(compile_program(task.program))
     alignment = Alignment(task, network.cfg.graph, task.placement)
     truth = find_truth(alignment)

@@ -27,7 +27,7 @@ class TaskRecord:
         most_frequent: the share of the most frequent output among scored positions of drawn inputs.
         unreached: classes that no input that was drawn (or, of a small domain, no input at all) reaches.
         margin: the compiled network's smallest margin between the right class and the next, or its largest
-            error for a numerical output.
+            error for a numerical output; None where nothing is compiled.
         truth: the names of all required and allowed nodes and edges.
     """
 
@@ -37,7 +37,7 @@ class TaskRecord:
     trivial: str | None
     most_frequent: float
     unreached: int
-    margin: float
+    margin: float | None
     truth: dict[str, Any]
 
 

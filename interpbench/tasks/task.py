@@ -25,6 +25,7 @@ class Task(ABC):
     Attributes:
         name: the slug by which it is asked for.
         description: one true sentence.
+        build: makes the program.
         vocab: the tokens; a token's code is its place here.
         length: the largest number of tokens, BOS not counted.
         attention: whether the network may look ahead.
@@ -33,10 +34,12 @@ class Task(ABC):
         family: the file that declares it.
         duplicate_of: the task with the same program on another vocabulary, if there is one.
         tolerance: the largest error that counts as correct, for numerical outputs.
+        sampler: draws sequences, where uniform ones would be poor.
     """
 
     name: str
     description: str
+    build: Callable[[], Any]
     vocab: tuple[Any, ...]
     length: int
     attention: Attention
@@ -45,18 +48,19 @@ class Task(ABC):
     family: str = ""
     duplicate_of: str | None = None
     tolerance: float = 0.05
+    sampler: Sampler | None = None
 
-    @property
+    @cached_property
     @abstractmethod
     def model(self) -> CausalModel:
         """The high-level causal model."""
 
-    @property
+    @cached_property
     @abstractmethod
     def placement(self) -> dict[str, Node]:
         """The node of each variable."""
 
-    @property
+    @cached_property
     @abstractmethod
     def domain(self) -> Domain:
         """Its inputs."""
@@ -82,15 +86,7 @@ class Task(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class RaspTask(Task):
-    """A RASP program on all sequences over its vocabulary, which is sorted.
-
-    Attributes:
-        build: makes the RASP expression of the output.
-        sampler: draws inputs, where uniform ones would be poor.
-    """
-
-    build: Callable[[], Any]
-    sampler: Sampler | None = None
+    """A RASP program on all sequences over its vocabulary, which is sorted."""
 
     @cached_property
     def program(self) -> "Program":
@@ -99,7 +95,7 @@ class RaspTask(Task):
 
         return Program(self.build(), self.vocab, self.length, self.attention == "causal")
 
-    @property
+    @cached_property
     def model(self) -> CausalModel:
         """The program as a causal model."""
         return self.program.model
@@ -126,14 +122,12 @@ class CausalTask(Task):
     """A hand-written causal model.
 
     Attributes:
-        build: makes the causal model.
         inputs: its inputs.
         nodes: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
         network: what its network has instead of what the default rule gives (`ModelSettings`).
         published: what the published network has instead of that.
     """
 
-    build: Callable[[], CausalModel]
     inputs: Domain
     nodes: Mapping[str, str]
     network: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -152,7 +146,7 @@ class CausalTask(Task):
             for name, variable in self.model.variables.items()
         }
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         """Its inputs."""
         return self.inputs

@@ -2,8 +2,8 @@
 
 Rates are over rows (base/source pairs), each right only if every scored position is. Where the domain has at
 most `enumerate_up_to` inputs every pair is run; otherwise fresh pairs from held-out inputs are, and a rate
-counts with its one-sided Clopper-Pearson lower bound at `confidence`. Edges that must do nothing are those that
-`Truth.idle` says.
+counts with its one-sided Clopper-Pearson lower bound at `confidence`. `Truth.idle` says which edges must do
+nothing.
 """
 
 import math
@@ -153,7 +153,8 @@ def open_edges(truth: Truth) -> dict[str, np.ndarray]:
     for place, writer in np.argwhere(truth.head_edges == State.REQUIRED):
         mask = np.zeros(graph.legal.shape, bool)
         mask[graph.reader_destination == place, writer] = True
-        if (truth.qkv_edges[mask] == State.FREE).any() and not (truth.qkv_edges[mask] == State.REQUIRED).any():
+        slots = set(truth.qkv_edges[mask].tolist())
+        if State.FREE in slots and State.REQUIRED not in slots:
             masks[f"{graph.nodes[writer]}->{graph.destinations[place]}"] = mask
     return masks
 
