@@ -11,7 +11,7 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadfile
 
 test-fast: install
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow and not gpu and not network"
 
 lint: install
 	$(BIN)/ruff check .

@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from textwrap import shorten
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from interpbench.tasks.records import TaskRecord
 from interpbench.tasks.task import Task
 
 Records = Mapping[str, TaskRecord]
+WIDTHS = {
+    **{"name": 0, "id": 0, "family": 150, "layers": 95, "nodes": 105, "edges": 0, "inputs": 95},
+    **{"output": 120, "mask": 130, "circuit": 0, "model": 0, "what it computes": 190},
+}
+"""Columns of the table, and how wide a terminal has to be to show them."""
 COLUMNS = {
     **{"task": "---", "id": "--:", "what it computes": "---", "inputs": "--:", "mask": "---"},
     **{"layers": "--:", "nodes": "--:", "edges": "--:", "output": "---", "top": "--:", "margin": "--:"},
@@ -25,28 +32,33 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
         models: what is known of the released model of a task, by name.
         width: of the terminal; descriptions are cut to what is left of it.
     """
-    table = Table(title=f"{len(tasks)} tasks", caption="edges: required / allowed / forbidden q/k/v edges")
-    for name in ("name", "family"):
-        table.add_column(name, no_wrap=True)
-    for name in ("id", "layers", "nodes", "edges", "inputs", "output"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("mask", "trivial", "model"):
-        table.add_column(name, no_wrap=True)
-    if width >= 170:
-        table.add_column("what it computes", no_wrap=True, overflow="ellipsis")
+    table = Table(
+        title=f"{len(tasks)} tasks",
+        caption="edges: required / allowed / forbidden q/k/v edges",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    shown = [name for name, least in WIDTHS.items() if width >= least]
+    for name in shown:
+        right = name in ("id", "layers", "nodes", "edges", "inputs")
+        table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
     for task in tasks:
         record = records[task.name]
-        cells = [
-            *(task.name, task.family, number(task), str(record.layers)),
-            f"{record.nodes[0]}/{sum(record.nodes)}",
-            "/".join(map(str, record.edges)),
-            size(task.domain.size),
-            output(task),
-            "causal" if task.attention == "causal" else "both",
-            "trivial" if record.trivial else "",
-            models.get(task.name, "–"),
-        ]
-        table.add_row(*cells, *([task.description] if width >= 170 else []))
+        cells = {
+            "name": task.name,
+            "id": number(task),
+            "family": task.family,
+            "layers": str(record.layers),
+            "nodes": f"{record.nodes[0]}/{sum(record.nodes)}",
+            "edges": "/".join(map(str, record.edges)),
+            "inputs": size(task.domain.size),
+            "output": output(task),
+            "mask": "causal" if task.attention == "causal" else "both ways",
+            "circuit": "trivial" if record.trivial else "",
+            "model": models.get(task.name, "–"),
+            "what it computes": shorten(task.description, max(width - 158, 1), placeholder="…"),
+        }
+        table.add_row(*(cells[name] for name in shown))
     return table
 
 

@@ -10,11 +10,12 @@ from rich.console import Console
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import CERTIFICATE, load_checkpoint
+from interpbench.checkpoints.format import CERTIFICATE, Checkpoint, load_checkpoint
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.reports.tables import certificate_table
-from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.task import Task
 from interpbench.training.certificate import DEMANDS, CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
@@ -22,19 +23,38 @@ from interpbench.training.objective import Objective
 log = logging.getLogger(__name__)
 
 
-def certify_checkpoints(name: str, pairs: int | None = None, save: bool = False, seed: int = 0) -> bool:
+def certify_checkpoints(
+    name: str, pairs: int | None = None, save: bool = False, seed: int = 0, own_task: str | None = None
+) -> bool:
     """Certifies every checkpoint that `name` means and prints the tables; returns whether all hold.
 
-    The truth is computed anew from the task: a record that claims another one is an error.
+    The truth is computed anew from the task: a record that claims another one is an error. `own_task` says
+    where a task is that is not in the catalogue, as `get_task` takes it.
     """
+    if own_task is not None:
+        get_task(own_task)
     console = Console(width=None if sys.stdout.isatty() else 120)
     results = [_certify(folder, pairs, save, seed, console) for folder in find_checkpoints(name)]
     return all(results)
 
 
+def task_of(checkpoint: Checkpoint) -> Task:
+    """Returns the task of a checkpoint.
+
+    Raises:
+        CheckpointError: if it is not in the catalogue; a record never names a file to be run.
+    """
+    if checkpoint.task not in catalogue():
+        raise CheckpointError(
+            f"task {checkpoint.task!r} is not in the catalogue; if it is your own, say where it is: "
+            f"--task path/to/file.py:{checkpoint.task} (evaluate: task=…)"
+        )
+    return get_task(checkpoint.task)
+
+
 def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Console) -> bool:
     checkpoint = load_checkpoint(folder)
-    task, graph = get_task(checkpoint.task), checkpoint.record.shape.graph
+    task, graph = task_of(checkpoint), checkpoint.record.shape.graph
     if set(checkpoint.record.alignment) != set(task.model.variables):
         raise CheckpointError(f"{folder}: its alignment does not name the variables of task {task.name}")
     alignment = align(task, graph, checkpoint.record.alignment)

@@ -69,6 +69,7 @@ def _parse() -> argparse.Namespace:
     certify.add_argument("checkpoint", help="a name in models/, a folder, or all")
     certify.add_argument("--pairs", type=int, help="pairs drawn where the domain is not enumerated")
     certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
+    certify.add_argument("--task", help="where a task of your own is: path/to/file.py:name")
     certify.add_argument("--save", action="store_true", help="write certificate.json anew")
     demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
@@ -101,5 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0 if demo(arguments.out) else 1
     from interpbench.runs.certify import certify_checkpoints
 
-    good = certify_checkpoints(arguments.checkpoint, arguments.pairs, arguments.save, arguments.seed)
+    good = certify_checkpoints(
+        arguments.checkpoint, arguments.pairs, arguments.save, arguments.seed, arguments.task
+    )
     return 0 if good else 1

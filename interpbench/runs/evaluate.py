@@ -33,6 +33,7 @@ class EvaluateConfig:
     checkpoint: str | int = "all"
     examples: Count = 256
     data: Literal["stored", "fresh"] = "stored"
+    task: str | None = None
     structural: bool = False
     pictures: bool = True
     seed: int = 0
@@ -115,10 +116,13 @@ def _method(config: EvaluateConfig) -> tuple[str, dict[str, Any]]:
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
     if config.data == "stored":
         return load_pairs(checkpoint.folder)
+    from interpbench.runs.certify import task_of
     from interpbench.tasks.catalogue import get_task
     from interpbench.tasks.data import draw_pairs
 
-    return draw_pairs(get_task(checkpoint.task), config.examples, config.seed)
+    if config.task is not None:
+        get_task(config.task)
+    return draw_pairs(task_of(checkpoint), config.examples, config.seed)
 
 
 def label(record: Record, config: EvaluateConfig) -> str:

@@ -14,6 +14,7 @@ from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.format import CERTIFICATE, FILES, load_checkpoint, save_checkpoint, versions
 from interpbench.circuits.truth import Truth
+from interpbench.core import seeds
 from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.files import read_json, sha256, write_json
@@ -103,7 +104,7 @@ def train(config: TrainConfig) -> TrainOutcome:
 
     task = get_task(config.task)
     settings = config.settings()
-    key = sha256(repr((settings, shape(task, config.model))).encode())[:8]
+    key = sha256(repr((settings, shape(task, config.model), _fingerprint(task))).encode())[:8]
     kind = "compiled" if config.model.kind == "compiled" else "trained"
     folder = Path(config.out) / task.name / f"{kind}-seed{config.seed}-{key}"
     if config.fresh and folder.exists():
@@ -121,6 +122,12 @@ def train(config: TrainConfig) -> TrainOutcome:
     save_checkpoint(folder, network, record, certificate, draw_pairs(task, PAIRS, config.seed))
     write_json(folder / "config.json", settings)
     return _outcome(folder, config)
+
+
+def _fingerprint(task: Task) -> bytes:
+    """Returns the program and what it answers to some inputs: an edited task is another run."""
+    tokens = task.domain.draw(seeds.generator(0, "fingerprint"), 256)
+    return repr(task.program.listing()).encode() + task.model.outputs(tokens).tobytes()
 
 
 def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:

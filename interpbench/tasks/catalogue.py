@@ -142,7 +142,12 @@ def _own_task(text: str) -> Task:
     if wanted and wanted not in names:
         raise UnknownNameError(f"task in {place}", wanted, names)
     if not wanted and len(names) != 1:
-        raise TaskError(f"{place} declares {len(names)} tasks{did_you_mean(place, names)}; say {place}:NAME")
+        which = (
+            f"several tasks; say {place}:{' or :'.join(names)}"
+            if names
+            else "no task; decorate it with @task"
+        )
+        raise TaskError(f"{place} declares {which}")
     return _tasks[wanted or names[0]]
 
 
