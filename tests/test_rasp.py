@@ -28,10 +28,11 @@ from interpbench.rasp.compile import BOS, MLP_EXACTNESS, Compiled, compile_progr
 from interpbench.rasp.placement import layers, place
 from interpbench.rasp.program import WIDTH_HEAD, Program
 from interpbench.rasp.weights import compiled_network
-from interpbench.tasks.catalogue import catalogue
+from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.task import RaspTask
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
+from tests.conftest import RASP
 
 SOME = 64
 WHOLE_DOMAIN, SAMPLES = 20_000, 2000
@@ -103,7 +104,7 @@ EXTRA = [
         attention="causal",
     ),
 ]
-TASKS = {task.name: task for task in [*catalogue().values(), *EXTRA]}
+TASKS = {task.name: task for task in [*map(get_task, RASP), *EXTRA]}
 every_task = pytest.mark.parametrize("name", TASKS)
 
 
@@ -264,8 +265,8 @@ def test_compilation_does_not_depend_on_the_hash_seed() -> None:
     names = ["mean_of_ends", "first_occurrences", "keys_from_attention"]
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     printed = subprocess.run(
-        [sys.executable, "-c", f"import test_rasp; print(test_rasp.digest({names}), end='')"],
-        cwd=Path(__file__).parent,
+        [sys.executable, "-c", f"from tests.test_rasp import digest; print(digest({names}), end='')"],
+        cwd=Path(__file__).parent.parent,
         env=os.environ | {"PYTHONHASHSEED": seed},
         capture_output=True,
         check=True,

@@ -51,9 +51,9 @@ def describe(task: Task) -> TaskRecord:
 
 
 def _counts(truth: Truth, level: Level) -> tuple[int, int, int]:
-    """Returns how many nodes or edges are required, allowed and forbidden."""
+    """Returns how many nodes or edges are required (or free), allowed and forbidden."""
     required, allowed, forbidden = (truth.count(level, state) for state in STATES)
-    return required, allowed, forbidden
+    return required + truth.count(level, State.FREE), allowed, forbidden
 
 
 def compiled_margin(task: RaspTask) -> float:

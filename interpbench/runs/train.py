@@ -127,7 +127,7 @@ def train(config: TrainConfig) -> TrainOutcome:
 def _fingerprint(task: Task) -> bytes:
     """Returns the program and what it answers to some inputs: an edited task is another run."""
     tokens = task.domain.draw(seeds.generator(0, "fingerprint"), 256)
-    return repr(task.program.listing()).encode() + task.model.outputs(tokens).tobytes()
+    return repr(task.listing()).encode() + task.model.outputs(tokens).tobytes()
 
 
 def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:

@@ -178,8 +178,9 @@ class Sampler:
         before = model.outputs(base).repeat(CANDIDATES, 0)
         after = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
+        answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
         wanted = rng.random((rows, 1)) < 0.5
-        preference = rng.random((rows, CANDIDATES)) + (effective & wanted)
+        preference = rng.random((rows, CANDIDATES)) + (effective & wanted) + 2 * answered
         chosen = np.arange(rows) * CANDIDATES + preference.argmax(1)
         nodes = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
         for column, node in enumerate(units):

@@ -37,7 +37,7 @@ def ioi() -> CausalModel:
 
 @causal_task("ioi_next_token", **_settings(large))
 def ioi_next_token() -> CausalModel:
-    """At every position of such a prompt where a single name leads, that name: at first, and from the giver on."""
+    """At every position of such a prompt where one name leads, that name: at first and from the giver on."""
     return ioi_model(large.vocab, len(large.names), large.length, only_at_end=False)
 
 

@@ -54,7 +54,7 @@ class Prompts(Domain):
         texts = {tuple(ANY_NAME if word in (IO, S, T) else word for word in t) for t in self.templates}
         self._holds_texts_out = len(texts) >= FEWEST_TEXTS
 
-    @cached_property
+    @property
     def size(self) -> int:
         """The exact number of prompts."""
         count = {slot: len(words) for slot, words in self._fillers.items()}
@@ -99,7 +99,7 @@ class Prompts(Domain):
         """Returns which rows have a held-out text, or both names of a held-out pair."""
         held = np.zeros(len(tokens), bool)
         if self._holds_texts_out:
-            held |= in_hashed_tenth(np.where(self._is_name(tokens), ANY_NAME, tokens.astype(np.int64)))
+            held |= in_hashed_tenth(self._text(tokens))
         names = self._names_in(tokens, 3)
         for first, second in ((0, 1), (0, 2), (1, 2)):
             pair = names[:, [first, second]]
@@ -219,10 +219,14 @@ class Prompts(Domain):
         return keys[order], order
 
     def _pattern(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns the text of each row with names, places and objects replaced by which they are."""
-        pattern = np.where(self._is_name(tokens), ANY_NAME + self._first_place(tokens), tokens)
+        """Returns the text of each row with where each name is first: what is left of its template."""
+        return self._text(tokens) + np.where(self._is_name(tokens), self._first_place(tokens), 0)
+
+    def _text(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns each row with names, places and objects replaced by which they are."""
+        text = np.where(self._is_name(tokens), ANY_NAME, tokens.astype(np.int64))
         first = len(self.names)
         for number, words in enumerate(self._fillers.values(), 1):
-            pattern = np.where((tokens >= first) & (tokens < first + len(words)), -1 - number, pattern)
+            text = np.where((tokens >= first) & (tokens < first + len(words)), -1 - number, text)
             first += len(words)
-        return pattern
+        return text

@@ -1,6 +1,6 @@
 """Templates of prompts: sentences in which the indirect object is the only name that comes once.
 
-A template is a tuple of words in which `{io}`, `{s}` and `{t}` stand for names (`{t}` for a third one, if any),
+A template is a tuple of words in which `{io}`, `{s}` and `{t}` stand for names (`{t}` for a third, if any),
 `{place}` and `{object}` for themselves. Every prompt ends just before the name of `{io}`.
 """
 
