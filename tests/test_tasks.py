@@ -225,7 +225,7 @@ def test_no_corruption_is_dead(task: Task) -> None:
     for name, corrupt in task.domain.corruptions.items():
         pairs = draw_pairs(task, 64, corruption=name)
         outputs = [
-            task.model.outputs(np.where(ids[:, 1:] > task.bos, -1, ids[:, 1:]).numpy().astype(np.int16))
+            task.model.outputs(np.where(ids[:, 1:] > task.bos, -1, ids[:, 1:]).astype(np.int16))
             for ids in (pairs.clean, pairs.corrupted)
         ]
         scored = pairs.scored[:, 1:].numpy()
