@@ -146,8 +146,10 @@ class Sampler:
             "individual": single,
             "subsets": subset,
             "all": np.ones((rows, count), bool),
-            "mixed": np.where(rng.random((rows, 1)) < 0.5, single, subset),
         }
+        kind = rng.random((rows, 1))
+        kinds["mixed"] = np.where(kind < 0.5, single, subset)
+        kinds["thirds"] = np.where(kind < 1 / 3, single, subset | (kind >= 2 / 3))
         return kinds[self.objective.targets]
 
     def interventions(
