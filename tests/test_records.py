@@ -9,7 +9,7 @@ from rich.console import Console
 
 from interpbench.core.errors import UnknownNameError
 from interpbench.runs.describe import DOCS, describe, record_of, tasks_page
-from interpbench.runs.show import show_tasks
+from interpbench.runs.show import show_task, show_tasks
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.records import records
 
@@ -74,3 +74,12 @@ def test_filters() -> None:
     assert "paren_balance" in text and "sort_digits" not in text and "frac_prevs" not in text
     with pytest.raises(UnknownNameError, match="did you mean sorting"):
         listed(family="sortin")
+
+
+def test_show_draws_the_circuit(tmp_path: Path) -> None:
+    console = Console(width=120, file=io.StringIO(), record=True)
+    show_task(console, "sort_digits", tmp_path / "circuit.png")
+    text = console.export_text()
+    for part in ("rank = width(", "10 classes: 0, 1, 2", "logits <- a2.h0", "makes up", "Picture"):
+        assert part in text
+    assert (tmp_path / "circuit.png").read_bytes().startswith(b"\x89PNG")

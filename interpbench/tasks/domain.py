@@ -42,6 +42,10 @@ class Domain(ABC):
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
         """Returns which inputs `[row, pos]` of a large domain are held out."""
 
+    def split(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns which drawn inputs go to the held-out part; a domain may have inputs that go to both."""
+        return self.is_held_out(tokens)
+
     def draw(self, rng: np.random.Generator, count: int, held_out: bool = False) -> np.ndarray:
         """Draws `[count, length]` inputs; from the held-out part or the rest if the domain is large.
 
@@ -53,7 +57,7 @@ class Domain(ABC):
         missing = count
         while missing > 0:
             drawn = self.sample(rng, int(missing * (11 if held_out else 1.2)) + 16)
-            drawn = drawn[self.is_held_out(drawn) == held_out][:missing]
+            drawn = drawn[self.split(rng, drawn) == held_out][:missing]
             parts.append(drawn)
             missing -= len(drawn)
         return np.concatenate(parts)
@@ -74,7 +78,11 @@ class Domain(ABC):
 
 @dataclass(frozen=True)
 class Sequences(Domain):
-    """All sequences of `length` tokens over `vocab_size` tokens, drawn by `sampler` or uniformly."""
+    """All sequences of `length` tokens over `vocab_size` tokens, drawn by `sampler` or uniformly.
+
+    Inputs of one token throughout, as many as there are tokens, are in both parts of a large domain: where
+    they alone have some answer (are all tokens equal?), nothing else could teach it.
+    """
 
     vocab_size: int
     length: int
@@ -106,6 +114,11 @@ class Sequences(Domain):
             some = rng.choice(self.size, rest, replace=False)
             return self.rows(np.concatenate([rng.permuted(everything, axis=1).ravel(), some]))
         return rng.integers(self.vocab_size, size=(count, self.length), dtype=np.int16)
+
+    def split(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns which drawn inputs go to the held-out part: constant ones now and then."""
+        constant = (tokens == tokens[:, :1]).all(1)
+        return np.where(constant, rng.random(len(tokens)) < 0.1, self.is_held_out(tokens))
 
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
         """Returns which inputs belong to the held-out tenth."""
