@@ -16,12 +16,15 @@ import torch
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.truth import find_truth
 from interpbench.circuits.truth import Truth
-from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import ModelSettings
+from interpbench.tasks.task import RaspTask
 from interpbench.training.certificate import CertificateSettings
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
+RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
+"""The names of the tasks that Tracr compiles."""
 SMALL_TASKS = ("frac_prevs", "hist", "trend_to_next")
 TINY = {
     **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 16},

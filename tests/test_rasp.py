@@ -28,10 +28,11 @@ from interpbench.rasp.compile import BOS, MLP_EXACTNESS, Compiled, compile_progr
 from interpbench.rasp.placement import layers, place
 from interpbench.rasp.program import WIDTH_HEAD, Program
 from interpbench.rasp.weights import compiled_network
-from interpbench.tasks.catalogue import catalogue
-from interpbench.tasks.task import Task
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.task import RaspTask
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
+from tests.conftest import RASP
 
 SOME = 64
 WHOLE_DOMAIN, SAMPLES = 20_000, 2000
@@ -70,12 +71,40 @@ def keys_from_attention() -> Any:
 
 
 EXTRA = [
-    Task("attention_after_attention", "", attention_after_attention, ("a", "b", "c"), 5, "bidirectional"),
-    Task("heads_of_unequal_depth", "", heads_of_unequal_depth, ("a", "b"), 5, "bidirectional"),
-    Task("keys_from_attention", "", keys_from_attention, (0, 1, 2, 3, 4, 5), 3, "bidirectional"),
-    Task("values_wider_than_keys", "", lambda: shift(-1, rasp.tokens), tuple(range(12)), 3, "causal"),
+    RaspTask(
+        name="attention_after_attention",
+        description="",
+        build=attention_after_attention,
+        vocab=("a", "b", "c"),
+        length=5,
+        attention="bidirectional",
+    ),
+    RaspTask(
+        name="heads_of_unequal_depth",
+        description="",
+        build=heads_of_unequal_depth,
+        vocab=("a", "b"),
+        length=5,
+        attention="bidirectional",
+    ),
+    RaspTask(
+        name="keys_from_attention",
+        description="",
+        build=keys_from_attention,
+        vocab=(0, 1, 2, 3, 4, 5),
+        length=3,
+        attention="bidirectional",
+    ),
+    RaspTask(
+        name="values_wider_than_keys",
+        description="",
+        build=lambda: shift(-1, rasp.tokens),
+        vocab=tuple(range(12)),
+        length=3,
+        attention="causal",
+    ),
 ]
-TASKS = {task.name: task for task in [*catalogue().values(), *EXTRA]}
+TASKS = {task.name: task for task in [*map(get_task, RASP), *EXTRA]}
 every_task = pytest.mark.parametrize("name", TASKS)
 
 
@@ -236,8 +265,8 @@ def test_compilation_does_not_depend_on_the_hash_seed() -> None:
     names = ["mean_of_ends", "first_occurrences", "keys_from_attention"]
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     printed = subprocess.run(
-        [sys.executable, "-c", f"import test_rasp; print(test_rasp.digest({names}), end='')"],
-        cwd=Path(__file__).parent,
+        [sys.executable, "-c", f"from tests.test_rasp import digest; print(digest({names}), end='')"],
+        cwd=Path(__file__).parent.parent,
         env=os.environ | {"PYTHONHASHSEED": seed},
         capture_output=True,
         check=True,

@@ -60,6 +60,21 @@ def test_a_task_can_be_added_in_one_function(tmp_path):
         catalogue._tasks._values.pop("is_vowel", None)
 
 
+def test_a_causal_model_can_be_written_by_hand(tmp_path):
+    from interpbench.alignment.alignment import align
+    from interpbench.alignment.truth import find_truth
+    from interpbench.tasks.shapes import shape
+
+    try:
+        run(snippet("@causal_task("), tmp_path)
+        task = catalogue.get_task("repeats")
+        truth = find_truth(align(task, shape(task).graph))
+        assert truth.names("head_edge", 2) == ["embed->a0.h1", "embed->m0", "a0.h1->m0", "m0->logits"]
+        assert truth.names("qkv_edge", 3) == [f"embed->a0.h1<{slot}>" for slot in "qkv"]
+    finally:
+        catalogue._tasks._values.pop("repeats", None)
+
+
 def test_a_method_can_be_added_in_one_file(tmp_path):
     import interpbench
 

@@ -26,7 +26,8 @@ def listed(**filters: object) -> str:
 def assert_current(name: str) -> None:
     stored, measured = asdict(records()[name]), asdict(describe(get_task(name)))
     for key in ("margin", "most_frequent"):
-        assert stored.pop(key) == pytest.approx(measured.pop(key), rel=0.01), "interpbench tasks --write"
+        before, now = stored.pop(key), measured.pop(key)
+        assert before == now or before == pytest.approx(now, rel=0.01), "interpbench tasks --write"
     assert stored == measured, "interpbench tasks --write"
 
 
@@ -63,7 +64,7 @@ def test_the_table_lists_everything_on_one_line_each() -> None:
     for task in catalogue().values():
         (line,) = [line for line in text.splitlines() if line.startswith(f" {task.name} ")]
         assert ("trivial" in line) == (records()[task.name].trivial is not None)
-    assert "certified, all pairs" in text and "129 tasks" in text
+    assert "certified, all pairs" in text and f"{len(catalogue())} tasks" in text
 
 
 def test_filters() -> None:

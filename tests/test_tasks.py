@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tracr.rasp import rasp
 
+import interpbench.tasks.handwritten
 import interpbench.tasks.programs
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
@@ -23,9 +24,10 @@ from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks import catalogue as registry
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.data import draw_pairs
-from interpbench.tasks.domain import ENUMERATED_LIMIT, Domain
+from interpbench.tasks.domain import ENUMERATED_LIMIT, RESAMPLE, Sequences, in_hashed_tenth
 from interpbench.tasks.shapes import shape
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import RaspTask, Task
+from tests.conftest import RASP
 
 NAMES = list(catalogue())
 DRAWN = 3000
@@ -34,6 +36,13 @@ DRAWN = 3000
 @pytest.fixture(params=NAMES)
 def task(request: pytest.FixtureRequest) -> Task:
     return get_task(request.param)
+
+
+@pytest.fixture(params=RASP)
+def rasp_task(request: pytest.FixtureRequest) -> RaspTask:
+    found = get_task(request.param)
+    assert isinstance(found, RaspTask)
+    return found
 
 
 def draw(task: Task, count: int = DRAWN, held_out: bool = False, seed: int = 0) -> np.ndarray:
@@ -66,10 +75,11 @@ def test_every_task_is_covered() -> None:
 def test_task_describes_itself(task: Task) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", task.name)
     assert re.fullmatch(r"[A-Z].{10,}\.", task.description), "a sentence, please, in the docstring"
-    assert task.program.listing()
-    assert task.family in {info.name for info in pkgutil.iter_modules(interpbench.tasks.programs.__path__)}
+    assert task.listing()
+    folders = [*interpbench.tasks.programs.__path__, *interpbench.tasks.handwritten.__path__]
+    assert task.family in {info.name for info in pkgutil.iter_modules(folders)}
     if task.duplicate_of is not None:
-        assert task.program.listing() == get_task(task.duplicate_of).program.listing()
+        assert task.listing() == get_task(task.duplicate_of).listing()
 
 
 def test_published_numbers_reach_their_tasks(task: Task) -> None:
@@ -140,8 +150,9 @@ def test_same_seed_same_data(task: Task) -> None:
     assert not first.clean.equal(other.clean)
 
 
-def test_domain_is_as_large_as_it_says(task: Task) -> None:
-    domain = task.domain
+def test_domain_is_as_large_as_it_says(rasp_task: RaspTask) -> None:
+    task, domain = rasp_task, rasp_task.domain
+    assert isinstance(domain, Sequences)
     assert domain.size == len(task.vocab) ** task.length
     assert domain.enumerated == (domain.size <= ENUMERATED_LIMIT)
     if domain.enumerated:
@@ -156,8 +167,19 @@ def test_domain_is_as_large_as_it_says(task: Task) -> None:
         inputs.astype(weights.dtype) @ weights, numbers
     )  # so there are no duplicates
     assert inputs.min() == 0 and inputs.max() == len(task.vocab) - 1
+
+
+def test_inputs_are_codes_and_end_in_none(task: Task) -> None:
     drawn = draw(task)
-    assert drawn.shape == (DRAWN, task.length) and drawn.min() >= 0 and drawn.max() < len(task.vocab)
+    assert drawn.shape == (DRAWN, task.length) and drawn.dtype == np.int16
+    assert drawn.min() >= -1 and drawn.max() < len(task.vocab)
+    there = drawn >= 0
+    assert (there[:, :-1] | ~there[:, 1:]).all(), "None only after the end"
+    ids = task.token_ids(drawn)
+    assert (ids[:, 0] == task.bos).all() and (ids[:, 1:][~there] == task.bos + 1).all()
+    np.testing.assert_array_equal(ids[:, 1:][there], drawn[there])
+    outputs = task.model.outputs(drawn)
+    assert not task.scored(outputs)[~there].any(), "nothing is scored after the end"
 
 
 def varied(tokens: np.ndarray) -> np.ndarray:
@@ -174,11 +196,19 @@ def test_held_out_inputs_are_never_trained_on(task: Task) -> None:
     kept, held = (varied(draw(task, held_out=held_out)) for held_out in (False, True))
     assert min(len(kept), len(held)) > DRAWN / 2
     assert rows(kept).isdisjoint(rows(held))
-    everything = seeds.generator(0, "all").integers(len(task.vocab), size=(20_000, task.length))
-    assert abs(Domain.is_held_out(everything).mean() - 0.1) < 0.01
+    assert not task.domain.is_held_out(kept).any() and task.domain.is_held_out(held).all()
 
 
-def test_corrupted_inputs_change_the_output(task: Task) -> None:
+def test_a_tenth_is_held_out(rasp_task: RaspTask) -> None:
+    if rasp_task.domain.enumerated:
+        return
+    shape = (20_000, rasp_task.length)
+    everything = seeds.generator(0, "all").integers(len(rasp_task.vocab), size=shape)
+    assert abs(in_hashed_tenth(everything).mean() - 0.1) < 0.01
+
+
+def test_corrupted_inputs_change_the_output(rasp_task: RaspTask) -> None:
+    task = rasp_task
     pairs = draw_pairs(task, 64)
     assert (pairs.clean[:, 0] == task.bos).all() and (pairs.corrupted[:, 0] == task.bos).all()
 
@@ -191,6 +221,26 @@ def test_corrupted_inputs_change_the_output(task: Task) -> None:
         before, after = interpret(clean), interpret(corrupted)
         assert scored == [False, *(value is not None for value in before)]
         assert any(x != y and x is not None and y is not None for x, y in zip(before, after))
+
+
+def test_no_corruption_is_dead(task: Task) -> None:
+    """Every answer changes, or is lost, by whatever corruption the task names."""
+    base = draw(task, 256)
+    before = task.model.outputs(base)
+    for name, corrupt in task.domain.corruptions.items():
+        pairs = draw_pairs(task, 64, corruption=name)
+        outputs = [
+            task.model.outputs(np.where(ids[:, 1:] > task.bos, -1, ids[:, 1:]).astype(np.int16))
+            for ids in (pairs.clean, pairs.corrupted)
+        ]
+        scored = pairs.scored[:, 1:].numpy()
+        np.testing.assert_array_equal(scored, task.scored(outputs[0]))
+        assert ((outputs[0] != outputs[1]) & scored).any(1).all(), name
+        if name != RESAMPLE:
+            after = task.model.outputs(corrupt(np.random.default_rng(0), base))
+            assert ((before != after) & task.scored(before)).any(1).all(), name
+    with pytest.raises(UnknownNameError, match="resampl"):
+        draw_pairs(task, 8, corruption="resampl")
 
 
 # The registry.
@@ -262,7 +312,7 @@ def test_dead_corruption_is_refused() -> None:
 
 
 def test_nothing_is_drawn_twice_where_the_domain_is_enumerated() -> None:
-    rng, domain = np.random.default_rng(0), Domain(3, 4)
+    rng, domain = np.random.default_rng(0), Sequences(3, 4)
     assert len(rows(domain.draw(rng, 50))) == 50
     _, counts = np.unique(domain.draw(rng, 3 * domain.size + 5), axis=0, return_counts=True)
     assert sorted(counts) == [3] * (domain.size - 5) + [4] * 5

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from interpbench.circuits.components import EMBED, Node, Reader, parse_node
+from interpbench.causal.model import Read
+from interpbench.circuits.components import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.circuits.graph import Graph
 from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks.task import Task
@@ -37,10 +38,11 @@ class Alignment:
         """The nodes that carry no variable; the embedding always belongs to the circuit."""
         return tuple(node for node in self.graph.nodes if node != EMBED and node not in self.units)
 
-    def reader(self, variable: str, slot: str) -> Reader:
-        """Returns the reader through which `variable`'s node reads its parents at `slot`."""
+    def readers(self, variable: str, read: Read) -> tuple[Reader, ...]:
+        """Returns the readers through which `variable`'s node may read: one, or a head's three."""
         node = self.nodes[variable]
-        return Reader(node.layer, slot, node.head)  # type: ignore[arg-type]
+        slots = SLOTS if read.slot is None else (read.slot,)
+        return tuple(Reader(node.layer, slot, node.head) for slot in slots)
 
     @property
     def logits(self) -> Reader:
@@ -76,9 +78,9 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
                 f"{graph.n_heads} heads"
             )
         for read in task.model.variables[name].reads:
-            reader = alignment.reader(name, read.slot)
+            reader = alignment.readers(name, read)[0]
             if reader not in graph.reader_index:
-                raise TaskError(f"task {task.name}: {name} reads by {read.slot!r}, which {node} has not")
+                raise TaskError(f"task {task.name}: {name} reads by {reader.slot!r}, which {node} has not")
             if graph.node_index[nodes[read.parent]] >= graph.writers_before(reader):
                 raise TaskError(
                     f"task {task.name}: {name} at {node} reads {read.parent} at {nodes[read.parent]}, "

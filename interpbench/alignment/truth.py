@@ -2,7 +2,8 @@
 
 The compiled program may hold constants, index arithmetic and dead branches. A faithful method cannot find
 them, so they are *allowed*; what changes an output for some pair of inputs is *required*; the rest of the
-network is *forbidden*.
+network is *forbidden*. Where the program reads a variable without saying through which input of a head, the
+head edge is required or allowed and its q/k/v edges are *free*.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,12 +41,17 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
     sink = (alignment.logits, alignment.nodes[task.model.output])
     place = {name: index for index, name in enumerate(graph.destinations)}
     for (reader, node), reads in slots.items():
-        required = effects.of_node(node) if (reader, node) == sink else effects.of_reads(reads)
+        fixed = [key for key in reads if key[1].slot is not None]
         where = (graph.reader_index[reader], graph.node_index[node])
-        empty.qkv_edges[where] = State.REQUIRED if required else State.ALLOWED
+        if (reader, node) == sink:
+            required = effects.of_node(node)
+        else:
+            required = bool(fixed) and effects.of_reads(fixed)
+        state = State.REQUIRED if required else State.ALLOWED
+        empty.qkv_edges[where] = State.FREE if len(fixed) < len(reads) and not required else state
     for (destination, node), reads in heads.items():
         parts = empty.qkv_edges[:, graph.node_index[node]][graph.reader_destination == place[destination]]
-        required = parts.max() == State.REQUIRED or effects.of_reads(reads)
+        required = (parts == State.REQUIRED).any() or effects.of_reads(list(dict.fromkeys(reads)))
         where = (place[destination], graph.node_index[node])
         empty.head_edges[where] = State.REQUIRED if required else State.ALLOWED
     return empty
@@ -56,8 +62,8 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
     edges: dict[tuple[Reader, Node], list[tuple[str, Read]]] = {}
     for name, variable in alignment.task.model.variables.items():
         for read in variable.reads:
-            key = (alignment.reader(name, read.slot), alignment.nodes[read.parent])
-            edges.setdefault(key, []).append((name, read))
+            for reader in alignment.readers(name, read):
+                edges.setdefault((reader, alignment.nodes[read.parent]), []).append((name, read))
     edges[(alignment.logits, alignment.nodes[alignment.task.model.output])] = []
     return edges
 
@@ -87,7 +93,8 @@ class _Effects:
             base = everything.repeat(len(everything), 0)
             source = np.tile(everything, (len(everything), 1))
         else:
-            base, source = domain.draw(rng, pairs), domain.draw(rng, pairs)
+            base = domain.draw(rng, pairs)
+            source = domain.sources(rng, base)
         bounds = [0, 500, *range(5_000, len(base), 5_000), len(base)]
         return [
             (base[a:b], self.model.run(base[a:b]), self.model.run(source[a:b]))

@@ -23,10 +23,14 @@ Trace = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Read:
-    """A variable as another one reads it: through a query, key or value input, or into an MLP."""
+    """A variable as another one reads it: through a query, key or value input, or into an MLP.
+
+    Where the model does not say through which of a head's inputs, `slot` is None: any of the three, or
+    several.
+    """
 
     parent: str
-    slot: Slot
+    slot: Slot | None = None
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,14 @@ class Variable:
         reads: the parents, in the order in which the mechanism takes them.
         mechanism: takes one array `[row, pos]` per read and returns `[row, pos]`.
         values: the finite value set of a categorical variable; None if it is numerical.
+        formula: what the mechanism computes, for people to read.
     """
 
     name: str
     reads: tuple[Read, ...]
     mechanism: Callable[..., np.ndarray]
     values: tuple[object, ...] | None
+    formula: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ class State(IntEnum):
     """In the program's graph, but without effect on any output of the domain."""
     REQUIRED = 2
     """Patching it changes an output somewhere in the domain."""
+    FREE = 3
+    """One of the three inputs of a head for what the program reads without saying through which: nothing is
+    asked of it alone, in training, certificates or scores. Only q/k/v edges are ever free."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,16 @@ class Truth:
     def at(self, level: Level) -> np.ndarray:
         """Returns the states of one level."""
         return {"node": self.nodes, "head_edge": self.head_edges, "qkv_edge": self.qkv_edges}[level]
+
+    @property
+    def idle(self) -> np.ndarray:
+        """`[reader, writer]` bool: q/k/v edges that must do nothing, the forbidden and the allowed ones.
+
+        An edge of the program that changes nothing on the domain must change nothing in the network either,
+        or the network uses it for something else (a query input that reads positions in the program could
+        read tokens in the network).
+        """
+        return (self.qkv_edges == State.FORBIDDEN) | (self.qkv_edges == State.ALLOWED)
 
     def count(self, level: Level, state: State) -> int:
         """Returns how many nodes or edges are in `state`."""
@@ -63,14 +76,12 @@ class Truth:
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the names of all required and allowed nodes and edges; the rest is forbidden."""
-        return {
-            level: {
-                "required": self.names(level, State.REQUIRED),
-                "allowed": self.names(level, State.ALLOWED),
-            }
-            for level in LEVELS
-        }
+        """Returns the names of required, allowed and, if there are any, free edges; the rest is forbidden."""
+        named = (State.REQUIRED, State.ALLOWED)
+        data = {level: {state.name.lower(): self.names(level, state) for state in named} for level in LEVELS}
+        if (self.qkv_edges == State.FREE).any():
+            data["qkv_edge"]["free"] = self.names("qkv_edge", State.FREE)
+        return data
 
     @classmethod
     def from_json(cls, graph: Graph, data: dict[str, Any]) -> "Truth":
@@ -91,8 +102,9 @@ class Truth:
                 name: tuple(where)
                 for name, where in zip(empty.names(level, State.FORBIDDEN), np.argwhere(states == 0))
             }
-            for key, state in (("required", State.REQUIRED), ("allowed", State.ALLOWED)):
-                for name in data[level][key]:
+            named = {"free": [], **data[level]}
+            for state in (State.REQUIRED, State.ALLOWED, State.FREE):
+                for name in named[state.name.lower()]:
                     if name not in place:
                         raise CheckpointError(f"truth names {name!r}, which this network does not have")
                     states[place[name]] = state

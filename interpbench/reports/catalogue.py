@@ -125,6 +125,6 @@ def _row(task: Task, record: TaskRecord) -> str:
         "/".join(map(str, record.edges)),
         output(task) + unreached,
         f"{record.most_frequent:.2f}",
-        f"{'±' if task.model.numerical else ''}{record.margin:.2g}",
+        "–" if record.margin is None else f"{'±' if task.model.numerical else ''}{record.margin:.2g}",
     ]
     return f"| {' | '.join(cells)} |"

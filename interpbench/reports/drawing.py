@@ -21,6 +21,7 @@ HEAD, LEGEND = 0.62, 0.5
 LINES: dict[str, dict[str, Any]] = {
     "required": {"color": BLUE, "linewidth": 1.8},
     "allowed": {"color": SKY, "linewidth": 1.1},
+    "free": {"color": BLUE, "linewidth": 1.1, "linestyle": (0, (1, 1))},
     "forbidden": {"color": VERMILLION, "linewidth": 1.6},
     "missed": {"color": BLUE, "linewidth": 1.4, "linestyle": (0, (3, 2))},
 }
@@ -29,7 +30,12 @@ BOXES: dict[State, dict[str, Any]] = {
     State.ALLOWED: {"facecolor": "#F1F8FD", "edgecolor": SKY, "linewidth": 1.0},
     State.FORBIDDEN: {"facecolor": "#F4F4F4", "edgecolor": "#D0D0D0", "linewidth": 0.8},
 }
-TRUTH_LEGEND = {"required": "required", "allowed": "allowed: changes no output"}
+COUNTED = (State.REQUIRED, State.FORBIDDEN)
+TRUTH_LEGEND = {
+    "required": "required",
+    "free": "free: one of q, k, v, or several",
+    "allowed": "allowed: changes no output",
+}
 FOUND_LEGEND = {
     "required": "required",
     "missed": "required, missed",
@@ -91,7 +97,7 @@ def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
     """
     states, legal = truth.qkv_edges, truth.graph.legal
     order = np.argwhere(legal)[np.argsort(-scores.edges[legal], kind="stable")]
-    counts = np.array([states[r, w] != State.ALLOWED for r, w in order]).cumsum()
+    counts = np.array([states[r, w] in COUNTED for r, w in order]).cumsum()
     size = truth.count("qkv_edge", State.REQUIRED)
     found = np.zeros_like(legal)
     found[tuple(order[: int(np.searchsorted(counts, size)) + 1 if size else 0].T)] = True
@@ -101,7 +107,7 @@ def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
 def _summary(truth: Truth, scores: Scores, found: np.ndarray) -> str:
     """Says in a line how good the found edges are, and whether ties made the choice arbitrary."""
     states = truth.qkv_edges
-    counted = truth.graph.legal & (states != State.ALLOWED)
+    counted = np.isin(states, COUNTED)
     size = truth.count("qkv_edge", State.REQUIRED)
     hits = int((found & (states == State.REQUIRED)).sum())
     text = f"found: {hits} of {size} required edges among the top {size}"
@@ -117,7 +123,7 @@ def _edges(truth: Truth, where: np.ndarray) -> list[Edge]:
 
 
 def _true_wires(truth: Truth) -> list[Wire]:
-    states = {"allowed": State.ALLOWED, "required": State.REQUIRED}
+    states = {"allowed": State.ALLOWED, "free": State.FREE, "required": State.REQUIRED}
     return [
         Wire(e, style) for style, state in states.items() for e in _edges(truth, truth.qkv_edges == state)
     ]
@@ -127,6 +133,7 @@ def _found_wires(truth: Truth, found: np.ndarray) -> list[Wire]:
     states = truth.qkv_edges
     parts = {
         "allowed": found & (states == State.ALLOWED),
+        "free": found & (states == State.FREE),
         "forbidden": found & (states == State.FORBIDDEN),
         "missed": ~found & (states == State.REQUIRED),
         "required": found & (states == State.REQUIRED),

@@ -157,7 +157,8 @@ def tasks_table(rows: Sequence[Mapping[str, object]]) -> Table:
 def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
     """Draws the circuit in plain text: layer by layer the nodes in it, and what each of them reads.
 
-    What is allowed, but changes no output, is in parentheses.
+    What is allowed, but changes no output, is in parentheses. What a head reads through an input that the
+    program leaves open has a line of its own.
     """
     graph = truth.graph
     states = {node: State(int(truth.nodes[index])) for node, index in graph.node_index.items()}
@@ -167,7 +168,13 @@ def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
 
     def reads(reader: Reader) -> str:
         row = truth.qkv_edges[graph.reader_index[reader]]
-        return ", ".join(mark(str(graph.nodes[w]), row[w]) for w in np.flatnonzero(row >= State.ALLOWED))
+        named = np.isin(row, (State.ALLOWED, State.REQUIRED))
+        return ", ".join(mark(str(graph.nodes[w]), row[w]) for w in np.flatnonzero(named))
+
+    def free(node: Node) -> str:
+        row = truth.qkv_edges[graph.reader_index[Reader(node.layer, "q", node.head)]]
+        heads = truth.head_edges[graph.destinations.index(str(node))]
+        return ", ".join(mark(str(graph.nodes[w]), heads[w]) for w in np.flatnonzero(row == State.FREE))
 
     def describe(node: Node) -> str:
         return mark(f"{node} = {', '.join(alignment.variables_at(node))}", states[node])
@@ -182,4 +189,6 @@ def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
             for reader in (r for r in graph.readers if (r.layer, r.head) == (layer, node.head)):
                 if sources := reads(reader):
                     lines.append(f"        {reader.slot:<3} <- {sources}")
+            if node.head is not None and (sources := free(node)):
+                lines.append(f"        q/k/v <- {sources}")
     return [*lines, "", f"logits <- {reads(graph.readers[-1])}"]

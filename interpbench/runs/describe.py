@@ -18,7 +18,7 @@ from interpbench.reports.catalogue import tasks_markdown
 from interpbench.tasks.catalogue import catalogue
 from interpbench.tasks.records import FILE, TaskRecord, records
 from interpbench.tasks.shapes import shape
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import RaspTask, Task
 
 log = logging.getLogger(__name__)
 DRAWN = 20_000
@@ -45,18 +45,18 @@ def describe(task: Task) -> TaskRecord:
         trivial=truth.trivial,
         most_frequent=round(float(counts.max() / counts.sum()), 4),
         unreached=0 if task.model.classes is None else len(task.model.classes) - len(values),
-        margin=float(f"{compiled_margin(task):.4g}"),
+        margin=float(f"{compiled_margin(task):.4g}") if isinstance(task, RaspTask) else None,
         truth=truth.to_json(),
     )
 
 
 def _counts(truth: Truth, level: Level) -> tuple[int, int, int]:
-    """Returns how many nodes or edges are required, allowed and forbidden."""
+    """Returns how many nodes or edges are required (or free), allowed and forbidden."""
     required, allowed, forbidden = (truth.count(level, state) for state in STATES)
-    return required, allowed, forbidden
+    return required + truth.count(level, State.FREE), allowed, forbidden
 
 
-def compiled_margin(task: Task) -> float:
+def compiled_margin(task: RaspTask) -> float:
     """Returns the compiled network's smallest margin, or its largest error for a numerical output."""
     from interpbench.rasp.compile import compile_program
     from interpbench.rasp.weights import compiled_network

@@ -15,7 +15,7 @@ from interpbench.checkpoints.format import Checkpoint, load_checkpoint, load_pai
 from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT, Count, convert
-from interpbench.core.errors import InterpBenchError
+from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.discovery.method import get_method
 from interpbench.runs.device import select_device
@@ -33,6 +33,7 @@ class EvaluateConfig:
     checkpoint: str | int = "all"
     examples: Count = 256
     data: Literal["stored", "fresh"] = "stored"
+    corruption: str | None = None
     task: str | None = None
     structural: bool = False
     pictures: bool = True
@@ -115,6 +116,8 @@ def _method(config: EvaluateConfig) -> tuple[str, dict[str, Any]]:
 
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
     if config.data == "stored":
+        if config.corruption is not None:
+            raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")
         return load_pairs(checkpoint.folder)
     from interpbench.runs.certify import task_of
     from interpbench.tasks.catalogue import get_task
@@ -122,14 +125,14 @@ def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
 
     if config.task is not None:
         get_task(config.task)
-    return draw_pairs(task_of(checkpoint), config.examples, config.seed)
+    return draw_pairs(task_of(checkpoint), config.examples, config.seed, config.corruption)
 
 
 def label(record: Record, config: EvaluateConfig) -> str:
     """Returns the method's name with every setting that is not the default: the stem of its files."""
     default = get_method(record.method)
     changed = {k: v for k, v in record.settings.items() if jsonable(getattr(default, k)) != jsonable(v)}
-    for field in ("seed", "examples", "data", "structural"):
+    for field in ("seed", "examples", "data", "corruption", "structural"):
         if getattr(config, field) != getattr(EvaluateConfig, field):
             changed[field] = getattr(config, field)
     parts = [f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in changed.items()]

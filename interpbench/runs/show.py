@@ -1,5 +1,6 @@
 """Prints tasks: the catalogue, and one task's program, domain, circuit and truth. Needs no torch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -58,7 +59,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     if task.duplicate_of:
         console.print(f"The same program as {task.duplicate_of}.\n", highlight=False)
     console.print("[bold]Program[/]")
-    for line in task.program.listing():
+    for line in task.listing():
         console.print(f"  {line}", markup=False, highlight=False)
     domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
@@ -67,16 +68,17 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     margin = "largest error" if classes is None else "smallest margin"
     console.print(
         f"\n[bold]Domain[/]\n"
-        f"  {task.length} tokens from {len(task.vocab)}: {' '.join(map(str, task.vocab))}\n"
+        f"  {task.length} tokens from {len(task.vocab)}: {_few(task.vocab, ' ')}\n"
         f"  {task.domain.size:,} inputs, {domain}{draws}; {task.attention} attention\n"
-        f"  output: {'a number' if classes is None else f'{output(task)}: ' + ', '.join(map(str, classes))}\n"
-        f"  the most frequent output makes up {record.most_frequent:.0%} of drawn inputs{unreached}\n"
-        f"  {margin} of the compiled network: {record.margin:g}",
+        f"  output: {'a number' if classes is None else f'{output(task)}: ' + _few(classes, ', ')}\n"
+        f"  the most frequent output makes up {record.most_frequent:.0%} of drawn inputs{unreached}"
+        + ("" if record.margin is None else f"\n  {margin} of the compiled network: {record.margin:g}"),
         highlight=False,
     )
     counts = ", ".join(
         f"{truth.count('qkv_edge', state)} {state.name.lower()}"
-        for state in (State.REQUIRED, State.ALLOWED, State.FORBIDDEN)
+        for state in (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)
+        if state != State.FREE or truth.count("qkv_edge", state)
     )
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
@@ -89,3 +91,10 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
         places = {node: alignment.variables_at(node) for node in alignment.units}
         draw_circuit(truth, picture, places, title=task.name)
         console.print(f"\nPicture: {picture}", highlight=False)
+
+
+def _few(values: Sequence[object], joint: str) -> str:
+    """Joins values, of many only the first and the last."""
+    if len(values) <= 40:
+        return joint.join(map(str, values))
+    return joint.join(map(str, (*values[:12], "…", *values[-12:])))

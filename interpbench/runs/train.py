@@ -16,14 +16,14 @@ from interpbench.checkpoints.format import CERTIFICATE, FILES, load_checkpoint, 
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Count, convert
-from interpbench.core.errors import ConfigError
+from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.runs.device import select_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.shapes import ModelSettings, shape
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
@@ -127,7 +127,7 @@ def train(config: TrainConfig) -> TrainOutcome:
 def _fingerprint(task: Task) -> bytes:
     """Returns the program and what it answers to some inputs: an edited task is another run."""
     tokens = task.domain.draw(seeds.generator(0, "fingerprint"), 256)
-    return repr(task.program.listing()).encode() + task.model.outputs(tokens).tobytes()
+    return repr(task.listing()).encode() + task.model.outputs(tokens).tobytes()
 
 
 def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
@@ -168,6 +168,8 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     from interpbench.rasp.compile import compile_program
     from interpbench.rasp.weights import compiled_network
 
+    if not isinstance(task, RaspTask):
+        raise TaskError(f"task {task.name} is hand-written: Tracr compiles RASP programs only")
     network = compiled_network(compile_program(task.program))
     alignment = Alignment(task, network.cfg.graph, task.placement)
     truth = find_truth(alignment)

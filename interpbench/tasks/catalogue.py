@@ -1,4 +1,4 @@
-"""The registry of tasks. Adding one is writing one decorated function in `programs/`."""
+"""The registry of tasks. Adding one is writing one decorated function in `programs/` or `handwritten/`."""
 
 import importlib
 import importlib.util
@@ -10,10 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from interpbench.causal.model import CausalModel
 from interpbench.core.errors import TaskError, UnknownNameError, did_you_mean
 from interpbench.core.registry import Registry
+from interpbench.tasks.domain import Domain
 from interpbench.tasks.samplers import Edit, mixture
-from interpbench.tasks.task import Attention, Task
+from interpbench.tasks.task import Attention, CausalTask, RaspTask, Task
 
 _tasks: Registry[Task] = Registry("task")
 
@@ -34,13 +36,13 @@ def task(
 
     Its docstring is the task's description unless one is given; the file that it is written in is the
     task's family. `balance` lists edits of uniform inputs that make rare answers common (`samplers.py`).
-    The other arguments are those of `Task`.
+    The other arguments are those of `RaspTask`.
     """
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
-        made = Task(
+        made = RaspTask(
             name=name,
-            description=" ".join((description or build.__doc__ or "").split()),
+            description=_sentence(description or build.__doc__),
             build=build,
             vocab=tuple(sorted(vocab)),
             length=length,
@@ -57,12 +59,60 @@ def task(
     return register
 
 
+def causal_task(
+    name: str,
+    *,
+    vocab: Sequence[Any],
+    length: int,
+    inputs: Domain,
+    placement: Mapping[str, str],
+    attention: Attention = "causal",
+    network: Mapping[str, Any] | None = None,
+    published: Mapping[str, Any] | None = None,
+    description: str | None = None,
+) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
+    """Registers the decorated function, which returns a hand-written causal model, as a task.
+
+    `placement` says which node carries each variable (`{"duplicate": "a1.h1"}`). The other arguments are
+    those of `CausalTask`, and docstring and file give description and family, as for `task`.
+    """
+
+    def register(build: Callable[[], CausalModel]) -> Callable[[], CausalModel]:
+        made = CausalTask(
+            name=name,
+            description=_sentence(description or build.__doc__),
+            build=build,
+            vocab=tuple(vocab),
+            length=length,
+            inputs=inputs,
+            nodes=dict(placement),
+            attention=attention,
+            network=dict(network or {}),
+            published=dict(published or {}),
+            family=build.__module__.rpartition(".")[2],
+        )
+        _tasks.add(name, made)
+        return build
+
+    return register
+
+
+def _sentence(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
 @cache
-def catalogue() -> Registry[Task]:
-    """Returns all tasks, importing every file of `programs/` once."""
-    package = importlib.import_module("interpbench.tasks.programs")
+def _import_all(folder: str) -> None:
+    package = importlib.import_module(f"interpbench.tasks.{folder}")
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")
+
+
+@cache
+def catalogue() -> Registry[Task]:
+    """Returns all tasks, importing every file of `programs/` and `handwritten/` once."""
+    for folder in ("programs", "handwritten"):
+        _import_all(folder)
     return _tasks
 
 
@@ -78,6 +128,9 @@ def get_task(name: str | int) -> Task:
         TaskError: if the file cannot be imported.
     """
     text = str(name)
+    _import_all("handwritten")  # these need no Tracr
+    if text in _tasks:
+        return _tasks[text]
     if text.endswith(".py") or ":" in text or ("." in text and text not in catalogue()):
         return _own_task(text)
     return catalogue()[name]

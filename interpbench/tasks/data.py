@@ -3,37 +3,52 @@
 import numpy as np
 import torch
 
-from interpbench.causal.model import changed
+from interpbench.causal.model import changed, has_value
 from interpbench.core import seeds
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import TaskError, UnknownNameError
+from interpbench.tasks.domain import RESAMPLE
 from interpbench.tasks.problem import Pairs
 from interpbench.tasks.task import Task
 
 CANDIDATES = 8
 
 
-def draw_pairs(task: Task, count: int, seed: int = 0) -> Pairs:
+def draw_pairs(task: Task, count: int, seed: int = 0, corruption: str | None = None) -> Pairs:
     """Draws `count` pairs, clean and corrupted, with different outputs at some scored position.
 
+    Args:
+        task: the task.
+        count: how many.
+        seed: of the draw.
+        corruption: one of the domain's; None for its first. `resample` draws inputs with another output; by
+            the others the clean output may also be lost.
+
     Raises:
+        UnknownNameError: for a corruption that the domain has not.
         TaskError: if hardly any two inputs have different outputs: the corruption would be dead.
     """
     rng = seeds.generator(seed, "pairs", task.name)
+    corruptions = task.domain.corruptions
+    name = next(iter(corruptions)) if corruption is None else corruption
+    if name not in corruptions:
+        raise UnknownNameError(f"corruption of task {task.name}", name, corruptions)
     clean: list[np.ndarray] = []
     corrupted: list[np.ndarray] = []
     found = tried = 0
     while found < count:
         base = task.domain.draw(rng, count)
-        others = task.domain.draw(rng, count * CANDIDATES)
-        before = task.model.outputs(base).repeat(CANDIDATES, 0)
-        alive = changed(before, task.model.outputs(others)).any(1).reshape(count, CANDIDATES)
+        others = corruptions[name](rng, base.repeat(CANDIDATES, 0))
+        before, after = task.model.outputs(base).repeat(CANDIDATES, 0), task.model.outputs(others)
+        lost = has_value(before) & ~has_value(after) & (name != RESAMPLE)
+        alive = (changed(before, after) | lost).any(1).reshape(count, CANDIDATES)
         rows = np.flatnonzero(alive.any(1))
         clean.append(base[rows])
         corrupted.append(others[rows * CANDIDATES + alive[rows].argmax(1)])
         found, tried = found + len(rows), tried + count
         if tried >= 50 * count and found < count:
             raise TaskError(
-                f"task {task.name}: only {found} of {tried} inputs have another with a different output"
+                f"task {task.name}: only {found} of {tried} inputs have another with a different output "
+                f"(corruption {name})"
             )
     tokens = np.concatenate(clean)[:count]
     scored = np.zeros((count, task.length + 1), bool)

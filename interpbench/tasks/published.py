@@ -7,7 +7,7 @@ that they get four residual dimensions.
 
 from typing import NamedTuple
 
-from interpbench.tasks.task import Task
+from interpbench.tasks.task import RaspTask
 
 RATIO = 2.0
 RATIOS = {
@@ -27,7 +27,7 @@ class Widths(NamedTuple):
     init_std: float | None
 
 
-def published_widths(task: Task, n_heads: int) -> Widths:
+def published_widths(task: RaspTask, n_heads: int) -> Widths:
     """Returns the widths that the published benchmark gives a task's network of `n_heads` heads a layer."""
     from interpbench.rasp.compile import compile_program
     from interpbench.rasp.weights import sizes

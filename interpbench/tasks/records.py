@@ -22,13 +22,13 @@ class TaskRecord:
     Attributes:
         layers: of the network.
         nodes: how many of the network's nodes, the embedding among them, are required, allowed, forbidden.
-        edges: the same of its q/k/v edges.
+        edges: the same of its q/k/v edges; those that the program leaves free count as required.
         trivial: why the circuit is trivial, if it is.
         most_frequent: the share of the most frequent output among scored positions of drawn inputs.
         unreached: classes that no input that was drawn (or, of a small domain, no input at all) reaches.
         margin: the compiled network's smallest margin between the right class and the next, or its largest
-            error for a numerical output.
-        truth: the names of all required and allowed nodes and edges.
+            error for a numerical output; None where nothing is compiled.
+        truth: the names of all required, allowed and free nodes and edges.
     """
 
     layers: int
@@ -37,7 +37,7 @@ class TaskRecord:
     trivial: str | None
     most_frequent: float
     unreached: int
-    margin: float
+    margin: float | None
     truth: dict[str, Any]
 
 

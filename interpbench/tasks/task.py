@@ -1,38 +1,40 @@
 """A task: everything intrinsic about one high-level model, its inputs and where its variables belong."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from interpbench.causal.model import CausalModel, has_value
-from interpbench.circuits.components import Node
-from interpbench.rasp.placement import place
-from interpbench.rasp.program import Program
-from interpbench.tasks.domain import Domain, Sampler
+from interpbench.circuits.components import EMBED, Node, parse_node
+from interpbench.tasks.domain import Domain, Sampler, Sequences
+
+if TYPE_CHECKING:  # a hand-written task needs no Tracr
+    from interpbench.rasp.program import Program
 
 Attention = Literal["causal", "bidirectional"]
 
 
-@dataclass(frozen=True)
-class Task:
-    """A RASP task.
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
+    """What all tasks have in common.
 
     Attributes:
         name: the slug by which it is asked for.
         description: one true sentence.
-        build: makes the RASP expression of the output.
-        vocab: the tokens, in sorted order; a token's code is its place here.
-        length: number of tokens, BOS not counted.
+        build: makes the program.
+        vocab: the tokens; a token's code is its place here.
+        length: the largest number of tokens, BOS not counted.
         attention: whether the network may look ahead.
         legacy_id: the number in the published benchmark.
-        alignment: variable to node (`"a1.h2"`), where it differs from Tracr's placement.
-        sampler: draws inputs, where uniform ones would be poor.
-        family: the file of `programs/` that declares it.
+        alignment: variable to node (`"a1.h2"`), where it differs from `placement`.
+        family: the file that declares it.
         duplicate_of: the task with the same program on another vocabulary, if there is one.
         tolerance: the largest error that counts as correct, for numerical outputs.
+        sampler: draws sequences, where uniform ones would be poor.
     """
 
     name: str
@@ -43,30 +45,29 @@ class Task:
     attention: Attention
     legacy_id: int | None = None
     alignment: Mapping[str, str] = field(default_factory=dict[str, str])
-    sampler: Sampler | None = None
     family: str = ""
     duplicate_of: str | None = None
     tolerance: float = 0.05
+    sampler: Sampler | None = None
 
     @cached_property
-    def program(self) -> Program:
-        """The RASP program."""
-        return Program(self.build(), self.vocab, self.length, self.attention == "causal")
-
-    @property
+    @abstractmethod
     def model(self) -> CausalModel:
         """The high-level causal model."""
-        return self.program.model
 
     @cached_property
+    @abstractmethod
     def placement(self) -> dict[str, Node]:
-        """Where Tracr computes each variable."""
-        return place(self.program)
+        """The node of each variable."""
 
     @cached_property
+    @abstractmethod
     def domain(self) -> Domain:
         """Its inputs."""
-        return Domain(len(self.vocab), self.length, self.sampler)
+
+    @abstractmethod
+    def listing(self) -> list[str]:
+        """Returns the program as readable lines, one per variable."""
 
     @property
     def bos(self) -> int:
@@ -74,9 +75,82 @@ class Task:
         return len(self.vocab)
 
     def token_ids(self, tokens: np.ndarray) -> np.ndarray:
-        """Turns inputs `[row, pos]` into what the network reads, `[row, 1 + pos]` with BOS."""
-        return np.concatenate([np.full((len(tokens), 1), self.bos), tokens], 1).astype(np.int64)
+        """Turns inputs `[row, pos]` into what the network reads, `[row, 1 + pos]` with BOS; None is PAD."""
+        ids = np.where(tokens < 0, self.bos + 1, tokens)
+        return np.concatenate([np.full((len(ids), 1), self.bos), ids], 1).astype(np.int64)
 
     def scored(self, outputs: np.ndarray) -> np.ndarray:
         """Returns where an output is trained on and scored: everywhere but at None."""
         return has_value(outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaspTask(Task):
+    """A RASP program on all sequences over its vocabulary, which is sorted."""
+
+    @cached_property
+    def program(self) -> "Program":
+        """The RASP program."""
+        from interpbench.rasp.program import Program
+
+        return Program(self.build(), self.vocab, self.length, self.attention == "causal")
+
+    @cached_property
+    def model(self) -> CausalModel:
+        """The program as a causal model."""
+        return self.program.model
+
+    @cached_property
+    def placement(self) -> dict[str, Node]:
+        """Where Tracr computes each variable."""
+        from interpbench.rasp.placement import place
+
+        return place(self.program)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """All sequences."""
+        return Sequences(len(self.vocab), self.length, self.sampler)
+
+    def listing(self) -> list[str]:
+        """Returns the RASP program as readable lines."""
+        return self.program.listing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalTask(Task):
+    """A hand-written causal model.
+
+    Attributes:
+        inputs: its inputs.
+        nodes: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
+        network: what its network has instead of what the default rule gives (`ModelSettings`).
+        published: what the published network has instead of that.
+    """
+
+    inputs: Domain
+    nodes: Mapping[str, str]
+    network: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    published: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def model(self) -> CausalModel:
+        """The causal model."""
+        return self.build()
+
+    @cached_property
+    def placement(self) -> dict[str, Node]:
+        """The node of each variable."""
+        return {
+            name: parse_node(self.nodes[name]) if variable.reads else EMBED
+            for name, variable in self.model.variables.items()
+        }
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Its inputs."""
+        return self.inputs
+
+    def listing(self) -> list[str]:
+        """Returns what each variable is, as its formula says."""
+        return [f"{v.name} = {v.formula}" for v in self.model.variables.values() if v.reads]

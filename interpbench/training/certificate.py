@@ -2,11 +2,8 @@
 
 Rates are over rows (base/source pairs), each right only if every scored position is. Where the domain has at
 most `enumerate_up_to` inputs every pair is run; otherwise fresh pairs from held-out inputs are, and a rate
-counts with its one-sided Clopper-Pearson lower bound at `confidence`.
-
-Edges that must do nothing are the forbidden ones and the allowed ones: an edge of the program that changes
-nothing on the domain must change nothing in the network either, or the network uses it for something else
-(a query input that reads positions in the program could read tokens in the network).
+counts with its one-sided Clopper-Pearson lower bound at `confidence`. `Truth.idle` says which edges must do
+nothing.
 """
 
 import math
@@ -149,6 +146,19 @@ def _failures(result: dict[str, Any]) -> list[str]:
     return missed
 
 
+def open_edges(truth: Truth) -> dict[str, np.ndarray]:
+    """Returns required head edges that no single q/k/v edge stands for: name to mask `[reader, writer]`."""
+    graph = truth.graph
+    masks: dict[str, np.ndarray] = {}
+    for place, writer in np.argwhere(truth.head_edges == State.REQUIRED):
+        mask = np.zeros(graph.legal.shape, bool)
+        mask[graph.reader_destination == place, writer] = True
+        slots = set(truth.qkv_edges[mask].tolist())
+        if State.FREE in slots and State.REQUIRED not in slots:
+            masks[f"{graph.nodes[writer]}->{graph.destinations[place]}"] = mask
+    return masks
+
+
 class _Rates:
     """All rates of a certificate, accumulated over chunks of pairs."""
 
@@ -160,13 +170,14 @@ class _Rates:
         self.iia = {node: Rate() for node in alignment.units}
         self.effective = {node: Rate() for node in alignment.units}
         self.siia = {node: Rate() for node in alignment.outside}
-        self.idle = (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
+        self.idle = truth.idle
         self.idle_edges = np.argwhere(self.idle)
         required = np.argwhere(truth.qkv_edges == State.REQUIRED).tolist()
         self.required_edges = {f"{graph.nodes[w]}->{graph.readers[r]}": (r, w) for r, w in required}
+        self.open_edges = open_edges(truth)
         names = [f"{graph.nodes[w]}->{graph.readers[r]}" for r, w in self.idle_edges]
         self.edges = {name: Rate() for name in names}
-        names = [*truth.names("node", State.REQUIRED)[1:], *self.required_edges]
+        names = [*truth.names("node", State.REQUIRED)[1:], *self.required_edges, *self.open_edges]
         self.required = {name: Rate() for name in names}
         self.margin = 0.0 if evaluation.model.numerical else float("inf")
 
@@ -209,6 +220,10 @@ class _Rates:
         places = np.array([self.required_edges[name] for name in unseen], int).reshape(-1, 2)
         for number, predictions in ev.single_edges(base, source.stack, places):
             self.required[unseen[number]].add(differs(predictions))
+        unseen = [name for name in self.open_edges if not self.required[name].right]
+        masks = np.array([self.open_edges[name] for name in unseen], bool)
+        for number, predictions in ev.patched(base, source.stack, edges=masks) if unseen else ():
+            self.required[unseen[number]].add(differs(predictions))
         outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
         ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
         self.all_nodes.add(ev.right(predictions, wanted))
@@ -226,8 +241,9 @@ def _pairs(
     if not enumerated:
         rng = seeds.generator(seed, "certificate", evaluation.task.name)
         for first in range(0, settings.pairs, CHUNK):
-            count = min(CHUNK, settings.pairs - first)
-            yield tuple(evaluation.activations(domain.draw(rng, count, True)) for _ in range(2))  # type: ignore[misc]
+            base = domain.draw(rng, min(CHUNK, settings.pairs - first), True)
+            source = domain.sources(rng, base, True)
+            yield evaluation.activations(base), evaluation.activations(source)
         return
     rng, side = seeds.generator(seed, "certificate", evaluation.task.name), math.isqrt(CHUNK)
     inputs = rng.permutation(domain.all())

@@ -6,7 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.core.config import STRICT, Amount
 
-Targets = Literal["mixed", "individual", "subsets", "all"]
+Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
 TERMS = ("behaviour", "iit", "strict", "edge_strict")
 
 
@@ -21,7 +21,8 @@ class Objective:
         strict: with activations outside the circuit swapped, its output stays (SIIT, Gupta et al. 2024).
         edge_strict: with edges outside the circuit patched, its output stays.
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
-            of random density (`subsets`), every one (`all`), or half the rows each of the first two.
+            of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
+            or a third of the rows each (`thirds`).
     """
 
     behaviour: Amount = 1.0

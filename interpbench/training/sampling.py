@@ -19,7 +19,7 @@ from torch import Tensor
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed, has_value
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.training.objective import Objective, Targets
 
@@ -57,9 +57,7 @@ class Sampler:
         self.alignment, self.truth, self.objective = alignment, truth, objective
         self.task, self.batch, self.seed = alignment.task, batch, seed
         self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
-        self.idle_edges = np.argwhere(
-            (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
-        )
+        self.idle_edges = np.argwhere(truth.idle)
         self.reads = structural_reads(alignment)
         wanted = [
             ("iit", objective.iit > 0),
@@ -148,8 +146,10 @@ class Sampler:
             "individual": single,
             "subsets": subset,
             "all": np.ones((rows, count), bool),
-            "mixed": np.where(rng.random((rows, 1)) < 0.5, single, subset),
         }
+        kind = rng.random((rows, 1))
+        kinds["mixed"] = np.where(kind < 0.5, single, subset)
+        kinds["thirds"] = np.where(kind < 1 / 3, single, subset | (kind >= 2 / 3))
         return kinds[self.objective.targets]
 
     def interventions(
@@ -168,20 +168,21 @@ class Sampler:
             base `[row, pos]`, source `[row, pos]`, the swaps `[W, row]` (0: none, s: from source s), and
             the program's output under them.
         """
-        draw, units, model = self.task.domain.draw, self.alignment.units, self.task.model
-        base = draw(rng, rows, held_out)
+        domain, units, model = self.task.domain, self.alignment.units, self.task.model
+        base = domain.draw(rng, rows, held_out)
         pick = rng.random((rows, len(units)))
         single = pick.argmax(1)[:, None] == np.arange(len(units))
         subset = rng.integers(SOURCES + 1, size=(rows, len(units)))
         swaps = np.where(rng.random((rows, 1)) < 0.5, single, subset).astype(np.int8)
 
-        candidates = draw(rng, rows * CANDIDATES, held_out)
+        candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
         trace = model.run(candidates)
         before = model.outputs(base).repeat(CANDIDATES, 0)
         after = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
+        answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
         wanted = rng.random((rows, 1)) < 0.5
-        preference = rng.random((rows, CANDIDATES)) + (effective & wanted)
+        preference = rng.random((rows, CANDIDATES)) + (effective & wanted) + 2 * answered
         chosen = np.arange(rows) * CANDIDATES + preference.argmax(1)
         nodes = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
         for column, node in enumerate(units):

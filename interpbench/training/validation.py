@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
@@ -35,7 +35,9 @@ def validate(
     """
     rng = seeds.generator(seed, "validation", step)
     domain = evaluation.task.domain
-    base, source = (evaluation.activations(domain.draw(rng, rows, True)) for _ in range(2))
+    tokens = domain.draw(rng, rows, True)
+    base = evaluation.activations(tokens)
+    source = evaluation.activations(domain.sources(rng, tokens, True))
     wanted = base.trace[evaluation.model.output]
     right = evaluation.right
     accuracy = right(evaluation.predictions(base.logits), wanted).mean()
@@ -50,11 +52,10 @@ def validate(
         for node, predictions in evaluation.single_nodes(base, source.stack, evaluation.alignment.outside):
             shares[f"siia {node}"] = right(predictions, wanted).mean()
     if objective.edge_strict > 0:
-        idle = (truth.qkv_edges == State.FORBIDDEN) | (truth.qkv_edges == State.ALLOWED)
-        ((_, predictions),) = evaluation.patched(base, source.stack, edges=idle[None])
-        shares["edges all"] = right(predictions, evaluation.with_edges(base, source, idle)).mean()
+        ((_, predictions),) = evaluation.patched(base, source.stack, edges=truth.idle[None])
+        shares["edges all"] = right(predictions, evaluation.with_edges(base, source, truth.idle)).mean()
         if min(accuracy, *shares.values()) > 0.995:
-            places, graph = np.argwhere(idle), truth.graph
+            places, graph = np.argwhere(truth.idle), truth.graph
             for number, predictions in evaluation.single_edges(base, source.stack, places):
                 reader, writer = places[number]
                 name = f"edges {graph.nodes[writer]}->{graph.readers[reader]}"

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from interpbench.transformer.attention import attend
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.rowwise import normalise
 
 
 class Interventions:
@@ -77,8 +78,7 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalises `[..., D, T, N]` over D."""
-        x = x - x.mean(-3, keepdim=True)
-        x = x / (x.square().mean(-3, keepdim=True) + self.eps).sqrt()
+        x = normalise(x, self.eps)
         return x * self.w[:, None, None] + self.b[:, None, None] if hasattr(self, "w") else x
 
 
@@ -105,13 +105,13 @@ class Attention(nn.Module):
         kinds, count, width, features = weights.shape
         length = shared.shape[1]
         projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
-        qkv = projected.view(kinds, count, width, length, -1)
+        q, k, v = projected.view(kinds, count, width, length, -1).unbind()
+        mixed = attend(q, k, v, self.causal)
         if split is not None:
             weights = weights.reshape(-1, width, features)
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
-            qkv = torch.cat([qkv, own.view(kinds, count, width, length, -1)], -1)
-        q, k, v = qkv.unbind()
-        mixed = attend(q, k, v, self.causal)
+            q, k, v = own.view(kinds, count, width, length, -1).unbind()
+            mixed = torch.cat([mixed, attend(q, k, v, self.causal)], -1)
         written = output @ mixed.flatten(2)
         return written.view(count, features, length, -1)
 

@@ -1,0 +1,232 @@
+"""Prompts as a domain: templates filled with names, places and objects, and what can be made of them.
+
+Inputs are arrays `[row, pos]` of codes into the vocabulary, which starts with the names; -1 follows the end
+of a prompt. A tenth of the texts (a template's, whatever the order of its names) and a tenth of the pairs of
+names are held out: so is every prompt with such a text, or with both names of such a pair.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import perm
+
+import numpy as np
+
+from interpbench.core.errors import TaskError
+from interpbench.tasks.domain import RESAMPLE, Corruption, Domain, in_hashed_tenth, row_hash
+from interpbench.tasks.handwritten.ioi.templates import IO, OBJECT, PLACE, SLOTS, S, T, Template
+
+END = -1
+FEWEST_TEXTS = 10
+"""Of fewer texts none is held out."""
+ANY_NAME = 10_000
+"""Stands for any name in the text of a prompt; with a position added, for the name first seen there."""
+
+
+class Prompts(Domain):
+    """All fillings of some templates.
+
+    Attributes:
+        vocab: names, places, objects, then the other words.
+        length: the number of tokens of the longest prompt.
+    """
+
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        names: Sequence[str],
+        places: Sequence[str],
+        objects: Sequence[str],
+    ):
+        self.templates, self.names = tuple(templates), tuple(names)
+        self._fillers = {PLACE: tuple(places), OBJECT: tuple(objects)}
+        words = sorted({word for template in templates for word in template} - set(SLOTS))
+        self.vocab = (*names, *places, *objects, *words)
+        twice = sorted(word for word, times in Counter(self.vocab).items() if times > 1)
+        if twice:
+            raise TaskError(f"of names, places, objects and other words, two have {', '.join(twice)}")
+        self.length = max(map(len, templates))
+        code = {word: number for number, word in enumerate(self.vocab)}
+        code |= {slot: -2 - number for number, slot in enumerate(SLOTS)}
+        self._texts = np.full((len(templates), self.length), END, np.int16)  # slots are -2, -3, …
+        for number, template in enumerate(templates):
+            self._texts[number, : len(template)] = [code[word] for word in template]
+        texts = {tuple(ANY_NAME if word in (IO, S, T) else word for word in t) for t in self.templates}
+        self._holds_texts_out = len(texts) >= FEWEST_TEXTS
+
+    @property
+    def size(self) -> int:
+        """The exact number of prompts."""
+        count = {slot: len(words) for slot, words in self._fillers.items()}
+        total = 0
+        for template in self.templates:
+            fillings = perm(len(self.names), len({IO, S, T} & set(template)))
+            for slot, words in count.items():
+                fillings *= words if slot in template else 1
+            total += fillings
+        return total
+
+    @property
+    def enumerated(self) -> bool:
+        """Never: something is always held out."""
+        return False
+
+    def all(self) -> np.ndarray:
+        """Is not meant to be asked for."""
+        raise NotImplementedError("prompts are too many to enumerate")
+
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws a template, then its fillings, uniformly."""
+        return self._fill(rng, rng.integers(len(self.templates), size=count), self._distinct(rng, count, 3))
+
+    def positions(self, tokens: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns where IO, S1 and S2 (the last giver's first and last time) and END are, each `[row]`.
+
+        Raises:
+            TaskError: for a row that is no prompt of these templates.
+        """
+        texts = self._texts[self._template_of(tokens)]
+        last = np.where((texts <= -2) & (texts > -2 - 3), np.arange(self.length), -1).max(1)
+        subject = np.take_along_axis(texts, last[:, None], 1)
+        return {
+            "io": (texts == -2 - SLOTS.index(IO)).argmax(1),
+            "s1": (texts == subject).argmax(1),
+            "s2": last,
+            "end": (texts != END).sum(1) - 1,
+        }
+
+    def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns which rows have a held-out text, or both names of a held-out pair."""
+        held = np.zeros(len(tokens), bool)
+        if self._holds_texts_out:
+            held |= in_hashed_tenth(self._text(tokens))
+        names = self._names_in(tokens, 3)
+        for first, second in ((0, 1), (0, 2), (1, 2)):
+            pair = names[:, [first, second]]
+            held |= in_hashed_tenth(np.sort(pair, 1)) & (pair >= 0).all(1)
+        return held
+
+    # What can be made of prompts.
+
+    @property
+    def corruptions(self) -> Mapping[str, Corruption]:
+        """`abc`: other names, each only once; `swap`: IO and S change places; `resample`: another prompt."""
+        return {"abc": self.abc, "swap": self.swap, RESAMPLE: super().corruptions[RESAMPLE]}
+
+    def abc(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts of the same text in which each name is another one that comes only once."""
+        where = self._is_name(tokens)
+        others = self._distinct(rng, len(tokens), int(where.sum(1).max()), self._names_in(tokens, 5))
+        return self._renamed(tokens, where.cumsum(1) - 1, others)
+
+    def swap(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts in which the last giver is IO, so that the answer is the one who gave before."""
+        rows, place = np.arange(len(tokens)), self.positions(tokens)
+        swapped = tokens.copy()
+        swapped[rows, place["s2"]] = tokens[rows, place["io"]]
+        return swapped
+
+    def renamed(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts of the same text and pattern with other names."""
+        first = self._first_time(tokens)
+        rank = np.take_along_axis(first.cumsum(1) - 1, self._first_place(tokens), 1)
+        return self._renamed(tokens, rank, self._distinct(rng, len(tokens), int(first.sum(1).max())))
+
+    def retold(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts of any other template with the same names, in any roles."""
+        known = self._names_in(tokens, 3)
+        names = np.where(known >= 0, known, self._distinct(rng, len(tokens), 3, known))
+        names = rng.permuted(names, axis=1)
+        return self._fill(rng, rng.integers(len(self.templates), size=len(tokens)), names)
+
+    def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
+        """Draws each source in one of five ways: another prompt, or one made of the base."""
+        way = rng.integers(5, size=len(base))
+        sources = self.draw(rng, len(base), held_out)
+        for number, make in enumerate((self.renamed, self.retold), 1):
+            rows = np.flatnonzero(way == number)
+            made = make(rng, base[rows])
+            right = self.is_held_out(made) == held_out
+            sources[rows[right]] = made[right]
+        for number, make in enumerate((self.abc, self.swap), 3):
+            sources[way == number] = make(rng, base[way == number])
+        return sources
+
+    # How they are made.
+
+    def _is_name(self, tokens: np.ndarray) -> np.ndarray:
+        return (tokens >= 0) & (tokens < len(self.names))
+
+    def _first_place(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns `[row, pos]`: where each token is first."""
+        return (tokens[:, :, None] == tokens[:, None, :]).argmax(2)
+
+    def _first_time(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns `[row, pos]` bool: names that were not there before."""
+        return self._is_name(tokens) & (self._first_place(tokens) == np.arange(tokens.shape[1]))
+
+    def _names_in(self, tokens: np.ndarray, most: int) -> np.ndarray:
+        """Returns the different names of each row, `[row, most]`, and -1 where there are fewer."""
+        return -np.sort(-np.where(self._first_time(tokens), tokens, END), 1)[:, :most]
+
+    def _distinct(
+        self, rng: np.random.Generator, rows: int, count: int, but: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draws `[row, count]` different names, none of `but [row, any]`."""
+        order = rng.random((rows, len(self.names)), np.float32)
+        if but is not None:
+            for column in but.T:
+                order[np.flatnonzero(column >= 0), column[column >= 0]] = 2
+        chosen = np.argpartition(order, count, 1)[:, :count]
+        return rng.permuted(chosen, axis=1).astype(np.int16)
+
+    def _renamed(self, tokens: np.ndarray, rank: np.ndarray, names: np.ndarray) -> np.ndarray:
+        """Puts name number `rank [row, pos]` of `names [row, any]` wherever there is a name."""
+        chosen = np.take_along_axis(names, rank.clip(0, names.shape[1] - 1), 1)
+        return np.where(self._is_name(tokens), chosen, tokens)
+
+    def _fill(self, rng: np.random.Generator, templates: np.ndarray, names: np.ndarray) -> np.ndarray:
+        """Fills templates with `names [row, 3]` for IO, S and the third, and any place and object."""
+        tokens = self._texts[templates]
+        first = len(self.names)
+        fillings = list(names.T)
+        for words in self._fillers.values():
+            fillings.append(rng.integers(first, first + len(words), size=len(templates), dtype=np.int16))
+            first += len(words)
+        for number, codes in enumerate(fillings):
+            tokens = np.where(tokens == -2 - number, codes[:, None], tokens)
+        return tokens
+
+    def _template_of(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns the number of each row's template, found by its text and pattern of names."""
+        keys, numbers = self._keys
+        key = row_hash(self._pattern(tokens))
+        place = np.searchsorted(keys, key).clip(0, len(keys) - 1)
+        if not np.array_equal(keys[place], key):
+            raise TaskError("a row is no prompt of these templates")
+        return numbers[place]
+
+    @cached_property
+    def _keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sorted hashes of all templates, and their numbers."""
+        count = len(self.templates)
+        rng = np.random.Generator(np.random.PCG64(0))
+        some = self._fill(rng, np.arange(count), np.tile(np.arange(3, dtype=np.int16), (count, 1)))
+        keys = row_hash(self._pattern(some))
+        if len(np.unique(keys)) < count:
+            raise TaskError("two templates are the same")
+        order = keys.argsort()
+        return keys[order], order
+
+    def _pattern(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns the text of each row with where each name is first: what is left of its template."""
+        return self._text(tokens) + np.where(self._is_name(tokens), self._first_place(tokens), 0)
+
+    def _text(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns each row with names, places and objects replaced by which they are."""
+        text = np.where(self._is_name(tokens), ANY_NAME, tokens.astype(np.int64))
+        first = len(self.names)
+        for number, words in enumerate(self._fillers.values(), 1):
+            text = np.where((tokens >= first) & (tokens < first + len(words)), -1 - number, text)
+            first += len(words)
+        return text

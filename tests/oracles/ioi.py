@@ -1,0 +1,36 @@
+"""Indirect-object identification, literally: one prompt, Python lists, the reference program line by line."""
+
+from collections.abc import Sequence
+
+Row = Sequence[str | None]
+
+
+def duplicates(tokens: Row) -> list[int | None]:
+    """dup[j] = largest i < j with t[i] = t[j]."""
+    found: list[int | None] = []
+    for j, token in enumerate(tokens):
+        earlier = [i for i in range(j) if token is not None and tokens[i] == token]
+        found.append(max(earlier) if earlier else None)
+    return found
+
+
+def inhibitions(duplicate: Sequence[int | None], tokens: Row) -> list[str | None]:
+    """inh[j] = t[dup[j]]."""
+    return [None if place is None else tokens[place] for place in duplicate]
+
+
+def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool) -> list[str | None]:
+    """The name v with the highest L[j, v] = sum over i <= j of 10 [v = t[i]] - 15 [v = inh[i]]."""
+    answers: list[str | None] = []
+    for j, token in enumerate(tokens):
+        score = dict.fromkeys(names, 0)
+        for i in range(j + 1):
+            if tokens[i] in score:
+                score[tokens[i]] += 10  # type: ignore[index]
+            if inhibition[i] in score:
+                score[inhibition[i]] -= 15  # type: ignore[index]
+        best = [name for name in names if score[name] == max(score.values())]
+        is_end = j + 1 == len(tokens) or tokens[j + 1] is None
+        scored = token is not None and (is_end or not only_at_end)
+        answers.append(best[0] if scored and len(best) == 1 else None)
+    return answers
