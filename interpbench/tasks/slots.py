@@ -57,7 +57,7 @@ class Slots(Domain):
         return in_hashed_tenth(tokens)
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
-        """Draws each source in one of several ways: another prompt, a corrupted one, one related to the base."""
+        """Draws sources in one of several ways: other prompts, corrupted ones, ones related to the base."""
         sources = self.draw(rng, len(base), held_out)
         way = rng.integers(len(self._related) + 1, size=len(base))
         for number, make in enumerate(self._related, 1):

@@ -25,11 +25,11 @@ WORDS = ("array", "boolean", "list", "number", "optional", "string", "text", "va
 DEFINED, DOCUMENTED = (5, 7, 9), (14, 17)
 """Positions of the arguments, in the definition and where they are documented."""
 SHORT = 17
-"""The length of a prompt that documents one argument; two are documented in the others."""
+"""The length of a prompt that documents one argument; the others document two."""
 
 
 class Docstrings(Slots):
-    """Definitions of three different arguments, of which the first or the first two are documented."""
+    """Definitions of three different arguments, of which one or both of the first two are documented."""
 
     def __init__(self) -> None:
         slots = ["def", FUNCTIONS, "(", "self", ",", ARGUMENTS, ",", ARGUMENTS, ",", ARGUMENTS, ")", ":", '"']
@@ -42,7 +42,7 @@ class Docstrings(Slots):
     @property
     def size(self) -> int:
         """The exact number of prompts."""
-        texts = len(WORDS) + len(WORDS) ** 2
+        texts = 2 * (len(WORDS) + len(WORDS) ** 2)
         return len(FUNCTIONS) * perm(len(ARGUMENTS), len(DEFINED)) * texts
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -57,25 +57,30 @@ class Docstrings(Slots):
         return self._defining(rng, texts, rng.permuted(tokens[:, DEFINED], axis=1))
 
     def _defining(self, rng: np.random.Generator, texts: np.ndarray, arguments: np.ndarray) -> np.ndarray:
-        """Puts arguments `[row, 3]` into texts, and ends half of these after the first is documented."""
+        """Puts arguments `[row, 3]` into texts; documents the first two in any order, or one of them."""
         texts[:, DEFINED] = arguments
-        texts[:, DOCUMENTED] = arguments[:, :2]
+        texts[:, DOCUMENTED] = rng.permuted(arguments[:, :2], axis=1)
         texts[rng.random(len(texts)) < 0.5, SHORT:] = NONE
         return texts
 
     def renamed(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts in which the answer is another argument that occurs nowhere else."""
         corrupted, rows = tokens.copy(), np.arange(len(tokens))
-        asked = np.where((tokens < 0).any(1), DEFINED[1], DEFINED[2])
-        corrupted[rows, asked] = self._others(rng, tokens)
+        asked = tokens[rows, self._last_documented(tokens)]
+        corrupted[rows, np.where(asked == tokens[:, DEFINED[0]], DEFINED[1], DEFINED[2])] = self._others(
+            rng, tokens
+        )
         return corrupted
 
     def undocumented(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts in which the argument documented last is not in the definition: no answer."""
         corrupted, rows = tokens.copy(), np.arange(len(tokens))
-        last = np.where((tokens < 0).any(1), DOCUMENTED[0], DOCUMENTED[1])
-        corrupted[rows, last] = self._others(rng, tokens)
+        corrupted[rows, self._last_documented(tokens)] = self._others(rng, tokens)
         return corrupted
+
+    def _last_documented(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns where the argument is that is documented last, `[row]`."""
+        return np.where((tokens < 0).any(1), *DOCUMENTED)
 
     def _others(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Draws for each row an argument that its definition does not have."""
