@@ -1,7 +1,6 @@
 """Prompts of a fixed form as a domain: each position has its own words to choose from."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -38,7 +37,7 @@ class Slots(Domain):
         """Returns the codes of words."""
         return [self.vocab.index(word) for word in words]
 
-    @cached_property
+    @property
     def size(self) -> int:
         """The exact number of prompts."""
         return prod(map(len, self._codes))

@@ -67,9 +67,8 @@ class Docstrings(Slots):
         """Returns prompts in which the answer is another argument that occurs nowhere else."""
         corrupted, rows = tokens.copy(), np.arange(len(tokens))
         asked = tokens[rows, self._last_documented(tokens)]
-        corrupted[rows, np.where(asked == tokens[:, DEFINED[0]], DEFINED[1], DEFINED[2])] = self._others(
-            rng, tokens
-        )
+        answer = np.where(asked == tokens[:, DEFINED[0]], *DEFINED[1:])
+        corrupted[rows, answer] = self._others(rng, tokens)
         return corrupted
 
     def undocumented(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:

@@ -19,17 +19,27 @@ START, FINISH, END = 5, 8, 9
 """The positions of the two years and of the answer."""
 
 
-def exchanged(rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-    """Returns prompts in which the two years have changed places."""
-    corrupted = tokens.copy()
-    corrupted[:, [START, FINISH]] = tokens[:, [FINISH, START]]
-    return corrupted
+class Comparisons(Slots):
+    """The prompts; the first year is never the last one there is, so that another can be later."""
+
+    def __init__(self) -> None:
+        years = (YEARS[:-1], "to", CENTURIES, YEARS, ":")
+        slots = ["the", NOUNS, VERBS, "from", CENTURIES, *years]
+        choices = [(slot,) if isinstance(slot, str) else slot for slot in slots]
+        super().__init__(choices, {"flipped": self.flipped})
+        self.years = np.array(self.codes(YEARS), np.int16)
+
+    def flipped(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts in which the second year is on the other side of the first."""
+        start, finish = (np.searchsorted(self.years, tokens[:, place]) for place in (START, FINISH))
+        later, draw = finish > start, rng.random(len(tokens))
+        number = np.where(later, draw * (start + 1), start + 1 + draw * (len(YEARS) - 1 - start))
+        corrupted = tokens.copy()
+        corrupted[:, FINISH] = self.years[number.astype(int)]
+        return corrupted
 
 
-PROMPTS = Slots(
-    [("the",), NOUNS, VERBS, ("from",), CENTURIES, YEARS, ("to",), CENTURIES, YEARS, (":",)],
-    {"exchanged": exchanged},
-)
+PROMPTS = Comparisons()
 VOCAB = PROMPTS.vocab
 YEAR_OF = np.array([int(word) if word.isdigit() else NONE for word in (*VOCAB, "none")])
 """The number that a code stands for; the last one is None's."""
