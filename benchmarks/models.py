@@ -18,7 +18,7 @@ def main() -> None:
         allowed = len(record["truth"]["qkv_edge"]["allowed"])
         cells = [
             name,
-            str(record["legacy_id"]),
+            str(record["legacy_id"] or "–"),
             f"{get_task(name).domain.size:,}",
             f"{record['steps']:,}",
             f"{record['seconds']:.0f} s",
