@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 import interpbench
+from interpbench.alignment.alignment import align
 from interpbench.checkpoints.find import released
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.circuits.truth import LEVELS
 from interpbench.discovery.method import get_method
-from interpbench.runs.certify import certify_checkpoints
+from interpbench.runs.certify import certify_checkpoints, task_of
 from interpbench.scoring.records import compare
 from interpbench.tasks.catalogue import catalogue
+from interpbench.training.certificate import CertificateSettings, certify
+from interpbench.training.evaluate import Evaluation
 
 MODELS = released()
 
@@ -29,6 +32,19 @@ def test_certificate_says_everything_holds(name):
         lowest += [entry["lower"] for entry in certificate[part].values()]
     assert min(lowest) >= (1.0 if certificate["enumerated"] else 0.999)
     assert all(share > 0 for share in certificate["required_effect"].values())
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_certificate_holds_on_fresh_pairs(name):
+    """A task whose inputs are drawn in another way than when its model was certified needs another model."""
+    checkpoint = load_checkpoint(MODELS[name])
+    alignment = align(task_of(checkpoint), checkpoint.record.shape.graph, checkpoint.record.alignment)
+    evaluation = Evaluation(checkpoint.model, alignment)
+    settings = CertificateSettings(enumerate_up_to=1, pairs=256)
+    demands = ("accuracy", "iia", "siia")
+    certificate = certify(evaluation, checkpoint.truth, settings, seed=7, demands=demands)
+    entries = [certificate["accuracy"], certificate["siia_all_nodes"], *certificate["iia"].values()]
+    assert min(entry["rate"] for entry in [*entries, *certificate["siia"].values()]) > 0.99
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -99,14 +99,14 @@ def test_hydra_commands_compose(command):
 @pytest.mark.parametrize(
     "command", [c for c in COMMANDS if c.startswith(("interpbench tasks", "interpbench show"))]
 )
-def test_console_commands_run(command):
+def test_console_commands_run(command, tmp_path):
     arguments = [
         sys.executable,
         "-c",
         "from interpbench.runs.cli import main; main()",
         *shlex.split(command)[1:],
     ]
-    assert subprocess.run(arguments, capture_output=True, check=False).returncode == 0
+    assert subprocess.run(arguments, capture_output=True, check=False, cwd=tmp_path).returncode == 0
 
 
 def test_make_targets_exist():

@@ -1,0 +1,89 @@
+"""Greater-than (Hanna et al. 2023): two heads bring the years to the end, an MLP compares them.
+
+Hanna et al. let GPT-2 name any later year, so that many answers are right. Here both years are given, and
+there is one answer: whether the second is later.
+"""
+
+import numpy as np
+
+from interpbench.causal.attention import positions, selected
+from interpbench.causal.model import NONE, CausalModel, Read, Variable
+from interpbench.tasks.catalogue import causal_task
+from interpbench.tasks.slots import Slots
+
+NOUNS = ("alliance", "campaign", "dynasty", "expedition", "famine", "feud", "reign", "siege", "truce", "war")
+VERBS = ("continued", "dragged", "endured", "lasted", "ran")
+CENTURIES = ("15", "16", "17", "18")
+YEARS = tuple(f"{year:02}" for year in range(2, 62))
+START, FINISH, END = 5, 8, 9
+"""The positions of the two years and of the answer."""
+
+
+class Comparisons(Slots):
+    """The prompts; the first year is never the last one there is, so that another can be later."""
+
+    def __init__(self) -> None:
+        years = (YEARS[:-1], "to", CENTURIES, YEARS, ":")
+        slots = ["the", NOUNS, VERBS, "from", CENTURIES, *years]
+        choices = [(slot,) if isinstance(slot, str) else slot for slot in slots]
+        super().__init__(choices, {"flipped": self.flipped})
+        self.years = np.array(self.codes(YEARS), np.int16)
+
+    def flipped(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts in which the second year is on the other side of the first."""
+        start, finish = (np.searchsorted(self.years, tokens[:, place]) for place in (START, FINISH))
+        later, draw = finish > start, rng.random(len(tokens))
+        number = np.where(later, draw * (start + 1), start + 1 + draw * (len(YEARS) - 1 - start))
+        corrupted = tokens.copy()
+        corrupted[:, FINISH] = self.years[number.astype(int)]
+        return corrupted
+
+
+PROMPTS = Comparisons()
+VOCAB = PROMPTS.vocab
+YEAR_OF = np.array([int(word) if word.isdigit() else NONE for word in (*VOCAB, "none")])
+"""The number that a code stands for; the last one is None's."""
+
+
+def year_at(position: int, name: str) -> Variable:
+    """Returns the variable that is the token at a position, at the end; none elsewhere."""
+
+    def mechanism(query: np.ndarray, key: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        return selected((query == END)[:, :, None] & (key == position)[:, None, :], tokens)
+
+    reads = (Read("positions", "q"), Read("positions", "k"), Read("tokens", "v"))
+    return Variable(name, reads, mechanism, VOCAB, f"at the end, the token at position {position}")
+
+
+def comparison(start: np.ndarray, finish: np.ndarray) -> np.ndarray:
+    """Returns whether the finish is later, none where one of them is no number."""
+    first, second = YEAR_OF[start], YEAR_OF[finish]
+    return np.where((first >= 0) & (second >= 0), second > first, NONE).astype(np.int16)
+
+
+@causal_task(
+    "greater_than",
+    vocab=VOCAB,
+    length=PROMPTS.length,
+    inputs=PROMPTS,
+    placement={"start": "a0.h1", "finish": "a0.h2", "later": "m1"},
+    network={"d_model": 64, "d_head": 16, "d_mlp": 256},
+)
+def greater_than() -> CausalModel:
+    """At the end of "the war lasted from 17 32 to 17 45 :", whether the last year is later than the first."""
+    return CausalModel(
+        [
+            Variable("tokens", (), lambda tokens: tokens, VOCAB),
+            Variable("positions", (), positions, tuple(range(PROMPTS.length))),
+            year_at(START, "start"),
+            year_at(FINISH, "finish"),
+            Variable(
+                "later",
+                (Read("start", "mlp"), Read("finish", "mlp")),
+                comparison,
+                (False, True),
+                "finish > start",
+            ),
+        ],
+        "later",
+    )

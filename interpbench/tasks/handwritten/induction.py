@@ -1,0 +1,55 @@
+"""Induction (Olsson et al. 2022): what followed this token before will follow it again."""
+
+import numpy as np
+
+from interpbench.causal.attention import earlier, positions, selected
+from interpbench.causal.model import CausalModel, Read, Variable
+from interpbench.tasks.catalogue import causal_task
+from interpbench.tasks.domain import Sequences
+from interpbench.tasks.samplers import mixture, repeats
+
+VOCAB = tuple("abcdefghijkl")
+LENGTH = 10
+EDITS = [repeats(2), repeats(3), repeats(4)]
+
+
+def previous(query: np.ndarray, key: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Returns the token one position back."""
+    return selected(key[:, None, :] == query[:, :, None] - 1, tokens)
+
+
+def follower(tokens: np.ndarray, before: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Returns the one value at the positions up to here whose previous token is this one."""
+    return selected((before[:, None, :] == tokens[:, :, None]) & earlier(LENGTH), values)
+
+
+@causal_task(
+    "induction",
+    vocab=VOCAB,
+    length=LENGTH,
+    inputs=Sequences(len(VOCAB), LENGTH, mixture(EDITS, len(VOCAB), LENGTH)),
+    placement={"previous": "a0.h1", "induction": "a1.h2"},
+)
+def induction() -> CausalModel:
+    """The token that followed this one each time before; None if it is new or the followers differ."""
+    return CausalModel(
+        [
+            Variable("tokens", (), lambda tokens: tokens, VOCAB),
+            Variable("positions", (), positions, tuple(range(LENGTH))),
+            Variable(
+                "previous",
+                (Read("positions", "q"), Read("positions", "k"), Read("tokens", "v")),
+                previous,
+                VOCAB,
+                "the token one position back",
+            ),
+            Variable(
+                "induction",
+                (Read("tokens", "q"), Read("previous", "k"), Read("tokens", "v")),
+                follower,
+                VOCAB,
+                "the token wherever previous has been this token; none if these differ or there is none",
+            ),
+        ],
+        "induction",
+    )
