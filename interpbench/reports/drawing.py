@@ -108,7 +108,7 @@ def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
 
 
 def _claims(truth: Truth) -> np.ndarray:
-    """Returns `[reader, writer]`: numbers of the edges that count, one for the free ones of a head edge; or -1."""
+    """Returns `[reader, writer]`: a number for each edge that counts (for a head edge, if free), or -1."""
     states = truth.qkv_edges
     claims = np.arange(states.size).reshape(states.shape)
     heads = (
