@@ -6,7 +6,7 @@ import torch
 
 from interpbench.circuits.scores import Cost
 from interpbench.core.errors import ConfigError, DiscoveryError, UnknownNameError
-from interpbench.discovery.eap import attribute
+from interpbench.discovery.attribution import along_inputs, attribute
 from interpbench.discovery.method import clean_and_patch, get_method, methods
 from interpbench.scoring.curves import score
 from interpbench.tasks.problem import Metric, Problem
@@ -76,12 +76,7 @@ class TestContract:
 
     def test_does_not_depend_on_how_the_batch_is_cut(self, name, monkeypatch):
         whole = get_method(name)(problem()).edges
-        for module, limit in (
-            ("exact", "ROWS_PER_CALL"),
-            ("acdc", "ROWS_PER_CALL"),
-            ("eap", "EXAMPLES_PER_CALL"),
-        ):
-            monkeypatch.setattr(f"interpbench.discovery.{module}.{limit}", 10)
+        monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 10)
         np.testing.assert_allclose(get_method(name)(problem()).edges, whole, atol=1e-12)
 
     def test_refuses_unknown_settings(self, name):
@@ -206,7 +201,7 @@ def test_divergences_have_no_gradient_at_the_clean_point_and_are_refused():
         with pytest.raises(DiscoveryError, match="no gradient at the clean point"):
             get_method("eap", {"metric": metric})(made)
     runs = clean_and_patch(made, "kl", "resample", Cost())
-    assert attribute(made, runs, [1.0], Cost()).abs().max() < 1e-12
+    assert attribute(made, runs, along_inputs(made, [0.0]), Cost()).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("normalization", [None, "LN"])
