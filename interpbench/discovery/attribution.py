@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
 from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import Runs, parts
@@ -20,7 +21,7 @@ from interpbench.transformer.patching import Taps
 
 @dataclass(frozen=True)
 class Slopes:
-    """Gradients of the metric, summed over nothing, for some examples.
+    """The metric's gradients for some examples, one for each point and example.
 
     Attributes:
         rows: which examples.
@@ -33,6 +34,25 @@ class Slopes:
     delta: Tensor
     readers: list[Tensor]
     writers: Tensor
+
+    def node_effects(self) -> Tensor:
+        """Returns `[W, B]`: the first-order effect of patching each node, averaged over points."""
+        return (self.writers.mean(3) * self.delta).sum((1, 2))
+
+    def edge_effects(self, graph: Graph) -> Tensor:
+        """Returns `[R, W, B]`: the same of patching each edge; 0 where there is none."""
+        effects = self.delta.new_zeros(*graph.legal.shape, self.delta.shape[-1])
+        for readers, before, grad in self.by_reader(graph):
+            effects[readers, :before] = torch.einsum("rdtb,wdtb->rwb", grad.mean(3), self.delta[:before])
+        return effects
+
+    def by_reader(self, graph: Graph) -> Iterator[tuple[slice, int, Tensor]]:
+        """Yields the readers that read at one place, how many writers they see, and their gradients."""
+        first = 0
+        for grad in self.readers:
+            last = first + len(grad)
+            yield slice(first, last), graph.writers_before(graph.readers[first]), grad
+            first = last
 
 
 def slopes(
@@ -78,13 +98,8 @@ def attribute(
     shape = len(moved), *problem.graph.legal.shape
     total = torch.zeros(shape, dtype=torch.float64, device=runs.clean.device)
     for some in slopes(problem, runs, moved, cost, network):
-        first = 0
-        for grad in some.readers:
-            last = first + len(grad)
-            before = problem.graph.writers_before(problem.graph.readers[first])
-            products = torch.einsum("rdtkb,wdtb->krw", grad, some.delta[:before])
-            total[:, first:last, :before] += products
-            first = last
+        for readers, before, grad in some.by_reader(problem.graph):
+            total[:, readers, :before] += torch.einsum("rdtkb,wdtb->krw", grad, some.delta[:before])
     return total / len(problem.clean)
 
 

@@ -1,5 +1,6 @@
 """Integrated gradients over all edge masks at once (AutoCircuit's mask gradient; InterpBench's "EAP-IG")."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -36,6 +37,9 @@ class MaskIg:
     )
     cost: ClassVar[str] = "two forward passes, and `steps` + 1 forward and backward passes in one call each"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    exempt: ClassVar[Mapping[str, str]] = {
+        "linear": "masks multiply along paths, so that half-patched edges weaken those before and after them"
+    }
 
     def __call__(self, problem: Problem) -> Scores:
         """Makes every point a candidate circuit whose masks are differentiated."""

@@ -78,8 +78,12 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalises `[..., D, T, N]` over D."""
         x = x - x.mean(-3, keepdim=True)
-        x = x / (x.square().mean(-3, keepdim=True) + self.eps).sqrt()
+        x = x / self.scale(x)
         return x * self.w[:, None, None] + self.b[:, None, None] if hasattr(self, "w") else x
+
+    def scale(self, centred: Tensor) -> Tensor:
+        """Returns the standard deviation over D of what has mean 0."""
+        return (centred.square().mean(-3, keepdim=True) + self.eps).sqrt()
 
 
 class Attention(nn.Module):
@@ -111,9 +115,13 @@ class Attention(nn.Module):
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
             qkv = torch.cat([qkv, own.view(kinds, count, width, length, -1)], -1)
         q, k, v = qkv.unbind()
-        mixed = attend(q, k, v, self.causal)
+        mixed = self.mix(q, k, v)
         written = output @ mixed.flatten(2)
         return written.view(count, features, length, -1)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Averages values by the attention pattern: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]`."""
+        return attend(q, k, v, self.causal)
 
 
 class Mlp(nn.Module):
@@ -129,13 +137,14 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps `[D, T, N]` to `[D, T, N]`."""
-        hidden = torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1))
-        if self.activation == "relu":
-            hidden = hidden.relu()
-        else:
-            approximate = "tanh" if self.activation == "gelu_new" else "none"
-            hidden = nn.functional.gelu(hidden, approximate=approximate)
+        hidden = self.activate(torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1)))
         return torch.addmm(self.b_out[:, None], self.W_out.T, hidden).view_as(x)
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        """Applies the activation function, elementwise."""
+        if self.activation == "relu":
+            return hidden.relu()
+        return nn.functional.gelu(hidden, approximate="tanh" if self.activation == "gelu_new" else "none")
 
 
 class Block(nn.Module):
