@@ -20,6 +20,13 @@ class Cost:
     backward_calls: int = 0
     backward_examples: int = 0
 
+    def count(self, examples: int, backward: bool = False) -> None:
+        """Adds one call with that many examples, and its backward pass."""
+        self.forward_calls += 1
+        self.forward_examples += examples
+        self.backward_calls += backward
+        self.backward_examples += examples * backward
+
 
 @dataclass(frozen=True)
 class Scores:

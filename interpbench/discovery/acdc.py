@@ -28,11 +28,10 @@ from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.core.errors import DiscoveryError
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates
 
-ROWS_PER_CALL = 8_192
 FIRST_WIDTH = 8
 GRID = (*(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)), 1.0)
 
@@ -169,15 +168,13 @@ class _Search:
         """Returns the metric of every state, running from the reader's layer on."""
         runs, network, examples = self.runs, self.problem.network, len(self.problem.clean)
         layer = self.graph.readers[reader].layer
-        at_once = max(1, ROWS_PER_CALL // examples)
         values: list[float] = []
-        for first in range(0, len(states), at_once):
-            some = np.stack(states[first : first + at_once])
+        for tried in parts(len(states), examples):
+            some = np.stack(states[tried])
             masks = torch.from_numpy(some).to(runs.clean)
             candidates = Candidates(masks, runs.patch, runs.clean, layer, live=self._live(layer, some))
             residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(some), -1).flatten(2)
             logits = network.run(residual, candidates, layer)
             values += runs.metric(logits.view(*logits.shape[:2], len(some), examples)).mean(1).tolist()
-            self.cost.forward_calls += 1
-            self.cost.forward_examples += len(some) * examples
+            self.cost.count(len(some) * examples)
         return values

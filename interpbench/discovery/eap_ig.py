@@ -1,13 +1,12 @@
-"""EAP with integrated gradients over inputs (Hanna et al. 2024)."""
+"""EAP with integrated gradients over inputs (Hanna et al. 2024, section 3)."""
 
 from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
-from interpbench.core.config import STRICT
-from interpbench.core.errors import DiscoveryError
-from interpbench.discovery.eap import attribute
+from interpbench.core.config import STRICT, Count
+from interpbench.discovery.attribution import along_inputs, attribute, midpoints
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem
 
@@ -27,7 +26,7 @@ class EapIg:
         absolute: rank by absolute value.
     """
 
-    steps: int = 10
+    steps: Count = 10
     metric: str = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
@@ -36,17 +35,10 @@ class EapIg:
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     def __call__(self, problem: Problem) -> Scores:
-        """Stacks the points on the batch axis.
-
-        Raises:
-            DiscoveryError: for fewer than one step.
-        """
-        if self.steps < 1:
-            raise DiscoveryError(f"eap_ig needs steps of at least 1, not {self.steps}")
+        """Stacks the points on the batch axis."""
         cost = Cost()
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
-        points = [(step + 0.5) / self.steps for step in range(self.steps)]
-        values = attribute(problem, runs, points, cost)
+        values = attribute(problem, runs, along_inputs(problem, midpoints(self.steps)), cost).mean(0)
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

@@ -8,11 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.method import Replacement, clean_and_patch, method
+from interpbench.discovery.method import Replacement, clean_and_patch, method, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates
-
-ROWS_PER_CALL = 16_384
 
 
 @method("exact")
@@ -41,11 +39,10 @@ class Exact:
         differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).tolist()
         scores = np.where(graph.legal, 0.0, np.nan)
         edges = [(r, w) for r, w in np.argwhere(graph.legal).tolist() if differs[w]]
-        at_once = max(1, ROWS_PER_CALL // examples)
         for layer in range(graph.n_layers + 1):
             here = [(r, w) for r, w in edges if graph.readers[r].layer == layer]
-            for first in range(0, len(here), at_once):
-                chosen = here[first : first + at_once]
+            for some in parts(len(here), examples):
+                chosen = here[some]
                 masks = runs.clean.new_zeros(len(chosen), *graph.legal.shape)
                 for candidate, (reader, writer) in enumerate(chosen):
                     masks[candidate, reader, writer] = 1
@@ -55,6 +52,5 @@ class Exact:
                 moved = runs.metric(logits.view(*logits.shape[:2], len(chosen), examples)).mean(1)
                 for (reader, writer), value in zip(chosen, moved.tolist()):
                     scores[reader, writer] = value - clean
-                cost.forward_calls += 1
-                cost.forward_examples += len(chosen) * examples
+                cost.count(len(chosen) * examples)
         return Scores(graph, scores, cost=cost)

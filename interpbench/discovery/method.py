@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from interpbench.circuits.components import Node
+from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
@@ -21,7 +24,12 @@ from interpbench.core.registry import Registry
 from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.patching import record
 
-Replacement = Literal["resample", "mean", "zero"]
+Replacement = Literal["resample", "mean", "mean_position", "zero"]
+"""What takes the place of an activation: that of the corrupted input; the corrupted inputs' mean over
+examples and positions; their mean over examples at each position; zeros."""
+
+ROWS_PER_CALL = 8_192
+"""About how many rows go through the network in one call."""
 
 
 class Method(Protocol):
@@ -31,6 +39,9 @@ class Method(Protocol):
         sign: what a large score means, in a sentence.
         cost: passes as a formula in words.
         granularity: at which level it gives scores of its own.
+
+    A method that by its theory cannot keep a contract says so in `exempt`, from the contract's name (`order`,
+    `linear`, `planted`) to the reason.
     """
 
     sign: ClassVar[str]
@@ -99,8 +110,7 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     Args:
         problem: the problem.
         metric: a name of `Metric`.
-        replacement: `resample` takes the corrupted run, `mean` its mean over examples at each position,
-            `zero` zeros.
+        replacement: what takes the place of clean activations.
         cost: gets the two runs added.
 
     Raises:
@@ -110,19 +120,40 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
         raise DiscoveryError(f"unknown metric {metric!r}; choose from {', '.join(Metric.NAMES)}")
     clean_logits, clean = record(problem.network, problem.clean)
     corrupted_logits, corrupted = record(problem.network, problem.corrupted)
-    cost.forward_calls += 2
-    cost.forward_examples += 2 * len(problem.clean)
-    patch = corrupted.stack
-    if replacement == "mean":
-        patch = patch.mean(-1, keepdim=True).expand_as(patch).contiguous()
-    elif replacement == "zero":
-        patch = torch.zeros_like(patch)
+    cost.count(len(problem.clean))
+    cost.count(len(problem.clean))
+    patch = replaced(corrupted.stack, replacement)
     measured = Metric(agreeing(metric, problem), problem, clean_logits, corrupted_logits)
     return Runs(clean.stack, patch, clean.residuals, measured)
 
 
-def legal_scores(problem: Problem, values: Tensor) -> Any:
-    """Returns `[R, W]` values as float64 numpy, NaN where there is no edge."""
-    import numpy as np
+def replaced(corrupted: Tensor, replacement: Replacement) -> Tensor:
+    """Returns `[W, D, T, B]`: what takes the place of activations, from the corrupted run's."""
+    if replacement == "resample":
+        return corrupted
+    if replacement == "zero":
+        return torch.zeros_like(corrupted)
+    over = -1 if replacement == "mean_position" else (-2, -1)
+    return corrupted.mean(over, keepdim=True).expand_as(corrupted).contiguous()
 
+
+def parts(count: int, rows_each: int) -> list[slice]:
+    """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows."""
+    at_once = max(1, ROWS_PER_CALL // rows_each)
+    return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
+
+
+def joined(graph: Graph, nodes: np.ndarray) -> np.ndarray:
+    """Returns `[R, W]`: a node method's scores of edges, NaN where there is no edge.
+
+    An edge is in the circuit that some nodes span when both its ends are: it scores the lesser of the two.
+    The logits are in every circuit.
+    """
+    ends = [graph.node_index.get(Node(reader.layer, reader.head)) for reader in graph.readers]
+    own = np.array([np.inf if end is None else nodes[end] for end in ends])
+    return np.where(graph.legal, np.minimum(own[:, None], nodes[None]), np.nan)
+
+
+def legal_scores(problem: Problem, values: Tensor) -> np.ndarray:
+    """Returns `[R, W]` values as float64 numpy, NaN where there is no edge."""
     return np.where(problem.graph.legal, values.detach().double().cpu().numpy(), np.nan)

@@ -5,20 +5,38 @@ this project (5 to 16 positions, heads 3 to 16 wide) products of whole row vecto
 matrix products on a CPU, forward and backward; an accelerator gets batched products.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from interpbench.transformer import rowwise
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    """Softmax attention of q (scaled already), k, v `[H, E, T, N]`, giving `[H, E, T, N]`."""
+def softmax(scores: Tensor) -> Tensor:
+    """Softmax over the keys of `[H, Q, K, N]`."""
+    return scores.softmax(2)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, normalise: Callable[[Tensor], Tensor] = softmax
+) -> Tensor:
+    """Softmax attention of q (scaled already), k, v `[H, E, T, N]`, giving `[H, E, T, N]`.
+
+    `normalise` turns scores `[H, Q, K, N]` into the pattern.
+    """
+    pattern = normalise(attention_scores(q, k, causal))
     if q.device.type == "cpu":
-        pattern = _mask(rowwise.scores(q, k), causal).softmax(2)
         return rowwise.attend_values(pattern, v)
-    q, k, v = (x.permute(3, 0, 2, 1) for x in (q, k, v))  # [N, H, T, E]
-    pattern = _mask((q @ k.transpose(2, 3)).permute(1, 2, 3, 0), causal).softmax(2).permute(3, 0, 1, 2)
-    return (pattern @ v).permute(1, 3, 2, 0)
+    return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0)
+
+
+def attention_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
+    """Returns `[H, Q, K, N]`: products of queries and keys, minus infinity where no key may be seen."""
+    if q.device.type == "cpu":
+        return _mask(rowwise.scores(q, k), causal)
+    products = q.permute(3, 0, 2, 1) @ k.permute(3, 0, 1, 2)  # [N, H, Q, K]
+    return _mask(products.permute(1, 2, 3, 0), causal)
 
 
 def _mask(scores: Tensor, causal: bool) -> Tensor:

@@ -78,8 +78,16 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalises `[..., D, T, N]` over D."""
-        x = normalise(x, self.eps)
+        x = self.normal(x)
         return x * self.w[:, None, None] + self.b[:, None, None] if hasattr(self, "w") else x
+
+    def normal(self, x: Tensor) -> Tensor:
+        """Returns `x` with mean 0 and variance 1 over D."""
+        return normalise(x, self.eps)
+
+    def scale(self, centred: Tensor) -> Tensor:
+        """Returns the standard deviation over D of what has mean 0."""
+        return (centred.square().mean(-3, keepdim=True) + self.eps).sqrt()
 
 
 class Attention(nn.Module):
@@ -106,14 +114,18 @@ class Attention(nn.Module):
         length = shared.shape[1]
         projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
         q, k, v = projected.view(kinds, count, width, length, -1).unbind()
-        mixed = attend(q, k, v, self.causal)
+        mixed = self.mix(q, k, v)
         if split is not None:
             weights = weights.reshape(-1, width, features)
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
             q, k, v = own.view(kinds, count, width, length, -1).unbind()
-            mixed = torch.cat([mixed, attend(q, k, v, self.causal)], -1)
+            mixed = torch.cat([mixed, self.mix(q, k, v)], -1)
         written = output @ mixed.flatten(2)
         return written.view(count, features, length, -1)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Averages values by the attention pattern: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]`."""
+        return attend(q, k, v, self.causal)
 
 
 class Mlp(nn.Module):
@@ -129,13 +141,14 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps `[D, T, N]` to `[D, T, N]`."""
-        hidden = torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1))
-        if self.activation == "relu":
-            hidden = hidden.relu()
-        else:
-            approximate = "tanh" if self.activation == "gelu_new" else "none"
-            hidden = nn.functional.gelu(hidden, approximate=approximate)
+        hidden = self.activate(torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1)))
         return torch.addmm(self.b_out[:, None], self.W_out.T, hidden).view_as(x)
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        """Applies the activation function, elementwise."""
+        if self.activation == "relu":
+            return hidden.relu()
+        return nn.functional.gelu(hidden, approximate="tanh" if self.activation == "gelu_new" else "none")
 
 
 class Block(nn.Module):

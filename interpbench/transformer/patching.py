@@ -1,4 +1,4 @@
-"""Interventions: worlds of one batch, candidate circuits, and masks that are differentiated.
+"""Interventions: worlds of one batch, candidate circuits, and taps where gradients are taken.
 
 Shapes as in `model.py`; B examples of a batch. Patched values are data (activations of other rows, of
 another run, a mean, zero), not a mode.
@@ -102,7 +102,8 @@ class Candidates(Interventions):
     """Discovery and certificates: K candidate circuits, each on the same B examples; rows candidate-major.
 
     Args:
-        masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer.
+        masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer. Masks and
+            patch may require gradients.
         patch: `[W, D, T, B]`: the patched values.
         clean: `[W, D, T, B]`: what the writers below layer `start` write in every candidate; with
             `start > 0` they are not computed again.
@@ -126,7 +127,10 @@ class Candidates(Interventions):
         chosen = masks if masks is not None else nodes
         assert chosen is not None
         self.candidates, self.live = len(chosen), live
-        self.used = None if masks is None else masks.ne(0).any(0).any(1).tolist()
+        self.used = None
+        if masks is not None:
+            learned = masks.requires_grad
+            self.used = [True] * masks.shape[1] if learned else masks.ne(0).any(0).any(1).tolist()
         self.used_nodes = None if nodes is None else nodes.any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
@@ -182,35 +186,45 @@ class Candidates(Interventions):
         return residual[..., :0], split.expand(len(readers), -1, -1, -1, -1).flatten(3)
 
 
-class Probe(Interventions):
-    """Gradients of every edge at once: reader inputs move by `mask @ delta`, differentiated at mask 0.
+class Taps(Interventions):
+    """Keeps every reader's input and every writer's output, to take gradients there.
+
+    Rows are several points for the same B examples, point-major. A point can move some writers' outputs
+    towards the patch. The network is run on an embedding that requires a gradient.
 
     Args:
-        mask: `[R, W]` zeros that require a gradient. Its gradient is, for each edge, the first-order
-            change of the metric when the edge is patched (edge attribution patching).
-        delta: `[W, D, T, B]`: patch minus clean; rows may be several copies of the B examples.
-        embedding: what the embedding writes instead, `[D, T, N]`, or None.
+        delta: `[W, D, T, B]`: patch minus clean.
+        moved: `[point, W]`, on the CPU: how much of `delta` is added to what each writer writes.
+        blocked: a layer whose outputs pass no gradient on, or None.
     """
 
-    def __init__(self, mask: Tensor, delta: Tensor, embedding: Tensor | None = None):
-        self.mask, self.delta, self.embedding = mask, delta, embedding
+    def __init__(self, delta: Tensor, moved: Tensor, blocked: int | None = None):
+        self.delta, self.blocked = delta, blocked
+        self.moved = moved.to(delta)
+        self.moves = moved.ne(0).any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Learns which writers come before each reader."""
-        self._graph = cfg.graph
+        """Forgets an earlier run."""
+        self._layers = [node.layer for node in cfg.graph.nodes]
+        self.inputs: list[Tensor] = []
+        """`[some readers, D, T, N]`, in the readers' order."""
+        self.outputs: list[Tensor] = []
+        """`[some writers, D, T, N]`, in the writers' order."""
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Replaces the embedding where one is given."""
-        return self.embedding[None] if writers[0] == 0 and self.embedding is not None else outputs
+        """Moves and keeps the outputs."""
+        if any(self.moves[writer] for writer in writers):
+            chosen = list(writers)
+            step = self.moved[:, chosen].T[:, None, None, :, None] * self.delta[chosen].unsqueeze(3)
+            outputs = outputs + step.flatten(3)
+        self.outputs.append(outputs)
+        return outputs.detach() if self._layers[writers[0]] == self.blocked else outputs
 
     def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Adds each edge's differentiable share."""
-        features, length, rows = residual.shape
-        before = self._graph.writers_before(self._graph.readers[readers[0]])
-        mask = self.mask[readers[0] : readers[0] + len(readers), :before]
-        moved = torch.einsum("rw,wdtb->rdtb", mask, self.delta[:before])
-        split = residual.view(1, features, length, -1, moved.shape[-1]) + moved.unsqueeze(3)
-        return residual[..., :0], split.reshape(len(readers), features, length, rows)
+        """Gives each reader an input of its own, and keeps it."""
+        own = residual.expand(len(readers), -1, -1, -1)
+        self.inputs.append(own)
+        return residual[..., :0], own
 
 
 def record(model: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:

@@ -1,0 +1,56 @@
+"""Attribution patching (Nanda 2023; Kramár et al. 2024, section 2.2), of nodes and of edges."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.attribution import along_inputs, needs_slope, slopes
+from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.tasks.problem import Problem
+
+
+@method("atp")
+@dataclass(frozen=True, config=STRICT)
+class Atp:
+    """First-order effects of patching, whose size is taken for each pair of inputs before averaging.
+
+    A node's own score is the mean of |⟨ã − a, ∂M/∂a⟩| over pairs, an edge's that of |⟨ã_u − a_u, ∂M/∂in_v⟩|.
+    EAP averages first, so that effects of opposite signs in different pairs cancel. A node here is all its
+    positions; the paper takes each position as a node.
+
+    Attributes:
+        metric: must have a gradient at the clean point.
+        replacement: what nodes and edges would be patched with.
+        absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
+    """
+
+    metric: str = "shift"
+    replacement: Replacement = "resample"
+    absolute: bool = True
+    sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
+    cost: ClassVar[str] = "three forward passes and one backward pass"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Takes the gradient at the clean point.
+
+        Raises:
+            DiscoveryError: for a metric whose gradient vanishes there.
+        """
+        needs_slope(self.metric, "atp")
+        cost, graph = Cost(), problem.graph
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)
+        nodes = edges.new_zeros(len(graph.nodes))
+        for some in slopes(problem, runs, along_inputs(problem, [0.0]), cost):
+            by_node, by_edge = some.node_effects(), some.edge_effects(graph)
+            if self.absolute:
+                by_node, by_edge = by_node.abs(), by_edge.abs()
+            nodes += by_node.sum(-1)
+            edges += by_edge.sum(-1)
+        count = len(problem.clean)
+        own = (nodes / count).cpu().numpy()
+        return Scores(graph, legal_scores(problem, edges / count), own, cost)

@@ -1,0 +1,119 @@
+"""AtP*: attribution patching with exact softmaxes and GradDrop (Kramár et al. 2024, section 3.1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, cast
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.attribution import Slopes, along_inputs, needs_slope, slopes
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.attention import attention_scores, softmax
+from interpbench.transformer.model import Block
+
+
+@method("atp_star")
+@dataclass(frozen=True, config=STRICT)
+class AtpStar:
+    """AtP that sees through saturated attention and cancelling paths.
+
+    Exact softmax (section 3.1.1): an edge into queries or keys moves the attention pattern from the clean one
+    to the one that is computed with that edge patched, LayerNorm included; only what follows the pattern is
+    linear. All positions of a key move together; the paper takes each position as a node.
+
+    GradDrop (section 3.1.2): the gradient is taken once for each layer, with that layer's heads and MLP
+    passing none on; the absolute effects are averaged over the layers other than the node's, or the edge's
+    reader's, own. With no other layer, nothing is dropped.
+
+    A node's own score is that of its output; queries and keys are readers here.
+
+    Attributes:
+        exact_softmax: recompute the softmax for edges into queries and keys.
+        grad_drop: drop layers; one backward pass for each.
+        metric: must have a gradient at the clean point.
+        replacement: what nodes and edges would be patched with.
+        absolute: take absolute values of pairs before averaging over pairs and layers.
+    """
+
+    exact_softmax: bool = True
+    grad_drop: bool = True
+    metric: str = "shift"
+    replacement: Replacement = "resample"
+    absolute: bool = True
+    sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
+    cost: ClassVar[str] = "two forward passes, a forward and a backward pass per layer, and the softmaxes"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    exempt: ClassVar[Mapping[str, str]] = {"linear": "GradDrop leaves out paths through each layer in turn"}
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Takes the gradient at the clean point, once for each dropped layer.
+
+        Raises:
+            DiscoveryError: for a metric whose gradient vanishes there.
+        """
+        needs_slope(self.metric, "atp_star")
+        cost, graph = Cost(), problem.graph
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)
+        nodes = edges.new_zeros(len(graph.nodes))
+        layers = list(range(graph.n_layers)) if self.grad_drop and graph.n_layers > 1 else [None]
+        node_weights = _weights([node.layer for node in graph.nodes], layers).to(edges)
+        edge_weights = _weights([reader.layer for reader in graph.readers], layers).to(edges)
+        for layer, by_node, by_reader in zip(layers, node_weights, edge_weights):
+            for some in slopes(problem, runs, along_inputs(problem, [0.0]), cost, blocked=layer):
+                node, edge = some.node_effects(), some.edge_effects(graph)
+                if self.exact_softmax:
+                    for attention in range(graph.n_layers):
+                        _through_softmax(edge, attention, problem, runs, some)
+                if self.absolute:
+                    node, edge = node.abs(), edge.abs()
+                nodes += by_node * node.sum(-1)
+                edges += by_reader[:, None] * edge.sum(-1)
+        count = len(problem.clean)
+        return Scores(graph, legal_scores(problem, edges / count), (nodes / count).cpu().numpy(), cost)
+
+
+def _weights(own: list[int], dropped: Sequence[int | None]) -> Tensor:
+    """Returns `[dropped, place]`: the mean over the dropped layers that are not a place's own."""
+    other = torch.tensor([[layer != mine for mine in own] for layer in dropped]).double()
+    return other / other.sum(0)
+
+
+@torch.no_grad()
+def _through_softmax(edges: Tensor, layer: int, problem: Problem, runs: Runs, some: Slopes) -> None:
+    """Overwrites the effects `[R, W, B]` of edges into queries and keys with those of exact patterns.
+
+    The effect is Σ ∂M/∂pattern · (pattern with the edge patched − clean pattern).
+    """
+    graph = problem.graph
+    block = cast(Block, problem.network.blocks[layer])
+    attention, heads = block.attn, graph.n_heads
+    first = graph.readers_of_layer(layer).start
+    before = graph.writers_before(graph.readers[first])
+    clean = runs.residuals[layer][..., some.rows]
+    seen = block.ln1(torch.cat([clean[None], clean + some.delta[:before]]))  # [1 + W, D, T, B]
+
+    def project(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+        return torch.einsum("hde,wdtb->whetb", weight, x) + bias[:, :, None, None]
+
+    scale = attention.W_Q.shape[2] ** -0.5
+    q, k = project(attention.W_Q, attention.b_Q, seen) * scale, project(attention.W_K, attention.b_K, seen)
+    v = project(attention.W_V, attention.b_V, seen[:1])[0]
+    by_mixed = torch.einsum("hdtb,hed->hetb", some.writers[before : before + heads].mean(3), attention.W_O)
+    by_pattern = torch.einsum("heqb,hekb->hqkb", by_mixed, v)
+
+    def pattern(q: Tensor, k: Tensor) -> Tensor:
+        shape = torch.broadcast_shapes(q.shape, k.shape)
+        scores = attention_scores(
+            q.expand(shape).flatten(0, 1), k.expand(shape).flatten(0, 1), attention.causal
+        )
+        return softmax(scores).unflatten(0, shape[:2])
+
+    plain = pattern(q[:1], k[:1])
+    for slot, moved in enumerate((pattern(q[1:], k[:1]), pattern(q[:1], k[1:]))):
+        effects = ((moved - plain) * by_pattern).sum((2, 3))  # [W, H, B]
+        edges[first + slot * heads : first + (slot + 1) * heads, :before] = effects.transpose(0, 1)

@@ -1,0 +1,128 @@
+"""Gradients of the metric at every reader and writer: what all first-order methods share.
+
+The metric's derivative by an edge's mask is ⟨ã_u − a_u, ∂M/∂in_v⟩, so one backward pass gives all edges.
+The points at which a method takes the gradient are rows of one batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.scores import Cost
+from interpbench.core.errors import DiscoveryError
+from interpbench.discovery.method import Runs, parts
+from interpbench.tasks.problem import Metric, Problem
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.patching import Taps
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The metric's gradients for some examples, one for each point and example.
+
+    Attributes:
+        rows: which examples.
+        delta: `[W, D, T, B]` patch minus clean.
+        readers: `[some readers, D, T, point, B]` each, in the readers' order: by what is read.
+        writers: `[W, D, T, point, B]`: by what is written.
+    """
+
+    rows: slice
+    delta: Tensor
+    readers: list[Tensor]
+    writers: Tensor
+
+    def node_effects(self) -> Tensor:
+        """Returns `[W, B]`: the first-order effect of patching each node, averaged over points."""
+        return (self.writers.mean(3) * self.delta).sum((1, 2))
+
+    def edge_effects(self, graph: Graph) -> Tensor:
+        """Returns `[R, W, B]`: the same of patching each edge; 0 where there is none."""
+        effects = self.delta.new_zeros(*graph.legal.shape, self.delta.shape[-1])
+        for readers, before, grad in self.by_reader(graph):
+            effects[readers, :before] = torch.einsum("rdtb,wdtb->rwb", grad.mean(3), self.delta[:before])
+        return effects
+
+    def by_reader(self, graph: Graph) -> Iterator[tuple[slice, int, Tensor]]:
+        """Yields the readers that read at one place, how many writers they see, and their gradients."""
+        first = 0
+        for grad in self.readers:
+            last = first + len(grad)
+            yield slice(first, last), graph.writers_before(graph.readers[first]), grad
+            first = last
+
+
+def slopes(
+    problem: Problem,
+    runs: Runs,
+    moved: Tensor,
+    cost: Cost,
+    network: Transformer | None = None,
+    blocked: int | None = None,
+) -> Iterator[Slopes]:
+    """Yields the gradients, for as many examples at a time as go into one call.
+
+    Args:
+        problem: the problem.
+        runs: its clean and patched activations.
+        moved: `[point, W]`: how far each point's writers are moved from clean (0) to patched (1).
+        cost: gets the passes added.
+        network: the problem's, or one that differs from it in its backward pass.
+        blocked: a layer whose outputs pass no gradient on.
+    """
+    network, points = network or problem.network, len(moved)
+    for rows in parts(len(problem.clean), points):
+        delta = (runs.patch - runs.clean)[..., rows]
+        embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
+        taps = Taps(delta, moved, blocked)
+        logits = network.run(embedding.requires_grad_(), taps)
+        value = runs.metric.part(rows)(logits.view(*logits.shape[:2], points, -1)).sum()
+        taken = [*taps.inputs, *taps.outputs]
+        grads = torch.autograd.grad(value, taken, allow_unused=True, materialize_grads=True)
+        cost.count(embedding.shape[-1], backward=True)
+        grads = [grad.unflatten(-1, (points, -1)) for grad in grads]
+        readers = len(taps.inputs)
+        yield Slopes(rows, delta, list(grads[:readers]), torch.cat(grads[readers:]))
+
+
+def attribute(
+    problem: Problem, runs: Runs, moved: Tensor, cost: Cost, network: Transformer | None = None
+) -> Tensor:
+    """Returns `[point, R, W]`: the metric's derivative by every edge's mask, averaged over examples.
+
+    Where there is no edge it is 0. The arguments are those of `slopes`.
+    """
+    shape = len(moved), *problem.graph.legal.shape
+    total = torch.zeros(shape, dtype=torch.float64, device=runs.clean.device)
+    for some in slopes(problem, runs, moved, cost, network):
+        for readers, before, grad in some.by_reader(problem.graph):
+            total[:, readers, :before] += torch.einsum("rdtkb,wdtb->krw", grad, some.delta[:before])
+    return total / len(problem.clean)
+
+
+def along_inputs(problem: Problem, points: Sequence[float]) -> Tensor:
+    """Returns `[point, W]`: the embedding moved to these points of the path from clean (0) to patched (1)."""
+    moved = torch.zeros(len(points), len(problem.graph.nodes))
+    moved[:, 0] = torch.tensor(points)
+    return moved
+
+
+def midpoints(steps: int) -> list[float]:
+    """Returns the middles of `steps` equal parts of the path from 0 to 1."""
+    return [(step + 0.5) / steps for step in range(steps)]
+
+
+def needs_slope(metric: str, name: str) -> None:
+    """Refuses a metric that is flat at the clean point.
+
+    Raises:
+        DiscoveryError: with what to use instead.
+    """
+    if metric in Metric.VANISHING:
+        raise DiscoveryError(
+            f"{name} with metric={metric} scores every edge exactly 0: a divergence from the clean "
+            "output has no gradient at the clean point; use metric=shift, or eap_ig"
+        )

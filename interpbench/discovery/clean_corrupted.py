@@ -1,0 +1,42 @@
+"""EAP with the gradients of both ends (the "clean-corrupted" variant of Hanna et al. 2024, appendix)."""
+
+from typing import ClassVar, Literal
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.attribution import along_inputs, attribute
+from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.tasks.problem import Problem
+
+
+@method("clean_corrupted")
+@dataclass(frozen=True, config=STRICT)
+class CleanCorrupted:
+    """The mean of the gradients at the clean and at the corrupted input: EAP-IG by the trapezoid rule.
+
+    The corrupted end is the run whose embedding is replaced; with a replacement other than `resample` that
+    is not the run of a real input. A divergence has no gradient at the clean end, so only the other counts.
+
+    Attributes:
+        metric: any.
+        replacement: what the edge would be patched with.
+        absolute: rank by absolute value.
+    """
+
+    metric: str = "shift"
+    replacement: Replacement = "resample"
+    absolute: bool = True
+    sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged over both ends"
+    cost: ClassVar[str] = "four forward passes and two backward passes"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Runs both ends in one batch."""
+        cost = Cost()
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        values = attribute(problem, runs, along_inputs(problem, [0.0, 1.0]), cost).mean(0)
+        return Scores(
+            problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
+        )

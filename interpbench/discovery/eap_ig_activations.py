@@ -1,0 +1,52 @@
+"""EAP with integrated gradients over activations (Hanna et al. 2024; Marks et al. 2024, equation 4)."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT, Count
+from interpbench.discovery.attribution import attribute, midpoints
+from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.tasks.problem import Problem
+
+
+@method("eap_ig_activations")
+@dataclass(frozen=True, config=STRICT)
+class EapIgActivations:
+    """Gradients averaged along the path on which the edge's own writers go from clean to patched.
+
+    A block is the embedding, all heads of a layer, or an MLP. For an edge u→v the outputs of u's block move
+    together, everything before it stays clean, everything after it follows. Each edge gets the gradient of
+    its own block's path; the published code adds the gradients of every other block's path as well.
+    The scores of all edges out of a block sum to the effect of patching the block.
+
+    Attributes:
+        steps: number of points, midpoints of equal intervals.
+        metric: any.
+        replacement: what the edge would be patched with.
+        absolute: rank by absolute value.
+    """
+
+    steps: Count = 5
+    metric: str = "shift"
+    replacement: Replacement = "resample"
+    absolute: bool = True
+    sign: ClassVar[str] = (
+        "larger: patching this edge would change the metric more, averaged while its writer moves"
+    )
+    cost: ClassVar[str] = "two forward passes, and (2 layers + 1) × `steps` forward and backward passes"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Stacks all blocks' points on the batch axis."""
+        cost, graph = Cost(), problem.graph
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        kinds = [(node.layer, node.head is None) for node in graph.nodes]
+        blocks = sorted(set(kinds))
+        member = torch.tensor([[kind == block for kind in kinds] for block in blocks]).float()
+        moved = torch.tensor(midpoints(self.steps))[:, None] * member[:, None]  # [block, step, W]
+        each = attribute(problem, runs, moved.flatten(0, 1), cost).unflatten(0, moved.shape[:2]).mean(1)
+        values = torch.einsum("crw,cw->rw", each, member.to(each))
+        return Scores(graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost)

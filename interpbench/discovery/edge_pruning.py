@@ -1,0 +1,102 @@
+"""Edge pruning (Bhaskar et al. 2024, section 3): gates trained towards a share of edges to remove."""
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT, Amount, Count, Share
+from interpbench.discovery.gates import (
+    ablation_loss,
+    at_edges,
+    initial,
+    noise,
+    open_probability,
+    sampled,
+    settled,
+)
+from interpbench.discovery.method import Replacement, clean_and_patch, method
+from interpbench.tasks.problem import Problem
+
+
+@method("edge_pruning")
+@dataclass(frozen=True, config=STRICT)
+class EdgePruning:
+    """Hard-concrete gates on edges and on writers, under a Lagrangian for the share of edges removed.
+
+    An edge is open as far as its own gate and its writer's both are. Minimised over gates and maximised over
+    the multipliers, from 0: metric + λ₁ (t − s) + λ₂ (t − s)², with s the expected share of closed edges and
+    t rising from 0 to the target. Each target's circuit holds as many edges as its mean gate says, the most
+    open ones, read without noise.
+
+    Attributes:
+        targets: shares of edges to remove, one circuit each; above 1 presses harder than can be met.
+        steps: of Adam.
+        warm_up: the share of the steps in which t rises.
+        rate: Adam's learning rate for gates.
+        multiplier_rate: Adam's learning rate for λ₁ and λ₂.
+        kept: σ(θ) at the start.
+        metric: what gates are to keep low.
+        replacement: what a closed gate lets through instead.
+    """
+
+    targets: tuple[Amount, ...] = (0.5, 0.7, 0.8, 0.9, 0.94, 0.97, 1.0, 1.02)
+    steps: Count = 300
+    warm_up: Share = 0.8
+    rate: Amount = 0.1
+    multiplier_rate: Amount = 0.8
+    kept: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    metric: str = "divergence"
+    replacement: Replacement = "resample"
+    sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
+    cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Trains all targets' masks in one batch."""
+        cost, graph = Cost(), problem.graph
+        edge, node = self._learn(problem, cost)
+        writer = np.argwhere(graph.legal)[:, 1]
+        values = (open_probability(edge) * open_probability(node)[:, writer]).double().cpu().numpy()
+        opened = (settled(edge) * settled(node)[:, writer]).mean(1).cpu().numpy()
+        scores = np.full(graph.legal.shape, np.nan)
+        scores[graph.legal] = values.mean(0)
+        circuits: dict[float, np.ndarray] = {}
+        for target, value, share in zip(self.targets, values, opened):
+            size = round(float(share) * len(value))
+            kept = np.zeros(len(value), bool)
+            kept[np.argsort(-value, kind="stable")[:size]] = True
+            circuits[target] = np.zeros(graph.legal.shape, bool)
+            circuits[target][graph.legal] = kept
+        return Scores(graph, scores, cost=cost, circuits=circuits)
+
+    def _learn(self, problem: Problem, cost: Cost) -> tuple[Tensor, Tensor]:
+        """Returns θ of edges `[target, E]` and of writers `[target, W]`."""
+        graph = problem.graph
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        count, edges = len(self.targets), len(graph.edges)
+        edge = initial((count, edges), self.kept, runs.clean)
+        node = initial((count, len(graph.nodes)), self.kept, runs.clean)
+        multipliers = edge.new_zeros(2, count).requires_grad_()
+        targets = torch.tensor(self.targets).to(edge)
+        writer = torch.from_numpy(np.argwhere(graph.legal)[:, 1]).to(edge.device)
+        optimiser = torch.optim.Adam([edge, node], lr=self.rate)
+        ascent = torch.optim.Adam([multipliers], lr=self.multiplier_rate, maximize=True)
+        width = edges + len(graph.nodes)
+        drawn = noise(problem, "edge_pruning", (width,), self.steps, edge)
+        for step, uniform in enumerate(drawn):
+            gates = sampled(edge, uniform[:edges]) * sampled(node, uniform[edges:])[:, writer]
+            loss = ablation_loss(problem, runs, at_edges(graph, 1 - gates), cost)
+            expected = 1 - (open_probability(edge) * open_probability(node)[:, writer]).mean(1)
+            ramp = min(1.0, (step + 1) / max(1.0, self.warm_up * self.steps))
+            missing = ramp * targets - expected
+            optimiser.zero_grad()
+            ascent.zero_grad()
+            (loss + multipliers[0] * missing + multipliers[1] * missing.square()).sum().backward()
+            optimiser.step()
+            ascent.step()
+        return edge.detach(), node.detach()

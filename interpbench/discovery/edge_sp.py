@@ -1,0 +1,37 @@
+"""Subnetwork probing with a gate for each edge (the edge version of Cao et al. 2021 in Gupta et al. 2024)."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.method import method
+from interpbench.discovery.subnetwork import SubnetworkProbing
+from interpbench.tasks.problem import Problem
+
+
+@method("edge_sp")
+@dataclass(frozen=True, config=STRICT)
+class EdgeSp(SubnetworkProbing):
+    """Learns which edges the network needs, for a grid of penalties at once.
+
+    The published code reads its circuits from sampled gates, so that a second read-out gives another; here
+    gates are read without noise. Settings are those of `SubnetworkProbing`.
+    """
+
+    sign: ClassVar[str] = "the probability that the edge's gate is open, averaged over penalties"
+    cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Trains all masks in one batch."""
+        cost, graph = Cost(), problem.graph
+        values, circuits = self.read(self.learn(problem, "edge_sp", "edge", cost))
+        scores = np.full(graph.legal.shape, np.nan)
+        scores[graph.legal] = values
+        kept = {penalty: np.zeros(graph.legal.shape, bool) for penalty in circuits}
+        for penalty, edges in circuits.items():
+            kept[penalty][graph.legal] = edges
+        return Scores(graph, scores, cost=cost, circuits=kept)

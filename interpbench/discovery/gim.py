@@ -1,0 +1,60 @@
+"""Gradient interaction modifications (Edin et al. 2025, section 4)."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.attribution import along_inputs, attribute, needs_slope
+from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.backward import Rules, with_rules
+
+
+@method("gim")
+@dataclass(frozen=True, config=STRICT)
+class Gim:
+    """EAP with gradients corrected for self-repair in the softmax and for products of activations.
+
+    Rules: a LayerNorm's scale is a constant; the softmax passes gradients at a higher temperature; gradients
+    are divided among the factors of a product: a half for values, a quarter for queries and keys. Without
+    LayerNorm the first rule is empty. The networks have no gated MLPs, whose factor is left out.
+
+    Attributes:
+        temperature: of the softmax in the backward pass; 1 changes nothing.
+        divide: whether gradients are divided among factors.
+        metric: must have a gradient at the clean point.
+        replacement: what the edge would be patched with.
+        absolute: rank by absolute value.
+    """
+
+    temperature: Annotated[float, Field(gt=0)] = 2.0
+    divide: bool = True
+    metric: str = "shift"
+    replacement: Replacement = "resample"
+    absolute: bool = True
+    sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
+    cost: ClassVar[str] = "three forward passes and one backward pass"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    exempt: ClassVar[Mapping[str, str]] = {
+        "linear": "gradients by values are halved, also where attention patterns are constants"
+    }
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Takes the corrected gradient at the clean point.
+
+        Raises:
+            DiscoveryError: for a metric whose gradient vanishes there.
+        """
+        needs_slope(self.metric, "gim")
+        cost = Cost()
+        qkv = (0.25, 0.25, 0.5) if self.divide else (1.0, 1.0, 1.0)
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        ruled = with_rules(problem.network, Rules(freeze_norm=True, temperature=self.temperature, qkv=qkv))
+        values = attribute(problem, runs, along_inputs(problem, [0.0]), cost, ruled)[0]
+        return Scores(
+            problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
+        )

@@ -1,0 +1,53 @@
+"""Head importance (Michel et al. 2019, section 4.1), a baseline in Conmy et al. 2023."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.attribution import along_inputs, needs_slope, slopes
+from interpbench.discovery.method import clean_and_patch, joined, method
+from interpbench.tasks.problem import Problem
+
+
+@method("hisp")
+@dataclass(frozen=True, config=STRICT)
+class Hisp:
+    """How much the metric would change if a node's output were scaled: the mean of |⟨a, ∂M/∂a⟩|.
+
+    No replacement: it is the first-order effect of scaling each output to zero. Scores are divided by their
+    L2 norm within each layer (heads and MLP together; the embedding is a layer of its own); a layer in which
+    all are 0 keeps zeros. An edge scores the lesser of its two ends.
+
+    Attributes:
+        metric: must have a gradient at the clean point.
+        normalise: divide by the norm within each layer.
+    """
+
+    metric: str = "shift"
+    normalise: bool = True
+    sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
+    cost: ClassVar[str] = "three forward passes and one backward pass"
+    granularity: ClassVar[Literal["edge", "node"]] = "node"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Takes the gradient at the clean point.
+
+        Raises:
+            DiscoveryError: for a metric whose gradient vanishes there.
+        """
+        needs_slope(self.metric, "hisp")
+        cost, graph = Cost(), problem.graph
+        runs = clean_and_patch(problem, self.metric, "zero", cost)
+        total = torch.zeros(len(graph.nodes), dtype=torch.float64, device=runs.clean.device)
+        for some in slopes(problem, runs, along_inputs(problem, [0.0]), cost):
+            total += some.node_effects().abs().sum(1)
+        nodes = (total / len(problem.clean)).cpu().numpy()
+        if self.normalise:
+            layers = np.array([node.layer for node in graph.nodes])
+            norms = np.array([np.linalg.norm(nodes[layers == layer]) for layer in layers])
+            nodes = np.divide(nodes, norms, out=np.zeros_like(nodes), where=norms > 0)
+        return Scores(graph, joined(graph, nodes), nodes, cost)

@@ -1,0 +1,81 @@
+"""Information flow routes (Ferrando & Voita 2024, sections 2 and 3)."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.components import Node
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.method import method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.patching import record
+
+
+@method("ifr")
+@dataclass(frozen=True, config=STRICT)
+class InformationFlowRoutes:
+    """How near each writer's output is to the sum that a reader sees, followed back from the logits.
+
+    An edge's importance is max(0, ‖x‖₁ − ‖x − a_u‖₁), divided by its sum over the reader's writers, for
+    each position and example, then averaged: over the scored positions at the logits, over all elsewhere.
+    Biases are part of x. Where a reader's importances are all 0, they stay 0.
+
+    Routes are extracted from the logits backwards: an edge is kept at threshold τ if its importance is at
+    least τ and so are those of edges from its reader to the logits. The score is the largest such τ.
+    It needs neither a metric, nor a replacement, nor gradients; queries, keys and values see the same
+    stream, so the edges into a head score alike.
+
+    Attributes:
+        routes: follow routes from the logits; otherwise the score is the importance alone.
+    """
+
+    routes: bool = True
+    sign: ClassVar[str] = "larger: the edge stays on a route to the logits up to a higher threshold"
+    cost: ClassVar[str] = "one forward pass"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    @torch.no_grad()
+    def __call__(self, problem: Problem) -> Scores:
+        """Measures the clean run."""
+        cost, graph = Cost(), problem.graph
+        _, clean = record(problem.network, problem.clean)
+        cost.count(len(problem.clean))
+        stack, network = clean.stack, problem.network
+        nearness = np.full(graph.legal.shape, np.nan)
+        everywhere = torch.ones_like(problem.scored)
+        for layer, residual in enumerate(clean.residuals):
+            readers = graph.readers_of_layer(layer)
+            before = graph.writers_before(graph.readers[readers.start])
+            if layer == graph.n_layers:
+                nearness[-1, :before] = _importance(residual, stack[:before], problem.scored)
+                break
+            nearness[readers, :before] = _importance(residual, stack[:before], everywhere)
+            heads = stack[before : before + graph.n_heads].sum(0)
+            bias = network.get_submodule(f"blocks.{layer}.attn").get_parameter("b_O")
+            seen = residual + heads + bias[:, None, None]
+            before += graph.n_heads
+            nearness[readers.stop, :before] = _importance(seen, stack[:before], everywhere)
+        return Scores(graph, _routes(graph, nearness) if self.routes else nearness, cost=cost)
+
+
+def _importance(seen: torch.Tensor, writers: torch.Tensor, counted: torch.Tensor) -> np.ndarray:
+    """Returns `[W]`: each writer's share of `seen [D, T, B]`, averaged where `counted [T, B]`."""
+    without = (seen - writers).abs().sum(1)
+    near = (seen.abs().sum(0) - without).clamp(min=0).double()
+    total = near.sum(0)
+    shares = near / torch.where(total > 0, total, 1)
+    return ((shares * counted).sum((1, 2)) / counted.sum()).cpu().numpy()
+
+
+def _routes(graph: Graph, importance: np.ndarray) -> np.ndarray:
+    """Returns `[R, W]`: the largest threshold at which an edge is on a route to the logits."""
+    scores = importance.copy()
+    for index in reversed(range(len(graph.readers) - 1)):
+        reader = graph.readers[index]
+        onward = np.nanmax(scores[index + 1 :, graph.node_index[Node(reader.layer, reader.head)]])
+        scores[index] = np.minimum(scores[index], onward)
+    return scores

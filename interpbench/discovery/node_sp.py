@@ -1,0 +1,36 @@
+"""Subnetwork probing with a gate for each node (Cao et al. 2021; Conmy et al. 2023, section 3)."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.method import joined, method
+from interpbench.discovery.subnetwork import SubnetworkProbing
+from interpbench.tasks.problem import Problem
+
+
+@method("node_sp")
+@dataclass(frozen=True, config=STRICT)
+class NodeSp(SubnetworkProbing):
+    """Learns which nodes the network needs, for a grid of penalties at once.
+
+    A closed gate replaces a node's output for all its readers; the published code has gates on queries, keys
+    and values in place of heads. Gates are read without noise. An edge scores the lesser of its two ends.
+    Settings are those of `SubnetworkProbing`.
+    """
+
+    sign: ClassVar[str] = "the probability that the node's gate is open, averaged over penalties"
+    cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
+    granularity: ClassVar[Literal["edge", "node"]] = "node"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Trains all masks in one batch."""
+        cost, graph = Cost(), problem.graph
+        values, kept = self.read(self.learn(problem, "node_sp", "node", cost))
+        circuits = {
+            penalty: np.nan_to_num(joined(graph, nodes.astype(float))) > 0 for penalty, nodes in kept.items()
+        }
+        return Scores(graph, joined(graph, values), values, cost, circuits)

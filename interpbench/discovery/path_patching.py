@@ -1,0 +1,120 @@
+"""Path patching (Wang et al. 2023, section 3.1; Goldowsky-Dill et al. 2023, section 2)."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.model import Interventions
+
+
+@method("path_patching")
+@dataclass(frozen=True, config=STRICT)
+class PathPatching:
+    """Patches what one sender writes, as one receiver sees it, with the nodes between held at clean.
+
+    First, for every sender, a run with the sender patched and other nodes frozen gives what each receiver
+    would see; then, for every edge, a run in which only that receiver sees it and everything after it
+    follows.
+
+    Attributes:
+        frozen: which nodes are held between sender and receiver. `heads`, as in Wang et al., lets MLPs
+            between them pass the change on, so that a direct path includes those through MLPs; `all` makes
+            every path a single edge, and the scores those of `exact`.
+        metric: what is measured.
+        replacement: what the sender is patched with.
+    """
+
+    frozen: Literal["heads", "all"] = "heads"
+    metric: str = "divergence"
+    replacement: Replacement = "resample"
+    sign: ClassVar[str] = "larger: patching the paths from writer to reader moves the output further"
+    cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from the edge's layer on"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    @torch.no_grad()
+    def __call__(self, problem: Problem) -> Scores:
+        """Runs many senders, then many edges of a layer, in one call."""
+        graph, cost = problem.graph, Cost()
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        examples = len(problem.clean)
+        clean = float(runs.metric(problem.network.run(runs.residuals[0])).mean())
+        free = [node.head is None and node.layer >= 0 and self.frozen == "heads" for node in graph.nodes]
+        seen = _senders(problem, runs, free, cost)
+        scores = np.where(graph.legal, 0.0, np.nan)
+        for layer in range(graph.n_layers + 1):
+            here = [(r, w) for r, w in np.argwhere(graph.legal).tolist() if graph.readers[r].layer == layer]
+            for some in parts(len(here), examples):
+                chosen = here[some]
+                received = torch.stack([seen[r][..., w, :] for r, w in chosen])
+                residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(chosen), -1).flatten(2)
+                patch = _Receivers([r for r, _ in chosen], received)
+                logits = problem.network.run(residual, patch, layer)
+                moved = runs.metric(logits.view(*logits.shape[:2], len(chosen), examples)).mean(1)
+                for (reader, writer), value in zip(chosen, moved.tolist()):
+                    scores[reader, writer] = value - clean
+                cost.count(len(chosen) * examples)
+        return Scores(graph, scores, cost=cost)
+
+
+def _senders(problem: Problem, runs: Runs, free: Sequence[bool], cost: Cost) -> list[Tensor]:
+    """Returns, for each reader, what it sees `[D, T, W, B]` when each writer is the sender."""
+    count = len(free)
+    found: list[list[Tensor]] = []
+    for rows in parts(len(problem.clean), count):
+        patch = _Senders(runs.clean[..., rows], runs.patch[..., rows], free)
+        embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
+        problem.network.run(embedding, patch)
+        cost.count(embedding.shape[-1])
+        found.append([x for place, readers in patch.seen for x in [place] * readers])
+    return [torch.cat(pieces, -1) for pieces in zip(*found)]
+
+
+class _Senders(Interventions):
+    """Every writer the sender once, rows sender-major; notes the streams that readers see."""
+
+    def __init__(self, clean: Tensor, patch: Tensor, free: Sequence[bool]):
+        self.clean, self.patch, self.free = clean, patch, free
+        self.seen: list[tuple[Tensor, int]] = []
+
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
+        """Holds what is frozen at clean, and patches the sender."""
+        chosen = list(writers)
+        own = outputs.view(*outputs.shape[:3], len(self.free), -1)
+        if not self.free[chosen[0]]:
+            own = self.clean[chosen].unsqueeze(3).expand_as(own)
+        own = own.clone()
+        for place, writer in enumerate(chosen):
+            own[place, :, :, writer] = self.patch[writer]
+        return own.flatten(3)
+
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Notes the stream, and for how many readers it is."""
+        self.seen.append((residual.view(*residual.shape[:2], len(self.free), -1), len(readers)))
+        return residual, None
+
+
+class _Receivers(Interventions):
+    """One receiver for each candidate, rows candidate-major, that sees `received [K, D, T, B]`."""
+
+    def __init__(self, receivers: Sequence[int], received: Tensor):
+        self.receivers, self.received = receivers, received
+
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Replaces what each candidate's receiver sees."""
+        place = {reader: index for index, reader in enumerate(readers)}
+        hit = [candidate for candidate, reader in enumerate(self.receivers) if reader in place]
+        if not hit:
+            return residual, None
+        shape = *residual.shape[:2], len(self.receivers), -1
+        own = residual.view(shape).expand(len(place), *[-1] * 4).clone()
+        where = [place[self.receivers[candidate]] for candidate in hit]
+        own[where, :, :, hit] = self.received[hit]
+        return residual[..., :0], own.flatten(3)

@@ -1,0 +1,54 @@
+"""Relevance patching (Rezaei Jafari et al. 2025, section 3 and its table of propagation rules)."""
+
+from typing import ClassVar, Literal
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.attribution import along_inputs, attribute, needs_slope
+from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.backward import Rules, with_rules
+
+
+@method("relp")
+@dataclass(frozen=True, config=STRICT)
+class RelP:
+    """EAP with the coefficients of layer-wise relevance propagation in place of gradients.
+
+    Rules: a LayerNorm's scale is a constant; an activation f(x) is x times the constant f(x)/x; linear maps
+    keep their gradients. Without LayerNorm the first rule is empty, and only the second differs from EAP.
+    The networks have no gated MLPs, so the rule that halves products is empty throughout.
+
+    Attributes:
+        constant_attention: treat attention patterns as constants too (the AH rule); edges into queries
+            and keys then all score 0.
+        metric: must have a gradient at the clean point.
+        replacement: what the edge would be patched with.
+        absolute: rank by absolute value.
+    """
+
+    constant_attention: bool = False
+    metric: str = "shift"
+    replacement: Replacement = "resample"
+    absolute: bool = True
+    sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
+    cost: ClassVar[str] = "three forward passes and one backward pass"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+
+    def __call__(self, problem: Problem) -> Scores:
+        """Propagates relevance from the clean point.
+
+        Raises:
+            DiscoveryError: for a metric whose gradient vanishes there.
+        """
+        needs_slope(self.metric, "relp")
+        cost = Cost()
+        rules = Rules(freeze_norm=True, ratio_activation=True, freeze_pattern=self.constant_attention)
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        ruled = with_rules(problem.network, rules)
+        values = attribute(problem, runs, along_inputs(problem, [0.0]), cost, ruled)[0]
+        return Scores(
+            problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
+        )

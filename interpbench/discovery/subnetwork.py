@@ -1,0 +1,79 @@
+"""Subnetwork probing (Cao et al. 2021, section 3): masks learned under penalties, all in one batch."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from interpbench.circuits.scores import Cost
+from interpbench.core.config import STRICT, Amount, Count
+from interpbench.discovery.gates import (
+    ablation_loss,
+    at_edges,
+    initial,
+    noise,
+    open_probability,
+    sampled,
+    settled,
+)
+from interpbench.discovery.method import Replacement, clean_and_patch
+from interpbench.tasks.problem import Problem
+
+GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+@dataclass(frozen=True, config=STRICT)
+class SubnetworkProbing:
+    """Hard-concrete gates trained by Adam on the metric plus λ times the mean probability of being open.
+
+    All examples are used in every step. The masks of all penalties and seeds are candidates of one batch.
+
+    Attributes:
+        penalties: λ, one circuit each.
+        seeds: trainings with each λ.
+        steps: of Adam.
+        rate: Adam's learning rate.
+        kept: σ(θ) at the start.
+        metric: what gates are to keep low.
+        replacement: what a closed gate lets through instead.
+    """
+
+    penalties: tuple[Amount, ...] = GRID
+    seeds: Count = 1
+    steps: Count = 200
+    rate: Amount = 0.1
+    kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    metric: str = "divergence"
+    replacement: Replacement = "resample"
+
+    def learn(self, problem: Problem, name: str, gates: Literal["edge", "node"], cost: Cost) -> Tensor:
+        """Returns θ `[λ, seed, E or W]`."""
+        graph = problem.graph
+        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        legal = torch.from_numpy(graph.legal).to(runs.clean)
+        count = len(graph.edges) if gates == "edge" else len(graph.nodes)
+        theta = initial((len(self.penalties), self.seeds, count), self.kept, runs.clean)
+        penalties = torch.tensor(self.penalties).to(theta)[:, None]
+        optimiser = torch.optim.Adam([theta], lr=self.rate)
+        for uniform in noise(problem, name, theta.shape[1:], self.steps, theta):
+            closed = 1 - sampled(theta, uniform).flatten(0, 1)
+            removed = at_edges(graph, closed) if gates == "edge" else closed[:, None] * legal
+            loss = ablation_loss(problem, runs, removed, cost).view(theta.shape[:2])
+            optimiser.zero_grad()
+            (loss + penalties * open_probability(theta).mean(2)).sum().backward()
+            optimiser.step()
+        return theta.detach()
+
+    def read(self, theta: Tensor) -> tuple[np.ndarray, dict[float, np.ndarray]]:
+        """Reads gates without sampling.
+
+        Returns:
+            `[E or W]`: the probability of being open, averaged over penalties and seeds, and for each penalty
+            which gates are more than half open, averaged over seeds.
+        """
+        score = open_probability(theta).mean((0, 1)).double().cpu().numpy()
+        kept = (settled(theta).mean(1) > 0.5).cpu().numpy()
+        return score, dict(zip(self.penalties, kept))

@@ -1,0 +1,329 @@
+"""What each method's theory says must hold: identities, limits, and literal loops."""
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.circuits.scores import Cost
+from interpbench.discovery import gates
+from interpbench.discovery.method import clean_and_patch, get_method, joined, methods, replaced
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.backward import Rules, with_rules
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Interventions, Transformer
+from interpbench.transformer.patching import record
+from tests.oracles.discovery import importance, path_effect, routes
+from tests.test_discovery import problem
+
+SIGNED = {"metric": "shift", "absolute": False}
+
+
+def value(made, runs, interventions=None):
+    """The metric of each example."""
+    return runs.metric(made.network.run(made.network.embedding(made.clean), interventions))
+
+
+class Nudge(Interventions):
+    """Moves writers' outputs by `amount [W, B]` of the difference from the patch; holds a layer at clean."""
+
+    def __init__(self, made, runs, amount, held=None):
+        self.amount, self.runs, self.held = amount, runs, held
+        self.layers = [node.layer for node in made.graph.nodes]
+
+    def write(self, writers, outputs):
+        chosen = list(writers)
+        if self.layers[chosen[0]] == self.held:
+            return self.runs.clean[chosen]
+        return outputs + self.amount[chosen, None, None] * (self.runs.patch - self.runs.clean)[chosen]
+
+
+def node_slopes(made, runs, held=None):
+    amount = torch.zeros(len(made.graph.nodes), len(made.clean), dtype=torch.float64, requires_grad=True)
+    total = value(made, runs, Nudge(made, runs, amount, held)).sum()
+    return torch.autograd.grad(total, amount)[0]
+
+
+def test_replacements():
+    corrupted = torch.randn(3, 2, 4, 5, dtype=torch.float64)
+    assert replaced(corrupted, "resample") is corrupted
+    assert not replaced(corrupted, "zero").any()
+    each, all_positions = replaced(corrupted, "mean_position"), replaced(corrupted, "mean")
+    for w, d, t, b in np.ndindex(3, 2, 4, 5):
+        torch.testing.assert_close(each[w, d, t, b], sum(corrupted[w, d, t]) / 5)
+        torch.testing.assert_close(all_positions[w, d, t, b], corrupted[w, d].sum() / 20)
+
+
+def test_edges_between_nodes_score_the_lesser_end():
+    graph = problem().graph
+    nodes = np.arange(len(graph.nodes), dtype=float)
+    scores = joined(graph, nodes)
+    for edge in graph.edges:
+        r, w = graph.reader_index[edge.target], graph.node_index[edge.source]
+        ends = [str(node) for node in graph.nodes if str(node) == edge.target.destination]
+        assert scores[r, w] == (w if not ends else min(w, [str(n) for n in graph.nodes].index(ends[0])))
+
+
+def test_activation_paths_are_complete_for_each_block():
+    """Σ over the edges out of a block → M(block patched) − M(clean)."""
+    made = problem(6)
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    scores = get_method("eap_ig_activations", {**SIGNED, "steps": 300})(made).edges
+    kinds = [(node.layer, node.head is None) for node in made.graph.nodes]
+    for block in set(kinds):
+        member = torch.tensor([kind == block for kind in kinds])
+        with torch.no_grad():
+            amount = member.double()[:, None].expand(-1, len(made.clean))
+            change = value(made, runs, Nudge(made, runs, amount)).mean() - value(made, runs).mean()
+        assert np.nansum(scores[:, member.numpy()]) == pytest.approx(float(change), rel=1e-3, abs=1e-6)
+
+
+def test_mask_path_is_complete():
+    """Σ over all edges → M(everything patched) − M(clean)."""
+    made = problem(6)
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    sums = [np.nansum(get_method("mask_ig", {**SIGNED, "steps": n})(made).edges) for n in (200, 400)]
+    with torch.no_grad():
+        corrupted = runs.metric(made.network.run(made.network.embedding(made.corrupted))).mean()
+        change = float(corrupted - value(made, runs).mean())
+    assert 2 * sums[1] - sums[0] == pytest.approx(change, rel=1e-3)
+
+
+def test_both_ends_average_the_two_gradients():
+    made = problem(9)
+    ends = get_method("clean_corrupted", SIGNED)(made).edges
+    clean = get_method("eap", SIGNED)(made).edges
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    step, graph = 1e-5, made.graph
+    from interpbench.transformer.patching import Candidates
+
+    with torch.no_grad():
+        start = record(made.network, made.corrupted)[1]
+        for r, w in np.argwhere(graph.legal)[::11]:
+            masks = torch.zeros(2, *graph.legal.shape, dtype=torch.float64)
+            masks[0, r, w], masks[1, r, w] = step, -step
+            further = start.stack + (runs.patch - runs.clean)
+            residual = start.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
+            logits = made.network.run(residual, Candidates(masks, further, start.stack))
+            up, down = runs.metric(logits.view(5, 4, 2, -1)).mean(1).tolist()
+            expected = (clean[r, w] + (up - down) / (2 * step)) / 2
+            assert ends[r, w] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_atp_takes_sizes_pair_by_pair():
+    made = problem(5, normalization="LN")
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    own = get_method("atp")(made).own_nodes
+    np.testing.assert_allclose(own, node_slopes(made, runs).abs().mean(1).numpy(), atol=1e-12)
+    signed = get_method("atp", SIGNED)(made)
+    np.testing.assert_allclose(signed.edges, get_method("eap", SIGNED)(made).edges, atol=1e-12)
+    np.testing.assert_allclose(np.nansum(signed.edges, 0), signed.own_nodes, atol=1e-12)
+    assert (get_method("atp")(made).edges >= np.abs(signed.edges) - 1e-12)[made.graph.legal].all()
+
+
+@pytest.mark.parametrize("normalization", [None, "LNPre"])
+@pytest.mark.parametrize("attention", ["causal", "bidirectional"])
+def test_atp_star_is_exact_where_only_the_softmax_is_not_linear(normalization, attention):
+    made = problem(3, n_layers=1, normalization=normalization, attention=attention)
+    made.network.ln_final = torch.nn.Identity()
+    with torch.no_grad():
+        made.network.blocks[0].mlp.W_out.zero_()
+    exact = get_method("exact", {"metric": "shift"})(made).edges
+    star = get_method("atp_star", SIGNED)(made).edges
+    plain = get_method("atp", SIGNED)(made).edges
+    softmax = slice(0, 2 * made.graph.n_heads)
+    np.testing.assert_allclose(star[softmax], exact[softmax], atol=1e-10)
+    assert np.nanmax(np.abs(plain[softmax] - exact[softmax])) > 1e-3
+
+
+def test_grad_drop_averages_gradients_with_a_layer_held():
+    made = problem(4, n_layers=3)
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    got = get_method("atp_star", {"exact_softmax": False})(made).own_nodes
+    held = torch.stack([node_slopes(made, runs, layer).abs().mean(1) for layer in range(3)])
+    others = torch.tensor([[node.layer != layer for node in made.graph.nodes] for layer in range(3)])
+    np.testing.assert_allclose(got, ((held * others).sum(0) / others.sum(0)).numpy(), atol=1e-12)
+    plain, dropped = get_method("atp")(made), get_method("atp_star", {"exact_softmax": False})(made)
+    np.testing.assert_allclose(dropped.edges[-1, 1:], plain.edges[-1, 1:], atol=1e-12)
+
+
+def test_atp_star_without_its_corrections_is_atp():
+    made = problem(4)
+    off = get_method("atp_star", {"exact_softmax": False, "grad_drop": False})(made)
+    np.testing.assert_allclose(off.edges, get_method("atp")(made).edges, atol=1e-12)
+    one_layer = problem(4, n_layers=1)
+    off = get_method("atp_star", {"exact_softmax": False})(one_layer)
+    np.testing.assert_allclose(off.edges, get_method("atp")(one_layer).edges, atol=1e-12)
+
+
+@pytest.mark.parametrize("normalization", [None, "LN", "LNPre"])
+def test_rules_change_gradients_and_not_outputs(normalization):
+    made = problem(2, normalization=normalization)
+    rules = Rules(True, True, True, 2.0, (0.25, 0.25, 0.5))
+    ruled = with_rules(made.network, rules)
+    torch.testing.assert_close(ruled(made.clean), made.network(made.clean), atol=1e-12, rtol=0)
+    assert type(made.network.blocks[0].attn).__name__ == "Attention"
+    assert all(a is b for a, b in zip(ruled.parameters(), made.network.parameters()))
+
+
+@pytest.mark.parametrize("normalization", [None, "LNPre"])
+def test_relevance_is_conserved(normalization):
+    """Without biases and with constant attention the ruled network is linear: ⟨a, ∂M/∂a⟩ = M."""
+    shape = TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4, normalization, "gelu", "causal", False, init_std=0.5)
+    made = problem(2)
+    made = Problem(Transformer(shape, 2).double(), made.clean, made.corrupted, made.scored)
+    settings = {**SIGNED, "constant_attention": True, "replacement": "zero"}
+    scores = get_method("relp", settings)(made).edges
+    runs = clean_and_patch(made, "shift", "zero", Cost())
+    with torch.no_grad():
+        assert np.nansum(scores[:, 0]) == pytest.approx(-float(value(made, runs).mean()), abs=1e-10)
+
+
+def test_relp_and_gim_are_eap_where_their_rules_are_empty():
+    made = problem(3)
+    with torch.no_grad():
+        for block in made.network.blocks:
+            block.mlp.b_in.fill_(50.0)  # the activation is the identity here
+            block.mlp.b_out.copy_(-50.0 * block.mlp.W_out.sum(0))
+    eap = get_method("eap", SIGNED)(made).edges
+    np.testing.assert_allclose(get_method("relp", SIGNED)(made).edges, eap, atol=1e-9)
+    gim = get_method("gim", {**SIGNED, "temperature": 1.0, "divide": False})(made).edges
+    np.testing.assert_allclose(gim, eap, atol=1e-12)
+
+
+def test_gim_divides_gradients_among_factors():
+    made = problem(3)
+    eap = get_method("eap", SIGNED)(made).edges
+    gim = get_method("gim", {**SIGNED, "temperature": 1.0})(made).edges
+    last = made.graph.readers_of_layer(1)
+    factors = np.repeat([0.25, 0.25, 0.5], made.graph.n_heads)[:, None]
+    np.testing.assert_allclose(gim[last], factors * eap[last], atol=1e-12)
+
+
+def test_gim_softmax_passes_gradients_at_another_temperature():
+    from interpbench.transformer.backward import _Softmax
+
+    scores = torch.randn(1, 2, 3, 2, dtype=torch.float64, requires_grad=True)
+    towards = torch.randn(1, 2, 3, 2, dtype=torch.float64)
+    pattern = _Softmax.apply(scores, 2.0)
+    torch.testing.assert_close(pattern, scores.softmax(2))
+    (got,) = torch.autograd.grad(pattern, scores, towards)
+    for q, n in np.ndindex(2, 2):
+        p = (scores[0, q, :, n] / 2).softmax(0)
+        jacobian = torch.diag(p) - p[:, None] * p[None]
+        torch.testing.assert_close(got[0, q, :, n], jacobian @ towards[0, q, :, n])
+
+
+def test_head_importance_is_the_size_of_scaling_each_output():
+    made = problem(5)
+    runs = clean_and_patch(made, "shift", "zero", Cost())
+    expected = node_slopes(made, runs).abs().mean(1).numpy()
+    raw = get_method("hisp", {"normalise": False})(made).own_nodes
+    np.testing.assert_allclose(raw, expected, atol=1e-12)
+    layers = np.array([node.layer for node in made.graph.nodes])
+    scaled = get_method("hisp")(made).own_nodes
+    for layer in set(layers):
+        assert np.linalg.norm(scaled[layers == layer]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("normalization", [None, "LN"])
+def test_information_flow_equals_the_literal_routes(normalization):
+    made = problem(2, rows=3, normalization=normalization)
+    expected = importance(made)
+    got = get_method("ifr", {"routes": False})(made).edges
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    followed = get_method("ifr")(made).edges
+    for threshold in np.unique(expected[made.graph.legal]):
+        np.testing.assert_array_equal(
+            np.nan_to_num(followed) >= threshold - 1e-12, routes(made.graph, expected, threshold - 1e-12)
+        )
+
+
+@pytest.mark.parametrize("frozen", ["heads", "all"])
+def test_path_patching_equals_literal_paths(frozen):
+    made = problem(2, rows=2, normalization="LN")
+    scores = get_method("path_patching", {"frozen": frozen, "metric": "shift"})(made).edges
+    metric = clean_and_patch(made, "shift", "resample", Cost()).metric
+    for r, w in np.argwhere(made.graph.legal)[::6]:
+        assert scores[r, w] == pytest.approx(path_effect(made, metric, int(r), int(w), frozen), abs=1e-9)
+
+
+def test_paths_of_single_edges_are_exact_edge_patching():
+    made = problem(3)
+    exact = get_method("exact")(made).edges
+    np.testing.assert_allclose(get_method("path_patching", {"frozen": "all"})(made).edges, exact, atol=1e-12)
+
+
+def test_gates_have_the_distribution_that_they_say():
+    theta = torch.linspace(-3, 3, 7, dtype=torch.float64)[:, None].expand(-1, 100_000)
+    uniform = torch.rand(theta.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    drawn = gates.sampled(theta, uniform)
+    assert drawn.min() == 0 and drawn.max() == 1
+    torch.testing.assert_close(
+        (drawn > 0).double().mean(1), gates.open_probability(theta[:, 0]), atol=0.01, rtol=0
+    )
+    torch.testing.assert_close(gates.settled(torch.zeros(1)), torch.full((1,), 0.5))
+
+
+def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
+    made = problem(1)
+    runs = clean_and_patch(made, "divergence", "mean", Cost())
+    legal = torch.from_numpy(made.graph.legal)
+    removed = (torch.rand(2, *legal.shape, dtype=torch.float64) * legal).requires_grad_()
+    patch = runs.patch[..., :1, :1].clone().requires_grad_()
+    whole = gates.ablation_loss(made, runs, removed, Cost(), patch)
+    first = torch.autograd.grad(whole.sum(), (removed, patch))
+    monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 4)
+    cut = gates.ablation_loss(made, runs, removed, Cost(), patch)
+    torch.testing.assert_close(cut, whole)
+    for a, b in zip(torch.autograd.grad(cut.sum(), (removed, patch)), first):
+        torch.testing.assert_close(a, b)
+    for tensor, grad in zip((removed, patch), first):
+        place = tuple(torch.nonzero(grad.abs() > grad.abs().max() / 2)[0].tolist())
+        moved = [tensor.detach().clone() for _ in range(2)]
+        moved[0][place] += 1e-6
+        moved[1][place] -= 1e-6
+        pair = [(x, patch.detach()) if tensor is removed else (removed.detach(), x) for x in moved]
+        up, down = (float(gates.ablation_loss(made, runs, m, Cost(), p).sum()) for m, p in pair)
+        assert float(grad[place]) == pytest.approx((up - down) / 2e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "grid"),
+    [("edge_sp", "penalties"), ("node_sp", "penalties"), ("edge_pruning", "targets")],
+)
+def test_a_grid_trained_as_one_batch_equals_its_members(name, grid):
+    made = problem(2)
+    settings = {"steps": 12, "rate": 0.3}
+    values = (0.3, 0.9)
+    together = get_method(name, {**settings, grid: values})(made)
+    alone = [get_method(name, {**settings, grid: (one,)})(made) for one in values]
+    np.testing.assert_allclose(together.edges, np.mean([one.edges for one in alone], 0), atol=1e-9)
+    for one, single in zip(values, alone):
+        np.testing.assert_array_equal(together.circuits[one], single.circuits[one])
+
+
+def test_more_penalty_keeps_fewer_edges_and_targets_are_met():
+    made = problem(2)
+    probed = get_method("edge_sp", {"penalties": (0.01, 1e4), "steps": 60, "rate": 0.3})(made).circuits
+    assert probed[0.01].sum() > 0.7 * made.graph.legal.sum() and probed[1e4].sum() == 0
+    pruned = get_method("edge_pruning", {"targets": (0.3, 0.8), "steps": 120, "rate": 0.2})(made).circuits
+    shares = [1 - pruned[target].sum() / made.graph.legal.sum() for target in (0.3, 0.8)]
+    assert shares == pytest.approx([0.3, 0.8], abs=0.1)
+
+
+@pytest.mark.parametrize("replacement", ["learned", "resample"])
+def test_ugs_learns_with_either_replacement(replacement):
+    made = problem(2)
+    scores = get_method("ugs", {"replacement": replacement, "steps": 20})(made).edges
+    assert len(np.unique(scores[made.graph.legal])) > 0.9 * made.graph.legal.sum()
+
+
+@pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero"])
+def test_every_method_with_the_choice_takes_every_replacement(replacement):
+    made = problem()
+    for name in methods():
+        method = get_method(name)
+        if hasattr(method, "replacement"):
+            steps = {"steps": 2} if hasattr(method, "rate") else {}
+            scores = get_method(name, {"replacement": replacement, **steps})(made)
+            assert np.isfinite(scores.edges[made.graph.legal]).all(), name
