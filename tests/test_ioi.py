@@ -4,6 +4,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from math import perm
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,12 @@ import torch
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.causal.model import Intervention, changed
+from interpbench.checkpoints.format import load_checkpoint
 from interpbench.circuits.truth import State, Truth
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import ConfigError, TaskError
+from interpbench.runs.certify import certify_checkpoints
+from interpbench.runs.evaluate import EvaluateConfig, evaluate
+from interpbench.runs.train import TrainConfig, train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.handwritten.ioi import large, published
 from interpbench.tasks.handwritten.ioi.prompts import Prompts
@@ -24,6 +30,7 @@ from interpbench.training.certificate import CertificateSettings, certify, open_
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
+from interpbench.training.trainer import TrainerSettings
 from interpbench.transformer.model import Transformer
 from tests.oracles import ioi as oracle
 
@@ -298,3 +305,41 @@ def test_a_certificate_asks_an_effect_of_open_head_edges() -> None:
     certificate = certify(Evaluation(network, alignment), truth, settings, demands=("accuracy", "iia"))
     assert certificate["required_effect"]["a1.h1->a2.h1"] == 0
     assert "required a1.h1->a2.h1 has no effect" in certificate["failures"]
+
+
+@pytest.mark.slow
+def test_train_certify_evaluate_and_draw(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"n_layers": 5, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 8}
+    config = TrainConfig(
+        task="ioi_published_prompts",
+        out=str(tmp_path / "runs"),
+        device="cpu",
+        model=ModelSettings(**small),
+        trainer=TrainerSettings(max_steps=2, batch=16, validation_rows=32, validate_every=2),
+        certificate=CertificateSettings(pairs=32),
+    )
+    outcome = train(config)
+    assert not outcome.certified and outcome.steps == 2
+    checkpoint = load_checkpoint(outcome.folder)
+    assert checkpoint.truth.count("qkv_edge", State.FREE) == 15
+    assert certify_checkpoints(str(outcome.folder), pairs=32) is False
+    for settings in ({}, {"data": "fresh", "corruption": "swap"}):
+        evaluation = EvaluateConfig(
+            method={"name": "eap"},
+            checkpoint=str(outcome.folder),
+            examples=16,
+            device="cpu",
+            out=str(tmp_path),
+            **settings,  # type: ignore[arg-type]
+        )
+        (record,), failures = evaluate(evaluation)
+        assert not failures and record.levels["head_edge"].auroc is not None
+    with pytest.raises(ConfigError, match="say data=fresh"):
+        evaluate(replace(evaluation, data="stored"))
+    assert len(list(tmp_path.rglob("circuit-*.png"))) == 2
+
+
+def test_hand_written_tasks_have_no_compiled_weights(tmp_path: Path) -> None:
+    config = TrainConfig(task="ioi", out=str(tmp_path), device="cpu", model=ModelSettings(kind="compiled"))
+    with pytest.raises(TaskError, match="Tracr compiles RASP programs only"):
+        train(config)

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.circuits.components import EMBED, Edge, Node, Reader
+from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State, Truth
-from interpbench.reports.drawing import draw_circuit, found_edges
+from interpbench.reports.drawing import _summary, draw_circuit, found_edges
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
@@ -155,6 +155,28 @@ def test_found_edges_are_as_many_as_required() -> None:
     assert found_edges(TRUTH, scores(np.zeros_like(REQUIRED))).sum() in (3, 4)
     nothing = replace(TRUTH, qkv_edges=np.where(GRAPH.legal, 0, -1))
     assert not found_edges(nothing, scores(REQUIRED)).any()
+
+
+def test_free_edges_of_one_head_edge_take_one_place() -> None:
+    """The three inputs that one edge may go into, and one required edge: two places."""
+    states = np.where(TRUTH.graph.legal, State.FORBIDDEN, State.ILLEGAL).astype(np.int8)
+    graph = TRUTH.graph
+    inputs = [graph.reader_index[Reader(1, slot, 0)] for slot in SLOTS]
+    states[inputs, 0] = State.FREE
+    states[-1, -1] = State.REQUIRED
+    truth = replace(TRUTH, qkv_edges=states)
+    values = np.zeros(states.shape)
+    values[inputs[:2], 0] = 3, 2
+    values[-1, -1] = 1
+    found = found_edges(truth, scores(values))
+    assert np.argwhere(found).tolist() == [
+        [inputs[0], 0],
+        [inputs[1], 0],
+        [len(states) - 1, states.shape[1] - 1],
+    ]
+    assert _summary(truth, scores(values), found) == "found: 2 of 2 required edges among the top 2"
+    values[-1, -1], values[0, 0] = 0, 4
+    assert _summary(truth, scores(values), found_edges(truth, scores(values))).startswith("found: 1 of 2")
 
 
 def test_every_wire_goes_from_its_source_to_its_reader_around_the_boxes() -> None:

@@ -30,7 +30,6 @@ BOXES: dict[State, dict[str, Any]] = {
     State.ALLOWED: {"facecolor": "#F1F8FD", "edgecolor": SKY, "linewidth": 1.0},
     State.FORBIDDEN: {"facecolor": "#F4F4F4", "edgecolor": "#D0D0D0", "linewidth": 0.8},
 }
-COUNTED = (State.REQUIRED, State.FORBIDDEN)
 TRUTH_LEGEND = {
     "required": "required",
     "free": "free: one of q, k, v, or several",
@@ -93,23 +92,42 @@ def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
     """Returns `[reader, writer]` bool: the best-scored edges, as many as are required.
 
     Allowed edges take no place of others: those that come before the last that counts are found besides,
-    as in `Curve.precision_at_size`. Ties are broken by the order of the graph.
+    as in `Curve.precision_at_size`, and the free edges of one head edge take one place together. Ties are
+    broken by the order of the graph.
     """
-    states, legal = truth.qkv_edges, truth.graph.legal
+    claims, legal = _claims(truth), truth.graph.legal
     order = np.argwhere(legal)[np.argsort(-scores.edges[legal], kind="stable")]
-    counts = np.array([states[r, w] in COUNTED for r, w in order]).cumsum()
-    size = truth.count("qkv_edge", State.REQUIRED)
+    ordered = claims[tuple(order.T)]
+    first = np.zeros(len(order), bool)
+    first[np.unique(ordered, return_index=True)[1]] = True
+    counts = (first & (ordered >= 0)).cumsum()
+    size = len(_required(truth))
     found = np.zeros_like(legal)
     found[tuple(order[: int(np.searchsorted(counts, size)) + 1 if size else 0].T)] = True
     return found
 
 
+def _claims(truth: Truth) -> np.ndarray:
+    """Returns `[reader, writer]`: a number for each edge that counts (for a head edge, if free), or -1."""
+    states = truth.qkv_edges
+    claims = np.arange(states.size).reshape(states.shape)
+    heads = (
+        claims.size + truth.graph.reader_destination[:, None] * states.shape[1] + np.arange(states.shape[1])
+    )
+    claims = np.where(states == State.FREE, heads, claims)
+    return np.where(np.isin(states, (State.REQUIRED, State.FREE, State.FORBIDDEN)), claims, -1)
+
+
+def _required(truth: Truth) -> set[int]:
+    """Returns the numbers of what has to be found."""
+    return set(_claims(truth)[np.isin(truth.qkv_edges, (State.REQUIRED, State.FREE))].tolist())
+
+
 def _summary(truth: Truth, scores: Scores, found: np.ndarray) -> str:
     """Says in a line how good the found edges are, and whether ties made the choice arbitrary."""
-    states = truth.qkv_edges
-    counted = np.isin(states, COUNTED)
-    size = truth.count("qkv_edge", State.REQUIRED)
-    hits = int((found & (states == State.REQUIRED)).sum())
+    claims, required = _claims(truth), _required(truth)
+    counted, size = claims >= 0, len(required)
+    hits = len(required & set(claims[found].tolist()))
     text = f"found: {hits} of {size} required edges among the top {size}"
     if not size:
         return text
@@ -130,13 +148,13 @@ def _true_wires(truth: Truth) -> list[Wire]:
 
 
 def _found_wires(truth: Truth, found: np.ndarray) -> list[Wire]:
-    states = truth.qkv_edges
+    states, claims = truth.qkv_edges, _claims(truth)
+    open_, seen = states == State.FREE, np.isin(claims, claims[found])
     parts = {
         "allowed": found & (states == State.ALLOWED),
-        "free": found & (states == State.FREE),
         "forbidden": found & (states == State.FORBIDDEN),
-        "missed": ~found & (states == State.REQUIRED),
-        "required": found & (states == State.REQUIRED),
+        "missed": ~seen & (open_ | (states == State.REQUIRED)),
+        "required": found & (open_ | (states == State.REQUIRED)),
     }
     return [Wire(edge, style) for style, where in parts.items() for edge in _edges(truth, where)]
 

@@ -68,6 +68,8 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
     """Evaluates one method on all chosen checkpoints; returns records and what failed."""
     import torch
 
+    if config.corruption is not None and config.data == "stored":
+        raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")
     torch.set_num_threads(config.threads)
     get_method(*_method(config))  # a mistake in its settings is not a failure of every checkpoint
     records: list[Record] = []
@@ -116,8 +118,6 @@ def _method(config: EvaluateConfig) -> tuple[str, dict[str, Any]]:
 
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
     if config.data == "stored":
-        if config.corruption is not None:
-            raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")
         return load_pairs(checkpoint.folder)
     from interpbench.runs.certify import task_of
     from interpbench.tasks.catalogue import get_task
