@@ -1,4 +1,4 @@
-"""Contextual decomposition for transformers (Hsu et al. 2024, section 3 and appendix A)."""
+"""Contextual decomposition for transformers (Hsu et al. 2024, section 3)."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, cast
