@@ -1,4 +1,4 @@
-"""EAP with the gradients of both ends (the "clean-corrupted" variant of Hanna et al. 2024, appendix)."""
+"""EAP with the gradients of both ends ("clean-corrupted" in the code of Hanna et al. 2024)."""
 
 from typing import ClassVar, Literal
 

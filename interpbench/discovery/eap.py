@@ -1,4 +1,4 @@
-"""Edge attribution patching (Syed et al. 2023, section 2)."""
+"""Edge attribution patching (Syed et al. 2023)."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""EAP with integrated gradients over inputs (Hanna et al. 2024, section 3)."""
+"""EAP with integrated gradients over inputs (Hanna et al. 2024)."""
 
 from typing import ClassVar, Literal
 

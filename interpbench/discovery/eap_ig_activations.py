@@ -1,4 +1,4 @@
-"""EAP with integrated gradients over activations (Hanna et al. 2024; Marks et al. 2024, equation 4)."""
+"""EAP with integrated gradients over activations (Hanna et al. 2024; of nodes, Marks et al. 2024)."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""Information flow routes (Ferrando & Voita 2024, sections 2 and 3)."""
+"""Information flow routes (Ferrando & Voita 2024, section 2)."""
 
 from typing import ClassVar, Literal
 

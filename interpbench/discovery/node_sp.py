@@ -1,4 +1,4 @@
-"""Subnetwork probing with a gate for each node (Cao et al. 2021; Conmy et al. 2023, section 3)."""
+"""Subnetwork probing with a gate for each node (Cao et al. 2021; Conmy et al. 2023)."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""Subnetwork probing (Cao et al. 2021, section 3): masks learned under penalties, all in one batch."""
+"""Subnetwork probing (Cao et al. 2021): masks learned under penalties, all in one batch."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Uniform gradient sampling with optimal ablation (Li & Janson 2024, section 4 and appendix F)."""
+"""Uniform gradient sampling with optimal ablation (Li & Janson 2024)."""
 
 from typing import Annotated, ClassVar, Literal
 
