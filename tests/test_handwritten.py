@@ -88,6 +88,8 @@ def test_corruptions_do_what_they_say() -> None:
 
     rows = docstring.PROMPTS.draw(rng, 300)
     before = answers("docstring", rows)
+    rotated = answers("docstring", docstring.PROMPTS.rotated(rng, rows))
+    assert all(a != b and any(b) for a, b in zip(before, rotated))
     renamed = answers("docstring", docstring.PROMPTS.renamed(rng, rows))
     assert all(a != b and any(b) for a, b in zip(before, renamed))
     lost = answers("docstring", docstring.PROMPTS.undocumented(rng, rows))

@@ -34,7 +34,11 @@ class Docstrings(Slots):
     def __init__(self) -> None:
         slots = ["def", FUNCTIONS, "(", "self", ",", ARGUMENTS, ",", ARGUMENTS, ",", ARGUMENTS, ")", ":", '"']
         slots += ["param", ARGUMENTS, WORDS, "param", ARGUMENTS, WORDS, "param"]
-        corruptions = {"renamed": self.renamed, "undocumented": self.undocumented}
+        corruptions = {
+            "rotated": self.rotated,
+            "renamed": self.renamed,
+            "undocumented": self.undocumented,
+        }
         choices = [(slot,) if isinstance(slot, str) else slot for slot in slots]
         super().__init__(choices, corruptions, [self.reordered])
         self.arguments = np.array(self.codes(ARGUMENTS), np.int16)
@@ -62,6 +66,14 @@ class Docstrings(Slots):
         texts[:, DOCUMENTED] = rng.permuted(arguments[:, :2], axis=1)
         texts[rng.random(len(texts)) < 0.5, SHORT:] = NONE
         return texts
+
+    def rotated(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts in which each argument takes the place of the one before, wherever it is."""
+        corrupted = tokens.copy()
+        for place, following in zip(DEFINED, (*DEFINED[1:], DEFINED[0])):
+            moved = tokens == tokens[:, [place]]
+            corrupted = np.where(moved, tokens[:, [following]], corrupted)
+        return corrupted
 
     def renamed(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts in which the answer is another argument that occurs nowhere else."""
