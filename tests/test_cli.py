@@ -216,10 +216,8 @@ def test_missing_the_target_is_exit_status_1(tmp_path: Path) -> None:
 
 
 def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < deadline
         time.sleep(0.002)
 
 

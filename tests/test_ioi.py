@@ -343,3 +343,10 @@ def test_hand_written_tasks_have_no_compiled_weights(tmp_path: Path) -> None:
     config = TrainConfig(task="ioi", out=str(tmp_path), device="cpu", model=ModelSettings(kind="compiled"))
     with pytest.raises(TaskError, match="Tracr compiles RASP programs only"):
         train(config)
+
+
+def test_all_prompts_of_a_small_set() -> None:
+    everything = FEW.all()
+    assert len(everything) == FEW.size == len(np.unique(everything, axis=0))
+    drawn = {tuple(row) for row in FEW.sample(rng(), 2000).tolist()}
+    assert drawn == {tuple(row) for row in everything.tolist()}

@@ -46,8 +46,8 @@ class Interventions:
         return residual, None
 
     def given(self, writers: Sequence[int]) -> Tensor:
-        """Returns the sum `[D, T, N]` of what writers that are not computed write."""
-        raise NotImplementedError
+        """Returns the sum `[D, T, N]` of what writers that are not computed write; asked only with `live`."""
+        raise NotImplementedError(f"{type(self).__name__} has `live`, but does not say what the others write")
 
 
 class Embed(nn.Module):

@@ -8,6 +8,7 @@ names are held out: so is every prompt with such a text, or with both names of s
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import permutations, product
 from math import perm
 
 import numpy as np
@@ -72,8 +73,23 @@ class Prompts(Domain):
         return False
 
     def all(self) -> np.ndarray:
-        """Is not meant to be asked for."""
-        raise NotImplementedError("prompts are too many to enumerate")
+        """Returns every prompt; of small sets, or it does not end."""
+        places = range(len(self.names), len(self.names) + len(self._fillers[PLACE]))
+        objects = range(places.stop, places.stop + len(self._fillers[OBJECT]))
+        rows: list[np.ndarray] = []
+        for template, text in zip(self.templates, self._texts):
+            people = [slot for slot in (IO, S, T) if slot in template]
+            choices = {
+                slot: codes for slot, codes in ((PLACE, places), (OBJECT, objects)) if slot in template
+            }
+            slots = [-2 - SLOTS.index(slot) for slot in (*people, *choices)]
+            for who in permutations(range(len(self.names)), len(people)):
+                for what in product(*choices.values()):
+                    row = text.copy()
+                    for slot, code in zip(slots, (*who, *what)):
+                        row[text == slot] = code
+                    rows.append(row)
+        return np.stack(rows)
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws a template, then its fillings, uniformly."""
