@@ -95,6 +95,8 @@ def test_the_console_command_is_installed(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["-c", LOOK, "shwo"], ["'shwo'", "did you mean show"]),
+        (["-c", LOOK, "tasks", "--famly", "x"], ["'--famly'", "did you mean --family"]),
+        (["-c", LOOK, "tasks", "--min-edges", "x"], ["--min-edges", "'x'"]),
         (["-c", LOOK, "show", "frac_prev"], ["'frac_prev'", "did you mean frac_prevs"]),
         (
             ["train.py", "task=3", "trainer.max_step=2"],

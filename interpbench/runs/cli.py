@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs.entry import complain, configure_logging, run_hydra
@@ -47,8 +48,16 @@ def evaluate() -> None:
     run_hydra("evaluate", job)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Writes the line and exits."""
+        sys.exit(complain(message))
+
+
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="interpbench",
         description="Networks with known, proved circuits, and methods scored against them.",
     )
@@ -75,7 +84,11 @@ def _parse() -> argparse.Namespace:
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in COMMANDS:
         sys.exit(complain(f"unknown command {sys.argv[1]!r}{did_you_mean(sys.argv[1], COMMANDS)}"))
-    return parser.parse_args()
+    arguments, unknown = parser.parse_known_args()
+    if unknown:
+        options = [f"--{name.replace('_', '-')}" for name in vars(arguments) if name != "command"]
+        sys.exit(complain(f"unknown argument {unknown[0]!r}{did_you_mean(unknown[0], options)}"))
+    return arguments
 
 
 def _run(arguments: argparse.Namespace) -> int:
