@@ -283,7 +283,8 @@ def test_most_swaps_that_can_matter_do() -> None:
     task = get_task("ioi")
     alignment = align(task, shape(task).graph)
     sampler = Sampler(alignment, find_truth(alignment, pairs=200), Objective(), 64, 0)
-    base, _, _, after = sampler.interventions(rng(), 1024)
+    base, _, _, trace = sampler.interventions(rng(), 1024)
+    after = trace[task.model.output]
     before = task.model.outputs(base)
     assert 0.5 < changed(before, after).any(1).mean() < 0.8
     assert (after >= 0).any(1).mean() > 0.9, "rows without an answer teach nothing"

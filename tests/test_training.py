@@ -20,6 +20,7 @@ from interpbench.training.certificate import CertificateSettings, certify, lower
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
+from interpbench.training.readout import ABSENT, Readouts
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.training.validation import validate
@@ -68,7 +69,8 @@ def test_about_half_of_the_interventions_change_the_output():
     for name in ("frac_prevs", "frequency_class", "trend_to_next"):
         _, alignment, truth = setting(name)
         sampler = Sampler(alignment, truth, Objective(), 64, 0)
-        base, _, _, after = sampler.interventions(np.random.default_rng(0), 2048)
+        base, _, _, trace = sampler.interventions(np.random.default_rng(0), 2048)
+        after = trace[alignment.task.model.output]
         share = changed(alignment.task.model.outputs(base), after).any(1).mean()
         assert 0.4 < share < 0.95, (name, share)
 
@@ -79,13 +81,13 @@ def test_rare_effects_are_drawn_more_often_than_chance():
     model, domain = alignment.task.model, alignment.task.domain
     rng = np.random.default_rng(0)
     base, _, nodes, after = sampler.interventions(rng, 2048)
-    drawn = changed(model.outputs(base), after).any(1).mean()
+    drawn = changed(model.outputs(base), after[model.output]).any(1).mean()
     plain = sampler._swap(
         base,
         [model.run(domain.draw(rng, 2048)) for _ in range(2)],
         nodes[[alignment.graph.node_index[n] for n in alignment.units]].T,
     )
-    assert drawn > changed(model.outputs(base), plain).any(1).mean()
+    assert drawn > changed(model.outputs(base), plain[model.output]).any(1).mean()
 
 
 def test_targets_are_the_programs_answers():
@@ -118,6 +120,81 @@ def test_swapped_rows_answer_what_the_program_answers_row_by_row():
         scored = batch.weights[:, 1, row].numpy() > 0
         np.testing.assert_array_equal(scored, output >= 0)
         np.testing.assert_array_equal(batch.targets[:, 1, row].numpy()[scored], output[scored])
+
+
+@pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs", "ioi_published_prompts"])
+def test_readouts_ask_for_the_programs_variables_in_every_world(name):
+    """World by world and row by row, with the program run on that row alone; None and padding apart."""
+    _, alignment, truth = setting(name)
+    batch = Sampler(alignment, truth, Objective(readout=1.0), 8, 0)(1, CPU)
+    model, graph = alignment.task.model, alignment.graph
+    bos = len(alignment.task.vocab)
+    tokens = batch.tokens[:, :, 1:].numpy()
+    tokens = np.where(tokens > bos, -1, tokens)
+    names = [name for names in alignment.units.values() for name in names]
+    assert list(batch.values) == names
+    for row in range(8):
+        sources = [model.run(tokens[0, [(row + shift) % 8]]) for shift in range(2)]
+        swaps = {
+            name: Intervention(sources[source - 1][name], np.ones(1, bool))
+            for node, names in alignment.units.items()
+            for name in names
+            if (source := int(batch.nodes[graph.node_index[node], 1, row]))
+        }
+        wanted = [sources[0], model.run(tokens[1, [row]], swaps), model.run(tokens[2, [row]])]
+        for world, trace in enumerate(wanted):
+            for name in names:
+                value = batch.values[name][:, world, row].numpy()
+                there = tokens[world, row] >= 0
+                np.testing.assert_allclose(value[there], trace[name][0][there], rtol=1e-6)
+                assert (np.isnan(value) | (value == ABSENT))[~there].all()
+
+
+@pytest.mark.parametrize("name", ["first_occurrences", "frac_prevs", "ioi_published_prompts"])
+def test_readout_losses_are_position_by_position(name):
+    """Against a loop over positions: half the weight on None, half on the rest, nothing on padding."""
+    _, alignment, truth = setting(name)
+    batch = Sampler(alignment, truth, Objective(readout=1.0), 8, 0)(1, CPU)
+    readouts = Readouts(alignment, 12, 0)
+    length, rows = batch.tokens.shape[2], batch.tokens.shape[:2].numel()
+    written = {node: torch.randn(12, length, rows) for node in set(readouts.nodes.values())}
+    losses = readouts.losses(written, batch.values)
+    for number, (name, node) in enumerate(readouts.nodes.items()):
+        parts = {"none": [], "some": [], "number": []}
+        values = batch.values[name].flatten(1)
+        for position, row in np.ndindex(*values.shape):
+            value = values[position, row].item()
+            read = readouts.weights[number] @ written[node][:, 1 + position, row]
+            read = (read + readouts.biases[number][:, 0]).detach()
+            if values.dtype.is_floating_point:
+                parts["number"] += [] if np.isnan(value) else [(read[0].item() - value) ** 2]
+            elif value != ABSENT:
+                place = len(read) - 1 if value == -1 else int(value)
+                parts["none" if value == -1 else "some"].append(-read.log_softmax(0)[place].item())
+        if values.dtype.is_floating_point:
+            expected = np.mean(parts["number"])
+        else:
+            expected = sum(np.mean(part) / 2 for part in (parts["none"], parts["some"]) if part)
+        assert losses[number].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_readouts_train_the_network_and_leave_no_trace(tmp_path):
+    """They change what is learned, are resumed with it, and are in no checkpoint."""
+    objective = Objective(readout=1.0)
+    whole, plain, broken = trainer(objective=objective), trainer(), trainer(tmp_path, objective)
+    for _ in range(12):
+        whole.step()
+        plain.step()
+    for _ in range(7):
+        broken.step()
+    broken.save()
+    resumed = trainer(tmp_path, objective)
+    for _ in range(5):
+        resumed.step()
+    states = [made.network.state_dict() for made in (whole, resumed, plain)]
+    assert states[0].keys() == states[2].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert not all(torch.equal(states[0][name], states[2][name]) for name in states[0])
 
 
 def test_none_is_never_trained_on():

@@ -32,6 +32,7 @@ class ModelSettings:
     activation: Literal["gelu", "gelu_new", "relu"] | None = None
     biases: bool = True
     init_std: Amount | None = None
+    init_matching: bool | None = None
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
@@ -66,6 +67,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         activation=given.get("activation", "gelu"),
         biases=settings.biases,
         init_std=given.get("init_std") or widths.init_std,
+        init_matching=given.get("init_matching", False),
         d_vocab=len(task.vocab) + 2,
         d_out=classes,
         n_ctx=task.length + 1,

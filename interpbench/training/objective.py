@@ -1,4 +1,4 @@
-"""The objective: the only place where the weights of the losses multiply."""
+"""The objective: the only place where the weights of the losses are."""
 
 from typing import Literal
 
@@ -7,7 +7,6 @@ from pydantic.dataclasses import dataclass
 from interpbench.core.config import STRICT, Amount
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
-TERMS = ("behaviour", "iit", "strict", "edge_strict")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -20,6 +19,8 @@ class Objective:
             swapped (interchange intervention training, Geiger et al. 2022).
         strict: with activations outside the circuit swapped, its output stays (SIIT, Gupta et al. 2024).
         edge_strict: with edges outside the circuit patched, its output stays.
+        readout: in every one of these worlds, a linear map from what an aligned node writes gives the value
+            of its variable; the maps are trained along and thrown away.
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
@@ -29,6 +30,7 @@ class Objective:
     iit: Amount = 1.0
     strict: Amount = 1.0
     edge_strict: Amount = 1.0
+    readout: Amount = 0.0
     targets: Targets = "mixed"
 
     @property

@@ -22,6 +22,7 @@ from interpbench.causal.model import Intervention, Trace, changed, has_value
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.training.objective import Objective, Targets
+from interpbench.training.readout import ABSENT
 
 SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
@@ -39,6 +40,7 @@ class Batch:
         weights: `[P, world, batch]`: each scored position's share of the total loss.
         nodes: `[W, world, batch]`: the source, from 1, that a node is taken from; 0 for none.
         edges: `[R, W, batch]` 0/1 for the last world, or None.
+        values: variable to its values `[P, world, batch]`, if the objective asks for readouts.
         worlds: the name of each world.
     """
 
@@ -47,6 +49,7 @@ class Batch:
     weights: Tensor
     nodes: Tensor
     edges: Tensor | None
+    values: dict[str, Tensor]
     worlds: tuple[str, ...]
 
 
@@ -81,13 +84,13 @@ class Sampler:
         rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
         base, source, nodes_iit, counterfactual = self.interventions(rng, rows)
         model = self.task.model
-        unchanged = model.outputs(base)
+        unchanged = model.run(base)
         n_writers = len(graph.nodes)
         nodes = np.zeros((n_writers, len(self.worlds), rows), np.int8)
-        targets = [model.outputs(source)]
+        traces = [model.run(source)]
         edges = None
         for world, name in enumerate(self.patched, start=1):
-            targets.append(counterfactual if name == "iit" else unchanged)
+            traces.append(counterfactual if name == "iit" else unchanged)
             if name == "iit":
                 nodes[:, world] = nodes_iit
             elif name == "strict":
@@ -97,11 +100,11 @@ class Sampler:
                 edges = np.zeros((len(graph.readers), n_writers, rows), np.float32)
                 chosen = self._choose(rng, len(self.idle_edges), rows)
                 edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
-                targets[-1] = self._patched_reads(base, source, edges > 0)
+                traces[-1] = self._patched_reads(base, source, edges > 0)
 
         tokens = [source] + [base] * len(self.patched)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
-        target = np.stack(targets)  # [world, row, pos]
+        target = np.stack([trace[model.output] for trace in traces])  # [world, row, pos]
         scored = has_value(target)
         target = np.where(scored, target, 0)
         shares = self._shares(scored)
@@ -117,6 +120,7 @@ class Sampler:
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
+        values = {name: split(x, 2) for name, x in self._values(tokens, traces).items()}
         return [
             Batch(
                 ids_t[i],
@@ -124,10 +128,26 @@ class Sampler:
                 share_t[i],
                 nodes_t[i],
                 None if edges_t is None else edges_t[i],
+                {name: value[i] for name, value in values.items()},
                 self.worlds,
             )
             for i in range(self.steps)
         ]
+
+    def _values(self, tokens: list[np.ndarray], traces: list[Trace]) -> dict[str, np.ndarray]:
+        """Returns the variables that are read out, `[P, world, row]`; none, if none are."""
+        if self.objective.readout == 0:
+            return {}
+        there = np.stack(tokens) >= 0
+        values: dict[str, np.ndarray] = {}
+        for name in (name for names in self.alignment.units.values() for name in names):
+            value = np.stack([trace[name] for trace in traces])
+            if value.dtype.kind == "f":
+                value = np.where(there, value, np.nan).astype(np.float32)
+            else:
+                value = np.where(there, value, np.int16(ABSENT))
+            values[name] = value.transpose(2, 0, 1)
+        return values
 
     def _shares(self, scored: np.ndarray) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
@@ -154,7 +174,7 @@ class Sampler:
 
     def interventions(
         self, rng: np.random.Generator, rows: int, held_out: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Trace]:
         """Draws bases, sources and interchange interventions, about half of them effective.
 
         Half of the rows swap one unit, the others a random subset of units with a random source each.
@@ -166,7 +186,7 @@ class Sampler:
 
         Returns:
             base `[row, pos]`, source `[row, pos]`, the swaps `[W, row]` (0: none, s: from source s), and
-            the program's output under them.
+            the program's variables under them.
         """
         domain, units, model = self.task.domain, self.alignment.units, self.task.model
         base = domain.draw(rng, rows, held_out)
@@ -178,7 +198,8 @@ class Sampler:
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
         trace = model.run(candidates)
         before = model.outputs(base).repeat(CANDIDATES, 0)
-        after = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
+        swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
+        after = swapped[model.output]
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
         answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
         wanted = rng.random((rows, 1)) < 0.5
@@ -192,8 +213,8 @@ class Sampler:
         traces = [{name: values[place] for name, values in trace.items()} for place in (chosen, following)]
         return base, candidates[chosen], nodes, self._swap(base, traces, swaps)
 
-    def _patched_reads(self, base: np.ndarray, source: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Returns the program's output with edges patched, row by row: `edges [R, W, row]`."""
+    def _patched_reads(self, base: np.ndarray, source: np.ndarray, edges: np.ndarray) -> Trace:
+        """Returns the program's variables with edges patched, row by row: `edges [R, W, row]`."""
         model, trace = self.task.model, self.task.model.run(source)
         interventions = {
             read: Intervention(trace[read[1].parent], edges[place])
@@ -201,13 +222,13 @@ class Sampler:
             if edges[place].any()
             for read in reads
         }
-        return model.run(base, edges=interventions)[model.output]
+        return model.run(base, edges=interventions)
 
-    def _swap(self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray) -> np.ndarray:
-        """Returns the program's output with units swapped: `swaps [row, unit]`, 0 for none, s for trace s."""
+    def _swap(self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray) -> Trace:
+        """Returns the program's variables with units swapped: `swaps [row, unit]`, 0: none, s: trace s."""
         interventions: dict[str, Intervention] = {}
         for column, names in enumerate(self.alignment.units.values()):
             for name in names:
                 values = np.where((swaps[:, column] == 2)[:, None], traces[1][name], traces[0][name])
                 interventions[name] = Intervention(values, swaps[:, column] > 0)
-        return self.task.model.run(base, interventions)[self.task.model.output]
+        return self.task.model.run(base, interventions)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from pydantic.dataclasses import dataclass
-from torch import Tensor
+from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.truth import Truth
@@ -22,6 +22,7 @@ from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
+from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Batch, Sampler
 from interpbench.training.state import load_state, save_state
 from interpbench.training.validation import Validation, validate
@@ -118,13 +119,16 @@ class Trainer:
         self.sampler = Sampler(alignment, truth, objective, settings.batch, seed)
         self.device = self.evaluation.device
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        trained = [p for p in network.parameters() if p.requires_grad]
+        self.readouts = Readouts(alignment, network.cfg.d_model, seed).to(self.device)
+        parts = {"network": network, "readouts": self.readouts} if objective.readout else {"network": network}
+        self.trained = nn.ModuleDict(parts)
+        weights = [p for p in self.trained.parameters() if p.requires_grad]
         self.optimizer = kind(
-            trained, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+            weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.progress = Progress()
         if self.state_file is not None and self.state_file.exists():
-            self.progress = Progress(**load_state(self.state_file, network, self.optimizer))
+            self.progress = Progress(**load_state(self.state_file, self.trained, self.optimizer))
             log.info("resuming at step %d", self.progress.step)
 
     @property
@@ -163,12 +167,18 @@ class Trainer:
         batch: Batch = self.sampler(self.progress.step, self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.settings, self.progress)
-        worlds = Worlds(batch.nodes, batch.edges)
+        weight = self.objective.readout
+        worlds = Worlds(batch.nodes, batch.edges, self.readouts.nodes.values() if weight else ())
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
+        total = losses.sum()
+        if weight:
+            read = self.readouts.losses(worlds.kept, batch.values)
+            self.read = read.detach()
+            total = total + weight * read.sum()
         self.optimizer.zero_grad()
-        losses.sum().backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(self.trained.parameters(), self.settings.clip)
         self.optimizer.step()
         self.progress.step += 1
         return losses.detach().view(batch.weights.shape)
@@ -176,7 +186,7 @@ class Trainer:
     def save(self) -> None:
         """Saves the state, if the run has a folder."""
         if self.state_file is not None:
-            save_state(self.state_file, self.network, self.optimizer, self.progress.__dict__)
+            save_state(self.state_file, self.trained, self.optimizer, self.progress.__dict__)
 
     def certify(self, give_up: bool = False) -> dict[str, Any]:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""

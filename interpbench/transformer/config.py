@@ -23,6 +23,8 @@ class TransformerConfig:
         attention: `causal` or `bidirectional`.
         biases: whether to have biases; without, the state dict holds zeros that are never trained.
         init_std: standard deviation of the initial weights; None for 0.8 / sqrt(d_model).
+        init_matching: whether every head's keys start with the weights of its queries, so that positions
+            attend to what resembles them.
     """
 
     n_layers: Size
@@ -38,6 +40,7 @@ class TransformerConfig:
     attention: Literal["causal", "bidirectional"] = "causal"
     biases: bool = True
     init_std: Amount | None = None
+    init_matching: bool = False
     eps: Amount = 1e-5
 
     @property

@@ -36,6 +36,10 @@ class Interventions:
         """Gets the outputs `[K, D, T, N]` of some writers; returns what is written."""
         return outputs
 
+    def ignores(self, writers: Sequence[int]) -> bool:
+        """Returns whether `write` neither changes nor keeps these outputs: only their sum is made then."""
+        return type(self).write is Interventions.write
+
     def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Splits rows by how some readers see the residual `[D, T, N]`.
 
@@ -102,8 +106,13 @@ class Attention(nn.Module):
         self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
         self.causal = cfg.attention == "causal"
 
-    def forward(self, shared: Tensor, split: Tensor | None, heads: Sequence[int]) -> Tensor:
-        """Returns the output `[H, D, T, N]` of some heads, from inputs as `Interventions.read` gives them."""
+    def forward(
+        self, shared: Tensor, split: Tensor | None, heads: Sequence[int], summed: bool = False
+    ) -> Tensor:
+        """Returns what some heads write, from inputs as `Interventions.read` gives them.
+
+        The result is `[H, D, T, N]`, or the sum over heads `[D, T, N]`.
+        """
         scale = self.W_Q.shape[2] ** -0.5
         weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
         biases = torch.stack((self.b_Q * scale, self.b_K, self.b_V))
@@ -120,6 +129,9 @@ class Attention(nn.Module):
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
             q, k, v = own.view(kinds, count, width, length, -1).unbind()
             mixed = torch.cat([mixed, self.mix(q, k, v)], -1)
+        if summed:
+            total = output.transpose(0, 1).reshape(features, -1) @ mixed.flatten(0, 1).flatten(1)
+            return total.view(features, length, -1)
         written = output @ mixed.flatten(2)
         return written.view(count, features, length, -1)
 
@@ -194,6 +206,9 @@ class Transformer(nn.Module):
                 if name.split(".")[-1].startswith("W_"):
                     values = torch.empty(parameter.shape).normal_(0, std, generator=generator)
                     parameter.copy_(values)
+            for name, parameter in self.named_parameters() if self.cfg.init_matching else ():
+                if name.endswith("W_K"):
+                    parameter.copy_(self.get_parameter(name.replace("W_K", "W_Q")))
 
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
@@ -239,8 +254,10 @@ class Transformer(nn.Module):
             readers = [reader + slot * count + head for slot in range(3) for head in heads]
             shared, split = patch.read(readers, residual)
             split = None if split is None else block.ln1(split)
-            written = block.attn(block.ln1(shared), split, heads)
-            residual = residual + patch.write([writer + head for head in heads], written).sum(0)
+            writers = [writer + head for head in heads]
+            summed = patch.ignores(writers)
+            written = block.attn(block.ln1(shared), split, heads, summed)
+            residual = residual + (written if summed else patch.write(writers, written).sum(0))
         if len(heads) < count:
             residual = residual + patch.given([writer + h for h in range(count) if h not in heads])
         residual = residual + block.attn.b_O[:, None, None]

@@ -4,8 +4,9 @@ Shapes as in `model.py`; B examples of a batch. Patched values are data (activat
 another run, a mean, zero), not a mode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,10 +53,12 @@ class Worlds(Interventions):
             s - 1 places further on, cyclically; so every base has several sources for one source world.
         edges: `[R, W, B]` float 0/1: in the last world, which edges read the source world; None for no
             such world.
+        keep: writers whose outputs, swaps included, `kept` has after a run, `[D, T, N]` each.
     """
 
-    def __init__(self, nodes: Tensor, edges: Tensor | None):
+    def __init__(self, nodes: Tensor, edges: Tensor | None, keep: Iterable[int] = ()):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
+        self.keep = frozenset(keep)
         self.swaps: list[tuple[int, int, Tensor, list[bool]]] = []
         for source in range(1, int(nodes.max()) + 1):
             masks = nodes == source
@@ -69,9 +72,16 @@ class Worlds(Interventions):
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
         self.differences: list[Tensor] = []
+        self.kept: dict[int, Tensor] = {}
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""
+        values = self._swapped(writers, outputs)
+        for writer in self.keep.intersection(writers):
+            self.kept[writer] = values[writer - writers[0]]
+        return values
+
+    def _swapped(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         count, features, length, rows = outputs.shape
         written = slice(writers[0], writers[0] + count)
         swaps = [
@@ -127,23 +137,26 @@ class Candidates(Interventions):
         chosen = masks if masks is not None else nodes
         assert chosen is not None
         self.candidates, self.live = len(chosen), live
-        self.used = None
+        self.used, self.used_writers = [False] * len(patch), [False] * len(patch)
         if masks is not None:
-            learned = masks.requires_grad
-            self.used = [True] * masks.shape[1] if learned else masks.ne(0).any(0).any(1).tolist()
+            used = (masks.detach().ne(0) | masks.requires_grad).any(0)
+            self.used, self.used_writers = used.any(1).tolist(), used.any(0).tolist()
         self.used_nodes = None if nodes is None else nodes.any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Sets up the writers that are known before the first layer."""
         below = 1 + self.start * (cfg.n_heads + 1) if self.start else 0
-        self.fixed = list(range(below))
+        layer, place = divmod(max(np.flatnonzero(self.used).tolist(), default=0), 3 * cfg.n_heads + 1)
+        self.seen: int = 1 + layer * (cfg.n_heads + 1) + (cfg.n_heads if place == 3 * cfg.n_heads else 0)
+        """Writers from this one on come after every patched edge."""
+        self.fixed = [writer for writer in range(below) if self.used_writers[writer]]
         self.computed: list[int] = []
         self.parts: list[Tensor] = []
 
     def given(self, writers: Sequence[int]) -> Tensor:
         """Sums what writers that are not computed write."""
         assert self.clean is not None
-        self.fixed += writers
+        self.fixed += [writer for writer in writers if self.used_writers[writer]]
         clean = self.clean[list(writers)]
         total = clean.sum(0).unsqueeze(2).expand(-1, -1, self.candidates, -1)
         if self._patches(writers):
@@ -156,6 +169,11 @@ class Candidates(Interventions):
         """Returns whether any candidate replaces one of these writers."""
         return self.used_nodes is not None and any(self.used_nodes[writer] for writer in writers)
 
+    def ignores(self, writers: Sequence[int]) -> bool:
+        """Returns whether these writers are neither replaced nor read by a patched edge."""
+        unread = self.masks is None or writers[0] >= self.seen
+        return unread and not self._patches(writers)
+
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Patches nodes; keeps each candidate's difference from the patch."""
         count, features, length, rows = outputs.shape
@@ -164,14 +182,14 @@ class Candidates(Interventions):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
             own = torch.where(chosen, self.patch[list(writers)].unsqueeze(3), own)
-        if self.masks is not None:
+        if self.masks is not None and writers[0] < self.seen:
             self.parts.append(self.patch[list(writers)].unsqueeze(3) - own)
             self.computed += writers
         return own.reshape(count, features, length, rows)
 
     def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Adds the masked differences to each reader's input, where any candidate patches an edge."""
-        if self.masks is None or self.used is None or not any(self.used[reader] for reader in readers):
+        if self.masks is None or not any(self.used[reader] for reader in readers):
             return residual, None
         features, length, _ = residual.shape
         split = residual.view(1, features, length, self.candidates, -1)
