@@ -230,10 +230,18 @@ def test_each_weight_acts_once():
 )
 def test_terms_without_weight_cost_nothing(objective, worlds):
     made = trainer(objective=objective)
-    assert made.sampler.worlds == ("source", *worlds)
+    assert made.sampler.worlds(0) == ("source", *worlds)
     made.step()
     made.step()
     assert objective.demands == ("accuracy", *({"iit": "iia", "strict": "siia"}[world] for world in worlds))
+
+
+def test_strict_terms_can_begin_later():
+    made = trainer(objective=Objective(strict_after=70), settings=dataclasses.replace(QUICK, batch=128))
+    assert made.sampler.steps == 32
+    assert made.sampler.worlds(95) == ("source", "iit") and made.sampler(95, CPU).edges is None
+    worlds = ("source", "iit", "strict", "edge_strict")
+    assert made.sampler.worlds(96) == made.sampler(96, CPU).worlds == worlds
 
 
 def test_same_seed_same_bits_and_resumption(tmp_path):

@@ -19,6 +19,7 @@ T = TypeVar("T")
 STRICT = ConfigDict(extra="forbid")
 
 Count = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, Field(ge=0)]
 """How many, at least one."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number that is not negative."""

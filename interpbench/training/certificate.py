@@ -22,6 +22,9 @@ from interpbench.core.config import STRICT, Count, Share
 from interpbench.training.evaluate import Activations, Evaluation, Rate
 
 CHUNK = 2048
+"""Pairs of an enumeration that go together, and rows of the stress."""
+DRAWN = 512
+"""Drawn pairs that go together: a hopeless attempt ends after one such chunk."""
 DEMANDS = ("accuracy", "iia", "siia", "edges")
 
 
@@ -240,8 +243,8 @@ def _pairs(
     domain = evaluation.task.domain
     if not enumerated:
         rng = seeds.generator(seed, "certificate", evaluation.task.name)
-        for first in range(0, settings.pairs, CHUNK):
-            base = domain.draw(rng, min(CHUNK, settings.pairs - first), True)
+        for first in range(0, settings.pairs, DRAWN):
+            base = domain.draw(rng, min(DRAWN, settings.pairs - first), True)
             source = domain.sources(rng, base, True)
             yield evaluation.activations(base), evaluation.activations(source)
         return

@@ -49,6 +49,10 @@ class Activations:
     logits: Tensor
     trace: Trace
 
+    def rows(self, chosen: slice) -> "Activations":
+        """Returns some rows."""
+        return _map(self, lambda x: x[..., chosen].contiguous(), lambda x: x[chosen])
+
 
 def _map(
     run: Activations, tensors: Callable[[Tensor], Tensor], arrays: Callable[[np.ndarray], np.ndarray]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT, Amount
+from interpbench.core.config import STRICT, Amount, Steps
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
 
@@ -24,6 +24,8 @@ class Objective:
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
+        strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
+            network learns what to do sooner while nothing else is asked of it.
     """
 
     behaviour: Amount = 1.0
@@ -32,6 +34,7 @@ class Objective:
     edge_strict: Amount = 1.0
     readout: Amount = 0.0
     targets: Targets = "mixed"
+    strict_after: Steps = 0
 
     @property
     def demands(self) -> tuple[str, ...]:

@@ -62,13 +62,6 @@ class Sampler:
         self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
         self.idle_edges = np.argwhere(truth.idle)
         self.reads = structural_reads(alignment)
-        wanted = [
-            ("iit", objective.iit > 0),
-            ("strict", objective.strict > 0 and bool(self.forbidden_nodes)),
-            ("edge_strict", objective.edge_strict > 0),
-        ]
-        self.patched = tuple(name for name, wants in wanted if wants)
-        self.worlds = ("source", *self.patched)
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
@@ -79,17 +72,30 @@ class Sampler:
             self._pool = (number, self._draw(number, device))
         return self._pool[1][place]
 
+    def worlds(self, step: int) -> tuple[str, ...]:
+        """Returns the names of the worlds of a step, the same for a whole pool."""
+        objective = self.objective
+        strict = step // self.steps * self.steps >= objective.strict_after
+        wanted = [
+            ("source", True),
+            ("iit", objective.iit > 0),
+            ("strict", strict and objective.strict > 0 and bool(self.forbidden_nodes)),
+            ("edge_strict", strict and objective.edge_strict > 0),
+        ]
+        return tuple(name for name, wants in wanted if wants)
+
     def _draw(self, number: int, device: torch.device) -> list[Batch]:
+        worlds = self.worlds(number * self.steps)
         rng = seeds.generator(self.seed, "pool", number)
         rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
         base, source, nodes_iit, counterfactual = self.interventions(rng, rows)
         model = self.task.model
         unchanged = model.run(base)
         n_writers = len(graph.nodes)
-        nodes = np.zeros((n_writers, len(self.worlds), rows), np.int8)
+        nodes = np.zeros((n_writers, len(worlds), rows), np.int8)
         traces = [model.run(source)]
         edges = None
-        for world, name in enumerate(self.patched, start=1):
+        for world, name in enumerate(worlds[1:], start=1):
             traces.append(counterfactual if name == "iit" else unchanged)
             if name == "iit":
                 nodes[:, world] = nodes_iit
@@ -102,12 +108,12 @@ class Sampler:
                 edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
                 traces[-1] = self._patched_reads(base, source, edges > 0)
 
-        tokens = [source] + [base] * len(self.patched)
+        tokens = [source] + [base] * (len(worlds) - 1)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
         target = np.stack([trace[model.output] for trace in traces])  # [world, row, pos]
         scored = has_value(target)
         target = np.where(scored, target, 0)
-        shares = self._shares(scored)
+        shares = self._shares(scored, worlds)
 
         def split(array: np.ndarray, axis: int) -> Tensor:
             """Cuts the row axis into steps, which become the first axis."""
@@ -129,7 +135,7 @@ class Sampler:
                 nodes_t[i],
                 None if edges_t is None else edges_t[i],
                 {name: value[i] for name, value in values.items()},
-                self.worlds,
+                worlds,
             )
             for i in range(self.steps)
         ]
@@ -149,9 +155,9 @@ class Sampler:
             values[name] = value.transpose(2, 0, 1)
         return values
 
-    def _shares(self, scored: np.ndarray) -> np.ndarray:
+    def _shares(self, scored: np.ndarray, worlds: tuple[str, ...]) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
-        weights = np.array([self.objective.weight(term) for term in ("behaviour", *self.patched)])
+        weights = np.array([self.objective.weight(term) for term in ("behaviour", *worlds[1:])])
         cut = scored.reshape(len(weights), self.steps, self.batch, -1)
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)

@@ -199,7 +199,7 @@ class Trainer:
         """Sums the weighted losses of the step by term."""
         sums = losses.sum((0, 2)).tolist()
         terms: dict[str, float] = {}
-        for name, value in zip(self.sampler.worlds, sums):
+        for name, value in zip(self.sampler.worlds(self.progress.step - 1), sums):
             key = "behaviour" if name == "source" else name
             terms[key] = terms.get(key, 0.0) + value
         return terms

@@ -35,6 +35,7 @@ class Docstrings(Slots):
         slots = ["def", FUNCTIONS, "(", "self", ",", ARGUMENTS, ",", ARGUMENTS, ",", ARGUMENTS, ")", ":", '"']
         slots += ["param", ARGUMENTS, WORDS, "param", ARGUMENTS, WORDS, "param"]
         corruptions = {
+            "shuffled": self.shuffled,
             "rotated": self.rotated,
             "renamed": self.renamed,
             "undocumented": self.undocumented,
@@ -66,6 +67,15 @@ class Docstrings(Slots):
         texts[:, DOCUMENTED] = rng.permuted(arguments[:, :2], axis=1)
         texts[rng.random(len(texts)) < 0.5, SHORT:] = NONE
         return texts
+
+    def shuffled(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts of the same text and length with the arguments in any order; any is asked for."""
+        arguments = rng.permuted(tokens[:, DEFINED], axis=1)
+        documented = rng.permuted(arguments[:, :2], axis=1)
+        corrupted = tokens.copy()
+        corrupted[:, DEFINED] = arguments
+        corrupted[:, DOCUMENTED] = np.where(tokens[:, DOCUMENTED] >= 0, documented, NONE)
+        return corrupted
 
     def rotated(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts in which each argument takes the place of the one before, wherever it is."""
