@@ -9,7 +9,6 @@ from interpbench.core import seeds
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
 
-
 EDGE_ROWS = 100_000
 """Rows that single edges may take together: with a thousand edges, each is tried on a hundred pairs."""
 
