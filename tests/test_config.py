@@ -54,7 +54,8 @@ def test_no_yaml_escapes() -> None:
 @pytest.mark.parametrize(("group", "choice"), FILES)
 def test_every_yaml_composes_and_converts(group: str, choice: str) -> None:
     command = COMMANDS[group]
-    task = [] if command == "evaluate" or group == "experiment" else ["task=frac_prevs"]
+    named = group == "experiment" and choice != "none"
+    task = [] if command == "evaluate" or named else ["task=frac_prevs"]
     config = converted(command, *task, f"{group}={choice}")
     if command == "train":
         shape(get_task(config.task), config.model)

@@ -55,6 +55,8 @@ def load(name: str | int | Path) -> "Checkpoint":
 def train(task: str | int, **settings: Any) -> "TrainOutcome":
     """Trains and certifies a network, like `train.py`; nested settings are dictionaries.
 
+    As there, a task's own settings in `configs/experiment` come first.
+
     >>> import interpbench
     >>> outcome = interpbench.train("frac_prevs", seed=1, trainer={"max_steps": 800})  # doctest: +SKIP
     >>> outcome.certified, outcome.folder                                              # doctest: +SKIP
@@ -63,10 +65,14 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
         InterpBenchError: for an unknown task or setting, or a run that cannot go on.
     """
     from interpbench.core.config import convert
-    from interpbench.runs.train import TrainConfig
+    from interpbench.runs.train import TrainConfig, own_settings
     from interpbench.runs.train import train as run
 
-    return run(convert(TrainConfig, {"task": task, **settings}, "train"))
+    own = own_settings(task)
+    for key, value in settings.items():
+        nested = isinstance(value, dict) and isinstance(own.get(key), dict)
+        own[key] = {**own[key], **value} if nested else value
+    return run(convert(TrainConfig, {"task": task, **own}, "train"))
 
 
 def discover(

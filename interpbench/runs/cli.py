@@ -2,8 +2,9 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs.entry import complain, configure_logging, run_hydra
@@ -34,7 +35,12 @@ def train() -> None:
 
         return run(config)  # type: ignore[arg-type]
 
-    run_hydra("train", job)
+    def experiment(config: Mapping[str, Any]) -> str | None:
+        from interpbench.runs.train import own_experiment
+
+        return own_experiment(config.get("task"))
+
+    run_hydra("train", job, experiment)
 
 
 def evaluate() -> None:

@@ -26,13 +26,22 @@ def configure_logging() -> None:
     logging.getLogger("interpbench").setLevel(logging.INFO)
 
 
-def run_hydra(name: str, job: Callable[[Mapping[str, Any]], bool]) -> None:
+Config = Mapping[str, Any]
+
+
+def run_hydra(
+    name: str, job: Callable[[Config], bool], experiment: Callable[[Config], str | None] = lambda _: None
+) -> None:
     """Composes `configs/<name>.yaml` with the command line, runs `job`, and exits.
+
+    Where the command line says nothing of `experiment=`, the file that `experiment` names is composed too,
+    before the other overrides.
 
     The exit status is 0 if every job returns True, 1 if one returns False, 2 for an error that the user can
     fix, which is printed in one line. In a sweep the others still run and failures are listed at the end.
     """
     import hydra
+    from hydra import compose
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
@@ -43,9 +52,19 @@ def run_hydra(name: str, job: Callable[[Mapping[str, Any]], bool]) -> None:
     outcomes: list[tuple[str, int]] = []
 
     def main(config: Any) -> None:
-        label = " ".join(HydraConfig.get().overrides.task)
-        data: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+        overrides = list(HydraConfig.get().overrides.task)
+        label = " ".join(overrides)
+
+        def plain(config: Any) -> Any:
+            return OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+
         try:
+            data = plain(config)
+            said = any(override.lstrip("+~").startswith("experiment") for override in overrides)
+            own = None if said else experiment(data)
+            if own is not None:
+                log.info("with configs/experiment/%s.yaml; experiment=none goes without", own)
+                data = plain(compose(name, [f"experiment={own}", *overrides]))
             outcomes.append((label, 0 if job(data) else 1))
         except InterpBenchError as error:
             outcomes.append((label, complain(str(error))))

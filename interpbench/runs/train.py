@@ -20,6 +20,7 @@ from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.runs.device import select_device
+from interpbench.runs.entry import config_folder
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.shapes import ModelSettings, shape
@@ -96,6 +97,29 @@ def run(data: Mapping[str, Any]) -> bool:
     outcome = train(config)
     log.info("%s", outcome.line(get_task(config.task).name))
     return outcome.certified
+
+
+def own_experiment(task: str | int | None) -> str | None:
+    """Returns the name of a task if `configs/experiment` has a file of that name: its own settings."""
+    if task in (None, "???"):
+        return None
+    name = get_task(task).name
+    return name if _experiment_file(name).is_file() else None
+
+
+def own_settings(task: str | int) -> dict[str, Any]:
+    """Returns the task's own settings, nested; none for most."""
+    from omegaconf import OmegaConf
+
+    name = own_experiment(task)
+    if name is None:
+        return {}
+    settings: Any = OmegaConf.to_container(OmegaConf.load(_experiment_file(name)))
+    return {key: value for key, value in settings.items() if key != "task"}
+
+
+def _experiment_file(name: str) -> Path:
+    return Path(config_folder()) / "experiment" / f"{name}.yaml"
 
 
 def train(config: TrainConfig) -> TrainOutcome:
