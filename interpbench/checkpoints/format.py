@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD
+from interpbench.checkpoints.find import CERTIFICATE, RECORD, published_weights
 from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
@@ -133,6 +133,10 @@ def load_pairs(folder: Path) -> Pairs:
         CheckpointError: if they are missing or damaged.
     """
     path = folder / DATA
+    if not (folder / RECORD).is_file() and published_weights(folder) is not None:
+        from interpbench.checkpoints.legacy import draw_published_pairs
+
+        return draw_published_pairs(folder)
     try:
         pairs = Pairs(**load_tensors(path.read_bytes()))
     except OSError as error:
@@ -153,11 +157,15 @@ def load_pairs(folder: Path) -> Pairs:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Reads a checkpoint.
+    """Reads a checkpoint, ours or one of the published InterpBench files.
 
     Raises:
         CheckpointError: one line, if it is missing, damaged, truncated, foreign or of a newer format.
     """
+    if not (folder / RECORD).is_file() and published_weights(folder) is not None:
+        from interpbench.checkpoints.legacy import load_published
+
+        return load_published(folder)
     record = read_record(folder)
     path = folder / WEIGHTS
     try:
