@@ -21,12 +21,16 @@ from interpbench.core.progress import Display
 
 SETTING = "INTERPBENCH_HUB"
 HOME: str | None = None
-"""Where released models are, as `owner/name@commit`, if the environment variable INTERPBENCH_HUB is not set."""
+"""Where released models are (`owner/name@commit`), if INTERPBENCH_HUB in the environment does not say it."""
 PINNED = {"cybershiptrooper/InterpBench": "a1242a84"}
 """The commit that is meant where a repository is named without a revision."""
 SCHEME = "hf://"
 _REPOSITORY = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-]+))?")
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+
+
+class MissingError(HubError):
+    """A repository, revision or file that is not on the hub."""
 
 
 @dataclass(frozen=True)
@@ -177,26 +181,27 @@ class Repository:
     def _explained(self, path: str) -> Generator[None]:
         """Turns whatever a transfer raises into one line."""
         from huggingface_hub import errors
+        from huggingface_hub.utils import logging
 
+        level = logging.get_verbosity()
+        logging.set_verbosity_error()  # each attempt would be a line; the last one says all
         try:
             yield
         except errors.GatedRepoError:
             raise HubError(f"{self.name} asks for permission; request it there, then set HF_TOKEN") from None
         except errors.RepositoryNotFoundError:
-            raise HubError(
+            raise MissingError(
                 f"there is no repository {self.name} at {_host()}, or it is private; then set HF_TOKEN"
             ) from None
         except errors.RevisionNotFoundError:
-            raise HubError(f"{self.name} has no revision {self.revision!r}") from None
+            raise MissingError(f"{self.name} has no revision {self.revision!r}") from None
         except errors.RemoteEntryNotFoundError:
-            raise HubError(f"{self} has no file {path}") from None
+            raise MissingError(f"{self} has no file {path}") from None
         except errors.HfHubHTTPError as error:
-            status = error.response.status_code
-            hint = "; is HF_TOKEN right?" if status in (401, 403) else "; try again later"
-            raise HubError(f"{_host()} answers {status} for {self}: {path}{hint}") from None
+            raise HubError(f"{_host()} answers {_status(error)} for {self}: {path}") from None
         except (errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError) as error:
             raise HubError(f"{self}: {path} is not in the cache{self._why(error)}") from None
-        except errors.HTTPError as error:  # pyright: ignore[reportPrivateImportUsage]
+        except errors.HTTPError as error:  # pyright: ignore[reportPrivateImportUsage]  # pyright: ignore[reportPrivateImportUsage]
             raise HubError(f"the transfer of {self}: {path} broke off: {_line(error)}") from None
         except OSError as error:
             if error.errno in _UNWRITABLE:
@@ -204,6 +209,8 @@ class Repository:
             raise HubError(f"the transfer of {self}: {path} failed: {_line(error)}") from None
         except ValueError as error:
             raise HubError(f"{self}: {path}: {_line(error)}") from None
+        finally:
+            logging.set_verbosity(level)
 
     def _why(self, error: BaseException) -> str:
         """Says why a file that is not in the cache could not be fetched."""
@@ -213,7 +220,9 @@ class Repository:
         if isinstance(cause, errors.OfflineModeIsEnabled):
             return " and HF_HUB_OFFLINE is set"
         if isinstance(cause, errors.HfHubHTTPError):
-            return f" and {_host()} answers {cause.response.status_code}"
+            return f" and {_host()} answers {_status(cause)}"
+        if isinstance(cause, errors.FileMetadataError):
+            return f" and {_host()} does not answer as a hub does"
         return "" if cause is None else f" and {_host()} cannot be reached ({_line(cause)})"
 
 
@@ -254,10 +263,16 @@ def _host() -> str:
     return _endpoint() or "https://huggingface.co"
 
 
+def _status(error: Any) -> str:
+    """Returns the status of an answer, and what to do about it."""
+    status = error.response.status_code
+    return f"{status}; {'is HF_TOKEN right?' if status in (401, 403) else 'try again later'}"
+
+
 def _line(error: BaseException) -> str:
     """Returns the first line of an error's message, or its kind."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return lines[0][:200] if lines else type(error).__name__
 
 
 def _bar(report: Callable[[int], object]) -> Any:

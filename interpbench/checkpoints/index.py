@@ -75,6 +75,17 @@ class Index:
         return asdict(self)
 
 
+def verdict(certificate: Mapping[str, Any] | None) -> str:
+    """Returns what a certificate, or an entry of an index, says in a few words."""
+    if certificate is None or certificate.get("certified") is None:
+        return "none"
+    if not certificate["certified"]:
+        return "not certified"
+    return (
+        "certified, all pairs" if certificate["enumerated"] else f"certified, ≥ {certificate['target']:.1%}"
+    )
+
+
 def read_index(path: Path) -> Index:
     """Reads and checks an index.
 

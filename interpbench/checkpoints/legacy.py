@@ -1,12 +1,12 @@
 """The published InterpBench files as checkpoints: a folder a task, named by the task's number.
 
 `ll_model.pth` holds the weights, `ll_model_cfg.pkl` a TransformerLens configuration, `meta.json` training
-settings, `edges.pkl` the circuit that is claimed; an early release writes `ll_model_510.pth`. MIB's variant has
-the configuration, and its circuit as `interpbench_graph.json`, one folder up. Task, alignment and truth are
-those of our task with that number: nothing of what the files claim is believed.
+settings, `edges.pkl` the circuit that is claimed; an early release writes `ll_model_510.pth`. MIB's variant
+has the configuration, and its circuit as `interpbench_graph.json`, one folder up. Task, alignment and truth
+are those of our task with that number: nothing of what the files claim is believed.
 
-Their token ids are sorted with `BOS` and `PAD` among the tokens; for IOI they are GPT-2's, of which only those
-of the task's words are kept. Rows and columns are put in our order, so that the network is used like any other.
+Their token ids are sorted with `BOS` and `PAD` among the tokens; for IOI they are GPT-2's, of which only
+those of the task's words are kept. Rows and columns are put in our order, and the network is one like any.
 """
 
 import json
@@ -102,7 +102,7 @@ def draw_published_pairs(folder: Path) -> Pairs:
 
 
 def claimed_edges(folder: Path, graph: Graph) -> list[str] | None:
-    """Returns the head edges (`a0.h1->m1`) that a published folder says are the circuit; None if it says none.
+    """Returns the head edges (`a0.h1->m1`) that a published folder says are the circuit, or None.
 
     Raises:
         CheckpointError: if the file is damaged, refused, or names edges that the network does not have.
@@ -241,19 +241,18 @@ def _gpt2_ids(task: Task, folder: Path) -> tuple[list[int], list[int]]:
     """Returns GPT-2's id of each of a prompt task's words, BOS and PAD, and of each class."""
     path = _beside(folder, VOCABULARY) or _cached_vocabulary(folder)
     try:
-        ids = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        ids: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not GPT-2's vocabulary: damaged or not readable") from None
     classes = task.model.classes or ()
-    end = ids.get("<|endoftext|>") if isinstance(ids, dict) else None
+    ids = {word: number for word, number in ids.items() if isinstance(number, int) and number >= 0}
     # the first word of a sentence, and what a word may be followed by, are without the space before
-    words = [w if w in (",", ".", "Then") else f"Ġ{w}" for w in map(str, task.vocab)]
-    found = [ids.get(word) for word in words] if isinstance(end, int) else [None]
-    missing = [word for word, number in zip(task.vocab, found) if not isinstance(number, int) or number < 0]
-    if missing or end is None:
-        raise CheckpointError(f"{path} is not GPT-2's vocabulary: it has no token for {missing[0]!r}")
-    place = {word: number for word, number in zip(task.vocab, found)}
-    return [*found, end, end], [place[value] for value in classes]
+    names = {word: word if word in (",", ".", "Then") else f"Ġ{word}" for word in task.vocab}
+    names |= {"BOS": "<|endoftext|>", "PAD": "<|endoftext|>"}
+    for word, name in names.items():
+        if name not in ids:
+            raise CheckpointError(f"{path} is not GPT-2's vocabulary: it has no token for {word!r}")
+    return [ids[name] for name in names.values()], [ids[names[value]] for value in classes]
 
 
 def _cached_vocabulary(folder: Path) -> Path:

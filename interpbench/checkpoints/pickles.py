@@ -1,11 +1,11 @@
 """Reads the pickles in the published files without executing them: the only file that reads pickles at all.
 
-The published models are pickles and will stay so, which is why this exception to "no pickle" exists. A pickle
-is a program for a small machine. `read_plain` runs the part of it that makes plain data, and knows the few
-classes that occur by name alone: nothing is imported, called or given a state. Everything else is refused by
-name. No value is larger than the bytes that it is read from, and shared parts are shared, so that memory stays
-within a small multiple of the file. Weights are left to `torch.load(weights_only=True)`, after a look at what
-it would be asked to do: only the names that a state dict needs, only stored (not compressed) bytes.
+The published models are pickles and will stay so, which is why this exception to "no pickle" exists. A
+pickle is a program for a small machine. `read_plain` runs the part of it that makes plain data, and knows
+the few classes that occur by name alone: nothing is imported, called or given a state. Everything else is
+refused by name. No value is larger than the bytes that it is read from, and shared parts are shared, so that
+memory stays within a small multiple of the file. Weights are left to `torch.load(weights_only=True)`, after
+a look at what it would be asked to do: only the names that a state dict needs, only stored bytes.
 """
 
 import io
@@ -248,7 +248,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except _RefusedError as error:
         raise CheckpointError(f"{path} is refused: it holds {error}") from None
-    except Exception as error:  # whatever a damaged archive provokes in zipfile, torch or its unpickler
+    except Exception as error:  # noqa: BLE001  whatever damage provokes in zipfile, torch or its unpickler
         raise CheckpointError(f"{path} is damaged ({type(error).__name__})") from None
     if not isinstance(state, dict) or not all(_is_weight(name, value) for name, value in state.items()):
         raise CheckpointError(f"{path} is no state dict: it holds other things than named tensors")
@@ -273,7 +273,7 @@ def _names(program: bytes) -> Iterator[str]:
     """Yields every class and function that a pickle names."""
     for operation, argument, _ in pickletools.genops(program):
         if operation.name == "GLOBAL":
-            yield argument.replace(" ", ".")
+            yield str(argument).replace(" ", ".")
         elif operation.name in ("STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4"):
             raise _RefusedError(f"the operation {operation.name}")
 

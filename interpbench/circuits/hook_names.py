@@ -1,4 +1,4 @@
-"""The names that TransformerLens's hooks give to nodes and readers, as ACDC and the published files use them."""
+"""The names of TransformerLens's hooks, by which ACDC and the published files call nodes and readers."""
 
 import re
 
