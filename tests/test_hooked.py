@@ -31,12 +31,14 @@ from safetensors.torch import load_file
 from transformer_lens import HookedTransformer, HookedTransformerConfig
 for folder in map(Path, sys.argv[1:]):
     config = json.loads((folder / "hooked_transformer.json").read_text())
-    model = HookedTransformer(HookedTransformerConfig(**config))
-    model.load_state_dict(load_file(folder / "hooked_transformer.safetensors"), strict=True)
+    state = load_file(folder / "hooked_transformer.safetensors")
     wanted = load_file(folder / "expected.safetensors")
-    with torch.no_grad():
-        single = model(wanted["tokens"])
-        double = model.double()(wanted["tokens"])
+    logits = []
+    for dtype in (torch.float32, torch.float64):
+        model = HookedTransformer(HookedTransformerConfig(**config, dtype=dtype))
+        model.load_state_dict(state, strict=True)
+        logits.append(model(wanted["tokens"]).detach())
+    single, double = logits
     largest = wanted["double"].abs().max().clamp(min=1)
     assert (single - wanted["double"]).abs().max() < 1e-5 * largest, folder
     assert (double - wanted["double"]).abs().max() < 1e-10, folder
