@@ -20,6 +20,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from interpbench.checkpoints.find import CERTIFICATE, RECORD, published_weights
+from interpbench.checkpoints.proof import read_proof
 from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
@@ -180,9 +181,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     except (SafetensorError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(f"{path} does not fit the shape in {RECORD}: {reason}") from None
-    certificate = folder / CERTIFICATE
-    proof = read_json(certificate, CheckpointError) if certificate.exists() else None
-    return Checkpoint(model.requires_grad_(False), record, proof, folder)
+    return Checkpoint(model.requires_grad_(False), record, read_proof(folder / CERTIFICATE), folder)
 
 
 def read_record(folder: Path) -> ModelRecord:

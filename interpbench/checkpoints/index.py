@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.find import CERTIFICATE, RECORD
+from interpbench.checkpoints.proof import read_proof
 from interpbench.core.config import STRICT
 from interpbench.core.errors import HubError
 from interpbench.core.files import read_json, sha256
@@ -119,7 +120,7 @@ def indexed(folder: Path, more: Mapping[str, bytes] | None = None) -> IndexedMod
     files = {
         name: IndexedFile(len(data), sha256(data)) for name, data in {**contents, **(more or {})}.items()
     }
-    proof = read_json(folder / CERTIFICATE) if CERTIFICATE in contents else {}
+    proof = read_proof(folder / CERTIFICATE) or {}
     verdict = {key: proof.get(key) for key in ("certified", "enumerated", "pairs", "target")}
     return IndexedModel(record.task, record.legacy_id, record.kind, files, **verdict)
 

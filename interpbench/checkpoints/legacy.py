@@ -26,6 +26,7 @@ from interpbench.checkpoints.download import GPT2, VOCABULARY
 from interpbench.checkpoints.find import CERTIFICATE, published_weights
 from interpbench.checkpoints.format import FORMAT, MOST_WEIGHTS, MOST_WRITERS, Checkpoint, ModelRecord
 from interpbench.checkpoints.pickles import read_plain, read_weights
+from interpbench.checkpoints.proof import read_proof
 from interpbench.circuits.components import EMBED
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.hook_names import destination_of, writer_of
@@ -91,9 +92,7 @@ def load_published(folder: Path) -> Checkpoint:
         seconds=0.0,
         sha256=sha256(weights.read_bytes()),
     )
-    proof = folder / CERTIFICATE
-    certificate = read_json(proof, CheckpointError) if proof.exists() else None
-    return Checkpoint(model.requires_grad_(False), record, certificate, folder)
+    return Checkpoint(model.requires_grad_(False), record, read_proof(folder / CERTIFICATE), folder)
 
 
 def draw_published_pairs(folder: Path) -> Pairs:

@@ -52,6 +52,7 @@ def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | Non
         "A small transformer whose circuit is known"
         + (" and proved." if (checkpoint.certificate or {}).get("certified") else "; it is not certified."),
         f"![The circuit]({PICTURE})",
+        f"## How to load it\n\n{_loading(checkpoint, name, address)}",
         f"## Program\n\n{_block(task.listing())}",
         f"## Circuit\n\n{_block(circuit_lines(checkpoint.truth, alignment))}",
         f"## Truth\n\n{_truth(checkpoint)}\n\n{STATES}",
@@ -59,7 +60,6 @@ def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | Non
         f"## Inputs and outputs\n\n{_ends(checkpoint, task)}",
         f"## Network\n\n{_table(vars(record.shape))}",
         f"## Training\n\n{_training(checkpoint)}",
-        f"## How to load it\n\n{_loading(checkpoint, name, address)}",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -1,7 +1,7 @@
 """Lists models: what is here, in the cache, and on the hub, with certificates. Needs no torch."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -9,6 +9,7 @@ from rich.table import Table
 from interpbench.checkpoints.find import CERTIFICATE, RECORD, models_folder, released
 from interpbench.checkpoints.hub import SETTING, home
 from interpbench.checkpoints.index import IndexedModel, verdict
+from interpbench.checkpoints.proof import read_proof
 from interpbench.core.errors import HubError, InterpBenchError
 from interpbench.core.files import read_json
 
@@ -58,11 +59,11 @@ def list_models(console: Console, hub: bool) -> None:
 
 def _here(name: str, folder: Path) -> Listed:
     try:
-        certificate = read_json(folder / CERTIFICATE) if (folder / CERTIFICATE).exists() else None
-        record = read_json(folder / RECORD)
-        number, said = record.get("legacy_id"), verdict(certificate)
-    except (InterpBenchError, AttributeError, KeyError, TypeError, ValueError):
-        number, said = None, "damaged"
+        record: Any = read_json(folder / RECORD)
+        said = verdict(read_proof(folder / CERTIFICATE)) if isinstance(record, dict) else "damaged"
+    except InterpBenchError:
+        record, said = {}, "damaged"
+    number = record.get("legacy_id") if isinstance(record, dict) else None
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     return Listed(name, number, str(models_folder() / name), size, said)
 
