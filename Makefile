@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast lint install benchmark
+.PHONY: demo test test-fast test-transformer-lens-2 lint install benchmark
 
 demo: install
 	$(BIN)/interpbench demo
@@ -12,6 +12,16 @@ test: lint
 
 test-fast: install
 	$(BIN)/pytest -m "not slow and not gpu and not network"
+
+# Whether HookedTransformer of the last 2.x release reads our models, in an environment of its own.
+test-transformer-lens-2: install .venv-transformer-lens-2/installed
+	INTERPBENCH_TL2=$(CURDIR)/.venv-transformer-lens-2/bin/python $(BIN)/pytest -m transformer_lens_2
+
+.venv-transformer-lens-2/installed:
+	$(PYTHON) -m venv .venv-transformer-lens-2
+	.venv-transformer-lens-2/bin/python -m pip install --quiet --disable-pip-version-check \
+		'transformer-lens==2.18.0' 'torch==2.13.0' 'numpy<2' 'pyarrow<22'
+	touch $@
 
 lint: install
 	$(BIN)/ruff check .

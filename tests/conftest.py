@@ -3,6 +3,7 @@
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
+os.environ.pop("INTERPBENCH_HUB", None)  # no test uses the network
 
 import shutil
 from collections.abc import Callable

@@ -68,6 +68,7 @@ def assert_one_line(err: str, *said: str) -> None:
     [
         (["--help"], "show"),
         (["tasks"], "frac_prevs"),
+        (["models"], "certified, all pairs"),
         (["show", "frac_prevs"], "logits <- a1.h2"),
         (["show", "3"], "logits <- a1.h2"),
     ],
@@ -98,6 +99,8 @@ def test_the_console_command_is_installed(tmp_path: Path) -> None:
         (["-c", LOOK, "tasks", "--famly", "x"], ["'--famly'", "did you mean --family"]),
         (["-c", LOOK, "tasks", "--min-edges", "x"], ["--min-edges", "'x'"]),
         (["-c", LOOK, "show", "frac_prev"], ["'frac_prev'", "did you mean frac_prevs"]),
+        (["-c", LOOK, "download", "hist"], ["no repository of models is set", "INTERPBENCH_HUB=owner/name"]),
+        (["-c", LOOK, "models", "--hbu"], ["'--hbu'", "did you mean --hub"]),
         (
             ["train.py", "task=3", "trainer.max_step=2"],
             ["'trainer.max_step'", "did you mean trainer.max_steps"],

@@ -1,4 +1,4 @@
-"""Finds checkpoints by what a user calls them."""
+"""Finds checkpoints by what a user calls them: in `models/`, on the disk, in the cache, on a hub."""
 
 from pathlib import Path
 
@@ -21,17 +21,35 @@ def released(models: Path | None = None) -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECORD}"))}
 
 
+def published_weights(folder: Path) -> Path | None:
+    """Returns the weights in a folder of the published InterpBench layout, the newest by name; or None."""
+    plain = folder / "ll_model.pth"
+    return plain if plain.is_file() else next(iter(sorted(folder.glob("ll_model*.pth"), reverse=True)), None)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Returns whether a folder holds a checkpoint, ours or a published one."""
+    return (folder / RECORD).is_file() or published_weights(folder) is not None
+
+
 def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     """Returns the checkpoint folders that `name` means.
 
+    The network is used only for an address (`hf://owner/name@revision/folder`), or a name that is neither
+    here nor in the cache, if a repository of models is set (`hub.SETTING`).
+
     Args:
-        name: `all` released models, one's name or published number, a checkpoint or run folder, or a folder
-            of several runs.
+        name: `all` released models, one's name or published number, a checkpoint or run folder, a folder
+            of several runs or of the published files, or an address.
         models: the folder of released models.
 
     Raises:
-        CheckpointError: if there is none, with the nearest names.
+        CheckpointError: if there is none, with the nearest names; or it cannot be downloaded.
     """
+    if name.startswith("hf://"):
+        from interpbench.checkpoints.download import fetch
+
+        return [fetch(name)]
     available = released(models)
     if name == "all":
         if not available:
@@ -48,11 +66,16 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     path = Path(name) if 0 < len(name) < 255 else Path("no such folder")
     if path.is_file():
         path = path.parent
-    if (path / RECORD).is_file():
+    if is_checkpoint(path):
         return [path]
-    inside = sorted(record.parent for record in path.glob(f"**/{RECORD}")) if path.is_dir() else []
-    if inside:
-        return inside
+    files = [*path.glob(f"**/{RECORD}"), *path.glob("**/ll_model*.pth")] if path.is_dir() else []
+    if files:
+        return sorted({file.parent for file in files})
+    from interpbench.checkpoints.hub import home
+
+    hub = home()
+    if hub is not None and not path.exists():
+        return [hub.model(name, online=True)]
     raise CheckpointError(
         f"no checkpoint {name!r}: not a folder, and not in models{did_you_mean(name, available)}"
     )

@@ -19,7 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD
+from interpbench.checkpoints.find import CERTIFICATE, RECORD, published_weights
+from interpbench.checkpoints.proof import read_proof
 from interpbench.circuits.truth import Truth
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
@@ -133,6 +134,10 @@ def load_pairs(folder: Path) -> Pairs:
         CheckpointError: if they are missing or damaged.
     """
     path = folder / DATA
+    if not (folder / RECORD).is_file() and published_weights(folder) is not None:
+        from interpbench.checkpoints.legacy import draw_published_pairs
+
+        return draw_published_pairs(folder)
     try:
         pairs = Pairs(**load_tensors(path.read_bytes()))
     except OSError as error:
@@ -153,11 +158,15 @@ def load_pairs(folder: Path) -> Pairs:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Reads a checkpoint.
+    """Reads a checkpoint, ours or one of the published InterpBench files.
 
     Raises:
         CheckpointError: one line, if it is missing, damaged, truncated, foreign or of a newer format.
     """
+    if not (folder / RECORD).is_file() and published_weights(folder) is not None:
+        from interpbench.checkpoints.legacy import load_published
+
+        return load_published(folder)
     record = read_record(folder)
     path = folder / WEIGHTS
     try:
@@ -172,9 +181,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     except (SafetensorError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(f"{path} does not fit the shape in {RECORD}: {reason}") from None
-    certificate = folder / CERTIFICATE
-    proof = read_json(certificate, CheckpointError) if certificate.exists() else None
-    return Checkpoint(model.requires_grad_(False), record, proof, folder)
+    return Checkpoint(model.requires_grad_(False), record, read_proof(folder / CERTIFICATE), folder)
 
 
 def read_record(folder: Path) -> ModelRecord:

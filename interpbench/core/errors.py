@@ -27,6 +27,10 @@ class CheckpointError(InterpBenchError):
     """A checkpoint that is damaged, truncated, foreign or of a newer format."""
 
 
+class HubError(CheckpointError):
+    """A model that cannot be had from, or put on, a hub: offline, missing, refused, changed or damaged."""
+
+
 class TrainingError(InterpBenchError):
     """A training run that cannot go on; the message says what to try."""
 

@@ -4,8 +4,11 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from interpbench.core.errors import InterpBenchError
 
@@ -24,6 +27,27 @@ def write_bytes(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise InterpBenchError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Keeps a folder to one process while the context lasts; the lock of a process that dies is gone.
+
+    Raises:
+        InterpBenchError: if another process has it, or it cannot be made.
+    """
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise InterpBenchError(f"{folder} is in use by another run; wait for it, or stop it") from None
+    except OSError as error:
+        raise InterpBenchError(f"cannot write {folder}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_json(path: Path, value: Any) -> None:

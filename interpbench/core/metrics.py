@@ -1,9 +1,10 @@
 """Where metrics go: JSON lines always, Weights & Biases if asked for; a failing sink never stops a run."""
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,22 +35,34 @@ class JsonLines:
                         kept.append(line + "\n")
                 except (ValueError, KeyError):
                     continue
-        try:
+        self._path = path
+        with self._explained():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("w")
-        except OSError as error:
-            raise InterpBenchError(f"cannot write {path}: {error.strerror}") from error
-        self._file.writelines(kept)
-        self._file.flush()
+            self._file.writelines(kept)
+            self._file.flush()
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Appends a line."""
-        self._file.write(json.dumps({"step": step, **metrics}) + "\n")
-        self._file.flush()
+        """Appends a line.
+
+        Raises:
+            InterpBenchError: if the disk is full; the next run drops what is half written.
+        """
+        with self._explained():
+            self._file.write(json.dumps({"step": step, **metrics}) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """Closes the file; what cannot be flushed was said before."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InterpBenchError(f"cannot write {self._path}: {error.strerror}") from error
 
 
 class Wandb:

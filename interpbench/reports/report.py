@@ -44,7 +44,7 @@ def write_report(
     for task in dict.fromkeys([*(record.task for record in records), *certificates, *pictures]):
         parts.append(f"## {task}")
         if task in certificates:
-            parts.append(_verdict(certificates[task]))
+            parts.append(verdict(certificates[task]))
         parts += [
             f"![{task}: {picture.stem}]({_link(picture, folder)})" for picture in pictures.get(task, ())
         ]
@@ -64,7 +64,7 @@ def _scores(records: Sequence[Record]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows)
 
 
-def _verdict(certificate: Mapping[str, Any]) -> str:
+def verdict(certificate: Mapping[str, Any]) -> str:
     """Says in a few sentences what a certificate says."""
     confidence = f" with {certificate['settings']['confidence']:.0%} confidence"
     text = (

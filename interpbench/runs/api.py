@@ -35,13 +35,16 @@ def show(name: str | int) -> None:
 
 
 def load(name: str | int | Path) -> "Checkpoint":
-    """Loads a checkpoint: a name or published number in `models/`, or a folder.
+    """Loads a checkpoint: a name or published number, a folder, or `hf://owner/name@revision/folder`.
+
+    A name is looked for in `models/`, in the cache of downloads, and, if INTERPBENCH_HUB is set, on the hub.
+    Folders may be ours or the published InterpBench's (`hf://cybershiptrooper/InterpBench/3`).
 
     Its `model` is a torch module (`model.to_transformer_lens()` opens it in TransformerLens), `truth` the
     state of every node and edge, `record` and `certificate` what is known of it.
 
     Raises:
-        CheckpointError: if there is none, or several, or it is damaged.
+        CheckpointError: if there is none, or several, it is damaged, or it cannot be downloaded.
     """
     from interpbench.checkpoints.find import find_checkpoints
     from interpbench.checkpoints.format import load_checkpoint

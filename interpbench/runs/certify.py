@@ -11,6 +11,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import CERTIFICATE, Checkpoint, load_checkpoint
+from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.reports.tables import certificate_table
@@ -72,7 +73,28 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
     demands = Objective(**objective).demands if objective else DEMANDS
     certificate = certify(Evaluation(checkpoint.model, alignment), truth, settings, seed, demands)
     console.print(certificate_table(certificate))
+    if checkpoint.record.kind == "published":
+        console.print(_claims(checkpoint), highlight=False)
     if save:
         write_json(folder / CERTIFICATE, certificate)
         log.info("wrote %s", folder / CERTIFICATE)
     return bool(certificate["certified"])
+
+
+def _claims(checkpoint: Checkpoint) -> str:
+    """Says how the circuit that a published model comes with compares with the truth."""
+    from interpbench.checkpoints.legacy import claimed_edges
+
+    truth = checkpoint.truth
+    claimed = claimed_edges(checkpoint.folder, truth.graph)
+    if claimed is None:
+        return "no edges.pkl: it claims no circuit"
+    states = {state: set(truth.names("head_edge", state)) for state in State}
+    required, forbidden = states[State.REQUIRED], states[State.FORBIDDEN]
+    text = (
+        f"edges.pkl claims {len(claimed)} head edges: {len(required & set(claimed))} of the {len(required)} "
+    )
+    text += "that are required"
+    for what, edges in (("missing", required - set(claimed)), ("forbidden", forbidden & set(claimed))):
+        text += f"; {what}: {', '.join(sorted(edges))}" if edges else ""
+    return text

@@ -9,7 +9,10 @@ from typing import Any, NoReturn
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs.entry import complain, configure_logging, run_hydra
 
-COMMANDS = ("train", "evaluate", "tasks", "show", "certify", "demo")
+COMMANDS = (
+    *("train", "evaluate", "tasks", "show", "certify", "demo"),
+    *("models", "download", "publish", "export"),
+)
 
 
 def main() -> None:
@@ -86,6 +89,7 @@ def _parse() -> argparse.Namespace:
     certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
     certify.add_argument("--task", help="where a task of your own is: path/to/file.py:name")
     certify.add_argument("--save", action="store_true", help="write certificate.json anew")
+    _add_files(commands)
     demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in COMMANDS:
@@ -97,7 +101,56 @@ def _parse() -> argparse.Namespace:
     return arguments
 
 
+def _add_files(commands: Any) -> None:
+    """Adds the commands about models as files."""
+    models = commands.add_parser("models", help="list models: here, in the cache, on the hub; certificates")
+    models.add_argument("--hub", action="store_true", help="ask the hub what there is (network)")
+    download = commands.add_parser(
+        "download", help="download models into the cache, and verify them (network)"
+    )
+    download.add_argument(
+        "names", nargs="*", metavar="NAME", help="name, number, or hf://owner/name@rev/folder"
+    )
+    download.add_argument("--all", action="store_true", help="all models of the repository")
+    publish = commands.add_parser("publish", help="upload models, their cards and an index (network)")
+    publish.add_argument("names", nargs="+", metavar="NAME", help="a name in models/, a folder, or all")
+    publish.add_argument("--to", required=True, metavar="OWNER/NAME", help="repository; @branch may follow")
+    publish.add_argument("--out", metavar="FOLDER", help="write here what would be uploaded; no network")
+    publish.add_argument("--create", action="store_true", help="make the repository if there is none")
+    publish.add_argument("--uncertified", action="store_true", help="take models that are not certified")
+    export = commands.add_parser("export", help="write a model for TransformerLens 1 to 3")
+    export.add_argument("checkpoint", help="a name in models/, a folder, or an address")
+    export.add_argument("--out", metavar="FOLDER", help="where to; NAME-transformer-lens by default")
+
+
+def _run_files(arguments: argparse.Namespace) -> int:
+    """Runs a command about models as files."""
+    if arguments.command == "models":
+        from rich.console import Console
+
+        from interpbench.runs.models import list_models
+
+        list_models(Console(width=None if sys.stdout.isatty() else 140), arguments.hub)
+        return 0
+    if arguments.command == "download":
+        from interpbench.runs.download import download
+
+        return 0 if download(arguments.names, arguments.all) else 1
+    out = Path(arguments.out) if arguments.out else None
+    if arguments.command == "publish":
+        from interpbench.runs.publish import publish
+
+        publish(arguments.names, arguments.to, out, arguments.create, arguments.uncertified)
+        return 0
+    from interpbench.runs.export import export
+
+    export(arguments.checkpoint, out)
+    return 0
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command in ("models", "download", "publish", "export"):
+        return _run_files(arguments)
     if arguments.command in ("tasks", "show"):
         from rich.console import Console
 

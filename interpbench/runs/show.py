@@ -7,9 +7,10 @@ from rich.console import Console
 
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.find import CERTIFICATE, released
+from interpbench.checkpoints.index import verdict
+from interpbench.checkpoints.proof import read_proof
 from interpbench.circuits.truth import State, Truth
 from interpbench.core.errors import UnknownNameError
-from interpbench.core.files import read_json
 from interpbench.reports.catalogue import output, task_table
 from interpbench.reports.tables import circuit_lines
 from interpbench.runs.describe import record_of
@@ -40,12 +41,7 @@ def show_tasks(console: Console, family: str | None = None, min_edges: int = 0, 
 
 def _models() -> dict[str, str]:
     """Returns what the certificate of each released model says."""
-    verdicts: dict[str, str] = {}
-    for name, folder in released().items():
-        certificate = read_json(folder / CERTIFICATE)
-        how = "all pairs" if certificate["enumerated"] else f"≥ {certificate['target']:.1%}"
-        verdicts[name] = f"certified, {how}" if certificate["certified"] else "not certified"
-    return verdicts
+    return {name: verdict(read_proof(folder / CERTIFICATE)) for name, folder in released().items()}
 
 
 def show_task(console: Console, name: str, picture: Path | None = None) -> None:

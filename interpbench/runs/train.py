@@ -17,7 +17,7 @@ from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, TaskError
-from interpbench.core.files import read_json, sha256, write_json
+from interpbench.core.files import locked, read_json, sha256, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import config_folder
@@ -132,19 +132,21 @@ def train(config: TrainConfig) -> TrainOutcome:
     kind = "compiled" if config.model.kind == "compiled" else "trained"
     folder = Path(config.out) / task.name / f"{kind}-seed{config.seed}-{key}"
     if config.fresh and folder.exists():
-        shutil.rmtree(folder)
+        with locked(folder):
+            shutil.rmtree(folder)
     if (folder / CERTIFICATE).exists():
         log.info("%s is finished; fresh=true trains it again", folder)
         return _outcome(folder, config)
     torch.set_num_threads(config.threads)
     device = select_device(config.device)
     started = time.perf_counter()
-    network, steps, certificate, truth, alignment = (
-        _compile(task, config) if kind == "compiled" else _train(task, config, folder, device)
-    )
-    record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
-    save_checkpoint(folder, network, record, certificate, draw_pairs(task, PAIRS, config.seed))
-    write_json(folder / "config.json", settings)
+    with locked(folder):
+        network, steps, certificate, truth, alignment = (
+            _compile(task, config) if kind == "compiled" else _train(task, config, folder, device)
+        )
+        record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
+        write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
+        save_checkpoint(folder, network, record, certificate, draw_pairs(task, PAIRS, config.seed))
     return _outcome(folder, config)
 
 
@@ -160,9 +162,8 @@ def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
     certificate = checkpoint.certificate or read_json(folder / CERTIFICATE)
     if config.release and certificate["certified"]:
         target = MODELS / checkpoint.task
-        target.mkdir(parents=True, exist_ok=True)
         for name in FILES:
-            shutil.copyfile(folder / name, target / name)
+            write_bytes(target / name, (folder / name).read_bytes())
         log.info("released to %s", target)
     return TrainOutcome(folder, bool(certificate["certified"]), checkpoint.record.steps, certificate)
 

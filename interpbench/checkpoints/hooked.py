@@ -1,0 +1,54 @@
+"""Models as TransformerLens 1 to 3 read them: the configuration and state dict of a `HookedTransformer`.
+
+Our weights have its names and shapes. It has two constants a layer besides: the causal mask, and what masked
+attention scores become.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from interpbench.core.files import write_bytes, write_json
+from interpbench.transformer.model import Transformer
+
+CONFIG, STATE = "hooked_transformer.json", "hooked_transformer.safetensors"
+_SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
+
+
+def hooked_config(model: Transformer) -> dict[str, Any]:
+    """Returns the arguments of `HookedTransformerConfig`, as plain data."""
+    cfg = model.cfg
+    return {
+        **{name: getattr(cfg, name) for name in _SIZES},
+        "d_vocab_out": cfg.d_out,
+        "act_fn": cfg.activation,
+        "normalization_type": cfg.normalization,
+        "attention_dir": cfg.attention,
+        "device": "cpu",
+        "seed": 0,
+    }
+
+
+def hooked_state(model: Transformer) -> dict[str, Tensor]:
+    """Returns the state dict, which `HookedTransformer.load_state_dict` takes with `strict=True`."""
+    cfg, state = model.cfg, {name: value.detach().cpu() for name, value in model.state_dict().items()}
+    visible = torch.ones(cfg.n_ctx, cfg.n_ctx, dtype=torch.bool)
+    for layer in range(cfg.n_layers):
+        prefix = f"blocks.{layer}.attn"
+        state[f"{prefix}.mask"] = visible.tril() if cfg.attention == "causal" else visible.clone()
+        state[f"{prefix}.IGNORE"] = torch.tensor(-torch.inf)
+    return state
+
+
+def save_hooked(model: Transformer, folder: Path) -> None:
+    """Writes the configuration as JSON and the state dict as safetensors.
+
+    Raises:
+        InterpBenchError: if the folder cannot be written.
+    """
+    weights = {name: value.contiguous() for name, value in hooked_state(model).items()}
+    write_bytes(folder / STATE, save_tensors(weights))
+    write_json(folder / CONFIG, hooked_config(model))

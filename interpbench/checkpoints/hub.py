@@ -1,0 +1,291 @@
+"""Models on a Hugging Face repository: download, cache, upload. The network is used only where it is asked.
+
+A repository is named `owner/name@revision`. Files land in the cache of `huggingface_hub`, which locks them
+and lets nothing half-written appear; a broken download goes on where it was as long as the process lives,
+and whole files are never fetched again. All files of a model come from one commit, and each must have the
+hash that the index of that commit says.
+"""
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interpbench.checkpoints.index import INDEX, Index, files_of, problem, read_index
+from interpbench.core.errors import HubError, did_you_mean
+from interpbench.core.progress import Display
+
+SETTING = "INTERPBENCH_HUB"
+HOME: str | None = None
+"""Where released models are (`owner/name@commit`), if INTERPBENCH_HUB in the environment does not say it."""
+PINNED = {"cybershiptrooper/InterpBench": "a1242a84"}
+"""The commit that is meant where a repository is named without a revision."""
+SCHEME = "hf://"
+_REPOSITORY = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-]+))?")
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+
+
+class MissingError(HubError):
+    """A repository, revision or file that is not on the hub."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository at a revision: a commit, a tag or a branch."""
+
+    name: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.revision}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Repository":
+        """Reads `owner/name@revision`.
+
+        Raises:
+            HubError: if it is none, or the revision is missing and not known.
+        """
+        found = _REPOSITORY.fullmatch(text)
+        if not found:
+            raise HubError(f"{text!r} is not a repository; write owner/name@revision")
+        revision = found[2] or PINNED.get(found[1])
+        if revision is None:
+            raise HubError(f"which revision of {text}? Write {text}@COMMIT, or {text}@main for the newest")
+        return cls(found[1], revision)
+
+    def file(
+        self, path: str, online: bool, force: bool = False, report: Callable[[int], object] | None = None
+    ) -> Path:
+        """Returns a file in the cache, downloaded if it is not there and `online`.
+
+        Args:
+            path: in the repository.
+            online: whether the network may be used.
+            force: download it although it is there.
+            report: called with every number of bytes that arrived.
+
+        Raises:
+            HubError: one line, whatever goes wrong.
+        """
+        from huggingface_hub import hf_hub_download
+
+        with self._explained(path):
+            place = hf_hub_download(
+                self.name,
+                path,
+                revision=self.revision,
+                cache_dir=cache_folder(),
+                endpoint=_endpoint(),
+                force_download=force,
+                local_files_only=not online,
+                tqdm_class=_bar(report or (lambda _: None)),
+            )
+        return Path(place)
+
+    def index(self, online: bool) -> tuple[Index, "Repository"]:
+        """Returns its index, and the repository at the commit that the index is of."""
+        path = self.file(INDEX, online)
+        return read_index(path), Repository(self.name, path.parent.name)
+
+    def model(self, name: str, online: bool, refresh: bool = False) -> Path:
+        """Returns the folder of a model in the cache, whole and verified.
+
+        Args:
+            name: its name or published number.
+            online: whether what is missing may be downloaded.
+            refresh: look for a newer commit of a branch, and replace damaged files.
+
+        Raises:
+            HubError: if there is no such model, or it is missing, changed or damaged.
+        """
+        index, at = self.index(online) if refresh or not self.is_cached(INDEX) else self.index(False)
+        found = index.name_of(name)
+        if found is None:
+            raise HubError(f"no model {name!r} in {at}{did_you_mean(name, index.models)}")
+        files = index.models[found].files
+        total = sum(file.size for file in files.values() if file) // 1000
+        arrived = 0
+
+        def report(count: int) -> None:
+            nonlocal arrived
+            arrived += count
+            display.update(arrived // 1000, "kB")
+
+        paths: dict[str, Path] = {}
+        with Display(found, total) as display:
+            for file in files_of(index.models[found]):
+                place = f"{found}/{file}"
+                paths[file] = at.file(place, online, report=report)
+                wrong = problem(paths[file], files[file])
+                if wrong and refresh and online:
+                    paths[file] = at.file(place, online, force=True, report=report)
+                    wrong = problem(paths[file], files[file])
+                if wrong:
+                    again = "" if refresh else f"; interpbench download {found} fetches it anew"
+                    raise HubError(f"{at}: {place} {wrong}{again}")
+        return next(iter(paths.values())).parent
+
+    def is_cached(self, path: str) -> bool:
+        """Returns whether a file is in the cache."""
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(self.name, path, cache_folder(), self.revision)
+        return isinstance(found, str) and Path(found).is_file()
+
+    def has(self, name: str) -> bool:
+        """Returns whether a model is in the cache, with every file."""
+        if not self.is_cached(INDEX):
+            return False
+        index, at = self.index(False)
+        return name in index.models and all(
+            at.is_cached(f"{name}/{file}") for file in index.models[name].files
+        )
+
+    def snapshot(self, patterns: list[str], online: bool) -> Path:
+        """Returns the folder of one commit in the cache, with the files that match shell patterns."""
+        from huggingface_hub import snapshot_download
+
+        with self._explained(patterns[0]):
+            place = snapshot_download(
+                self.name,
+                revision=self.revision,
+                cache_dir=cache_folder(),
+                endpoint=_endpoint(),
+                local_files_only=not online,
+                allow_patterns=patterns,
+            )
+        return Path(place)
+
+    def upload(self, files: Mapping[str, bytes], message: str, create: bool = False) -> "Repository":
+        """Uploads files in one commit, all or none of them; returns the repository at that commit.
+
+        Raises:
+            HubError: one line, whatever goes wrong.
+        """
+        from huggingface_hub import CommitOperationAdd, HfApi
+
+        with self._explained("upload"):
+            api = HfApi(endpoint=_endpoint())
+            if create:
+                api.create_repo(self.name, exist_ok=True)
+            additions = [CommitOperationAdd(path, data) for path, data in sorted(files.items())]
+            commit = api.create_commit(self.name, additions, commit_message=message, revision=self.revision)
+        return Repository(self.name, commit.oid)
+
+    @contextlib.contextmanager
+    def _explained(self, path: str) -> Generator[None]:
+        """Turns whatever a transfer raises into one line."""
+        from huggingface_hub import errors
+        from huggingface_hub.utils import logging
+
+        level = logging.get_verbosity()
+        logging.set_verbosity_error()  # each attempt would be a line; the last one says all
+        try:
+            yield
+        except errors.GatedRepoError:
+            raise HubError(f"{self.name} asks for permission; request it there, then set HF_TOKEN") from None
+        except errors.RepositoryNotFoundError:
+            raise MissingError(
+                f"there is no repository {self.name} at {_host()}, or it is private; then set HF_TOKEN"
+            ) from None
+        except errors.RevisionNotFoundError:
+            raise MissingError(f"{self.name} has no revision {self.revision!r}") from None
+        except errors.RemoteEntryNotFoundError:
+            raise MissingError(f"{self} has no file {path}") from None
+        except errors.HfHubHTTPError as error:
+            raise HubError(f"{_host()} answers {_status(error)} for {self}: {path}") from None
+        except (errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError) as error:
+            raise HubError(f"{self}: {path} is not in the cache{self._why(error)}") from None
+        except errors.HTTPError as error:  # pyright: ignore[reportPrivateImportUsage]  # pyright: ignore[reportPrivateImportUsage]
+            raise HubError(f"the transfer of {self}: {path} broke off: {_line(error)}") from None
+        except OSError as error:
+            if error.errno in _UNWRITABLE:
+                raise HubError(f"cannot write to the cache {cache_folder()}: {error.strerror}") from None
+            raise HubError(f"the transfer of {self}: {path} failed: {_line(error)}") from None
+        except ValueError as error:
+            raise HubError(f"{self}: {path}: {_line(error)}") from None
+        finally:
+            logging.set_verbosity(level)
+
+    def _why(self, error: BaseException) -> str:
+        """Says why a file that is not in the cache could not be fetched."""
+        from huggingface_hub import errors
+
+        cause = error.__cause__ or error.__context__
+        if isinstance(cause, errors.OfflineModeIsEnabled):
+            return " and HF_HUB_OFFLINE is set"
+        if isinstance(cause, errors.HfHubHTTPError):
+            return f" and {_host()} answers {_status(cause)}"
+        if isinstance(cause, errors.FileMetadataError):
+            return f" and {_host()} does not answer as a hub does"
+        return "" if cause is None else f" and {_host()} cannot be reached ({_line(cause)})"
+
+
+def home() -> Repository | None:
+    """Returns the repository of released models, if one is set."""
+    text = os.environ.get(SETTING, HOME or "")
+    return Repository.parse(text) if text else None
+
+
+def split(address: str) -> tuple[Repository, str]:
+    """Splits `hf://owner/name[@revision]/folder` into repository and folder.
+
+    Raises:
+        HubError: if it is no such address.
+    """
+    parts = address.removeprefix(SCHEME).strip("/").split("/")
+    if len(parts) < 3 or any(part in ("", ".", "..") for part in parts):
+        raise HubError(f"{address!r} is not an address; write {SCHEME}owner/name@revision/folder")
+    return Repository.parse("/".join(parts[:2])), "/".join(parts[2:])
+
+
+def cache_folder() -> Path:
+    """Returns the folder of the cache, which `huggingface_hub` and its environment variables determine."""
+    if "HF_HUB_CACHE" in os.environ:
+        return Path(os.environ["HF_HUB_CACHE"])
+    if "HF_HOME" in os.environ:
+        return Path(os.environ["HF_HOME"]) / "hub"
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT")
+
+
+def _host() -> str:
+    return _endpoint() or "https://huggingface.co"
+
+
+def _status(error: Any) -> str:
+    """Returns the status of an answer, and what to do about it."""
+    status = error.response.status_code
+    return f"{status}; {'is HF_TOKEN right?' if status in (401, 403) else 'try again later'}"
+
+
+def _line(error: BaseException) -> str:
+    """Returns the first line of an error's message, or its kind."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _bar(report: Callable[[int], object]) -> Any:
+    """Returns a class that `huggingface_hub` uses as its progress bar, and which reports instead."""
+    from tqdm.auto import tqdm
+
+    class Reporter(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *args: Any, **settings: Any):
+            super().__init__(*args, **{**settings, "disable": True})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            """Reports bytes."""
+            report(int(n or 0))
+            return None
+
+    return Reporter

@@ -1,0 +1,196 @@
+"""Model cards: the landing page of a model, and of a repository of models, made from records alone."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from interpbench.alignment.alignment import align
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.index import Index, verdict
+from interpbench.circuits.truth import LEVELS, State
+from interpbench.reports.drawing import draw_circuit
+from interpbench.reports.report import verdict as certificate_verdict
+from interpbench.reports.tables import circuit_lines
+from interpbench.reports.text import LEVEL_NAMES, share
+from interpbench.tasks.task import Task
+
+CARD, PICTURE = "README.md", "circuit.png"
+FRONT = """---
+library_name: transformer-lens
+tags:
+- mechanistic-interpretability
+- circuit-discovery
+- interpbench
+---
+"""
+STATES = """\
+*Required*: patching it changes an output for some pair of inputs. *Allowed*: in the program's graph, but
+without effect on any output of the domain. *Free*: one of the three inputs of a head, where the program says
+only that the head reads. *Forbidden*: outside the circuit; patching it changes nothing."""
+LIMITS = """\
+What the certificate does not say: forbidden nodes set to what never occurs between inputs (zero, noise) may
+well change the output; *stress* says how much. Inputs outside the task's domain are not covered."""
+
+
+def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | None = None) -> str:
+    """Returns the card of a model as Markdown; it shows `circuit.png` beside it.
+
+    Args:
+        checkpoint: the model.
+        task: its task.
+        name: how it is loaded.
+        address: of the repository that it is published in, `owner/name@revision`.
+    """
+    record = checkpoint.record
+    number = "" if record.legacy_id is None else f" Number {record.legacy_id} of the published InterpBench."
+    alignment = align(task, record.shape.graph, record.alignment)
+    parts = [
+        FRONT,
+        f"# {name}",
+        f"{task.description}{number}",
+        "A small transformer whose circuit is known"
+        + (" and proved." if (checkpoint.certificate or {}).get("certified") else "; it is not certified."),
+        f"![The circuit]({PICTURE})",
+        f"## How to load it\n\n{_loading(checkpoint, name, address)}",
+        f"## Program\n\n{_block(task.listing())}",
+        f"## Circuit\n\n{_block(circuit_lines(checkpoint.truth, alignment))}",
+        f"## Truth\n\n{_truth(checkpoint)}\n\n{STATES}",
+        f"## Certificate\n\n{_certificate(checkpoint.certificate)}",
+        f"## Inputs and outputs\n\n{_ends(checkpoint, task)}",
+        f"## Network\n\n{_table(vars(record.shape))}",
+        f"## Training\n\n{_training(checkpoint)}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def picture(checkpoint: Checkpoint, task: Task) -> bytes:
+    """Returns the circuit as PNG."""
+    alignment = align(task, checkpoint.record.shape.graph, checkpoint.record.alignment)
+    places = {node: alignment.variables_at(node) for node in alignment.units}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / PICTURE
+        draw_circuit(checkpoint.truth, path, places, title=checkpoint.task)
+        return path.read_bytes()
+
+
+def repository_card(index: Index, repository: str) -> str:
+    """Returns the card of a repository as Markdown: what there is, certified how, and how to get it."""
+    rows = ["| model | number | certificate | size |", "|---|--:|---|--:|"]
+    for name, model in index.models.items():
+        number = "" if model.legacy_id is None else str(model.legacy_id)
+        rows.append(
+            f"| [{name}]({name}/{CARD}) | {number} | {verdict(vars(model))} | {model.size / 1e3:,.0f} kB |"
+        )
+    parts = [
+        FRONT,
+        "# Transformers with known circuits",
+        "Small transformers, each trained until a certificate says that it computes what its program says: "
+        "in the right nodes, through the right edges, and nowhere else.",
+        "\n".join(rows),
+        "## How to load one",
+        f"```\npip install interpbench\nexport INTERPBENCH_HUB={repository}@main  # or a commit\n"
+        "interpbench models --hub\ninterpbench download --all\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _truth(checkpoint: Checkpoint) -> str:
+    states = [State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN]
+    truth = checkpoint.truth
+    rows = [f"| | {' | '.join(state.name.lower() for state in states)} |", f"|---{'|--:' * len(states)}|"]
+    for level in LEVELS:
+        counts = " | ".join(str(truth.count(level, state)) for state in states)
+        rows.append(f"| {LEVEL_NAMES[level]} | {counts} |")
+    edges = ", ".join(f"`{name}`" for name in truth.names("qkv_edge", State.REQUIRED)) or "none"
+    return "\n".join(rows) + f"\n\nRequired q/k/v edges: {edges}."
+
+
+def _certificate(certificate: Mapping[str, Any] | None) -> str:
+    if certificate is None:
+        return "None: `interpbench certify` makes one."
+    rows = [
+        "| intervention | rate | lower bound | rows |",
+        "|---|--:|--:|--:|",
+        _rate("none (accuracy)", certificate["accuracy"]),
+    ]
+    for node, entry in certificate["iia"].items():
+        rows.append(_rate(f"`{node}` swapped, as {', '.join(entry['variables'])} is (IIA)", entry))
+    for text, key in (
+        ("a forbidden node swapped (SIIA), the worst", "siia"),
+        ("an idle edge patched, the worst", "edges"),
+    ):
+        entries = certificate[key]
+        if entries:
+            worst = min(entries, key=lambda name: entries[name]["lower"])
+            rows.append(_rate(f"{text} of {len(entries)}", entries[worst]))
+    rows.append(_rate("all forbidden nodes swapped at once", certificate["siia_all_nodes"]))
+    rows.append(_rate("all idle edges patched at once", certificate["all_edges"]))
+    stress = ", ".join(f"{name} {share(value)}" for name, value in certificate["stress"].items())
+    margin = f"{certificate['margin_kind'].capitalize()}: {certificate['margin']:.3g}."
+    lines = "\n".join(row for row in rows if row)
+    stressed = f"Stress (accuracy with forbidden nodes set to): {stress}."
+    return f"{certificate_verdict(certificate)}\n\n{lines}\n\n{margin} {stressed}\n\n{LIMITS}"
+
+
+def _rate(text: str, entry: Mapping[str, Any]) -> str:
+    if not entry["rows"]:
+        return ""
+    return f"| {text} | {share(entry['rate'])} | {share(entry['lower'])} | {entry['rows']:,} |"
+
+
+def _ends(checkpoint: Checkpoint, task: Task) -> str:
+    record = checkpoint.record
+    output = "one number" if record.classes is None else f"the classes {_few(record.classes)}, in this order"
+    return (
+        f"`[row, 1 + position]` token ids: BOS first, then up to {task.length} tokens; a token's id is its "
+        f"place in {_few(record.vocabulary)}. {task.domain.size:,} inputs in all. The logits are "
+        f"{output}; positions where the program has no value are not trained on."
+    )
+
+
+def _few(values: list[Any]) -> str:
+    shown = values if len(values) <= 30 else [*values[:12], "…", *values[-12:]]
+    return ", ".join(f"`{value}`" for value in shown)
+
+
+def _training(checkpoint: Checkpoint) -> str:
+    record = checkpoint.record
+    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps, {record.seconds:,.0f} s in all."
+    return f"{head}\n\n{_table({**_flat(record.training), **_flat({'versions': record.versions})})}"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested settings with their paths."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _table(values: Mapping[str, Any]) -> str:
+    cells = [f"| `{name}` | {_cell(value)} |" for name, value in values.items()]
+    return "\n".join(["| | |", "|---|---|", *cells])
+
+
+def _cell(value: Any) -> str:
+    text = "–" if value is None else str(value)
+    return " ".join(text[:200].replace("|", "&#124;").split())
+
+
+def _loading(checkpoint: Checkpoint, name: str, address: str | None) -> str:
+    source = f"hf://{address}/{name}" if address else name
+    tokens = [checkpoint.record.vocabulary.index("BOS"), 0]
+    return (
+        f'```python\nimport interpbench\nimport torch\n\ncheckpoint = interpbench.load("{source}")\n'
+        f"tokens = torch.tensor([{tokens}])  # BOS {checkpoint.record.vocabulary[0]}\n"
+        "logits = checkpoint.model(tokens)\n"
+        'print(checkpoint.truth.names("qkv_edge", 2))  # the required edges\n'
+        "bridge = checkpoint.model.to_transformer_lens()  # a TransformerLens 4 bridge\n```\n\n"
+        f"The state dict has the names of TransformerLens's `HookedTransformer`; `interpbench export {name}` "
+        "writes it with its configuration for TransformerLens 1 to 3."
+    )
+
+
+def _block(lines: list[str]) -> str:
+    return "```\n" + "\n".join(lines) + "\n```"

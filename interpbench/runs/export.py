@@ -1,0 +1,31 @@
+"""Writes a model for TransformerLens 1 to 3, and says how it is opened there."""
+
+import logging
+from pathlib import Path
+
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.hooked import CONFIG, STATE, save_hooked
+from interpbench.core.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+HOW = """\
+wrote {folder}; in TransformerLens 1 to 3:
+  config = HookedTransformerConfig(**json.load(open("{folder}/{config}")))
+  model = HookedTransformer(config)
+  model.load_state_dict(safetensors.torch.load_file("{folder}/{state}"))"""
+
+
+def export(name: str, out: Path | None = None) -> None:
+    """Writes the model that `name` means to a folder, by default `<task>-transformer-lens` here.
+
+    Raises:
+        CheckpointError: if there is none, or several.
+    """
+    found = find_checkpoints(name)
+    if len(found) > 1:
+        raise CheckpointError(f"{name} means {len(found)} checkpoints; name one, for instance {found[0]}")
+    checkpoint = load_checkpoint(found[0])
+    folder = out or Path(f"{checkpoint.task}-transformer-lens")
+    save_hooked(checkpoint.model, folder)
+    log.info("%s", HOW.format(folder=folder, config=CONFIG, state=STATE))

@@ -1,0 +1,229 @@
+"""A small server that speaks the hub's HTTP API as far as `huggingface_hub` needs it, and can fail.
+
+Repositories are dicts of commits. Files that end in `.safetensors` or `.pth` are stored elsewhere, as large
+files are on the hub: reading them redirects, and their ETag is a SHA-256.
+"""
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+Files = dict[str, bytes]
+LARGE = (".safetensors", ".pth")
+
+
+def git_hash(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+@dataclass
+class Hub:
+    """What the server has, what it was asked, and how it is to fail.
+
+    Attributes:
+        commits: repository to commit to files, the newest last.
+        private: repositories that need a token.
+        requests: every method and path, in order.
+        status: path to a status to answer with instead.
+        cut: path to how many bytes of the body to send before hanging up, or None; each use is used up.
+        replaced: path to a body to send instead, under the hash of the right one.
+        before: called with every path before it is answered.
+    """
+
+    commits: dict[str, dict[str, Files]] = field(default_factory=dict)
+    private: set[str] = field(default_factory=set)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    status: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, list[int]] = field(default_factory=dict)
+    replaced: Files = field(default_factory=dict)
+    before: Callable[[str], None] = lambda _: None
+    address: str = ""
+
+    @property
+    def elsewhere(self) -> str:
+        """The address of another host, where large files are."""
+        return self.address.replace("127.0.0.1", "localhost")
+
+    def push(self, repository: str, files: Files) -> str:
+        """Makes a commit and returns its hash."""
+        commits = self.commits.setdefault(repository, {})
+        content = {**self.newest(repository), **files}
+        commit = hashlib.sha1(repr((repository, len(commits), sorted(content))).encode()).hexdigest()
+        commits[commit] = content
+        return commit
+
+    def newest(self, repository: str) -> Files:
+        commits = self.commits.get(repository, {})
+        return commits[list(commits)[-1]] if commits else {}
+
+    def commit(self, repository: str, revision: str) -> str | None:
+        """Returns the commit that a branch or a beginning of a hash means."""
+        commits = list(self.commits[repository])
+        if revision == "main":
+            return commits[-1] if commits else None
+        return next((c for c in commits if c.startswith(revision)), None)
+
+    def downloads(self) -> list[str]:
+        """Returns the files that were read, in order."""
+        read = [path for method, path in self.requests if method == "GET"]
+        return [path for path in read if "/resolve/" in path or path.startswith("/cdn/")]
+
+
+class Handler(BaseHTTPRequestHandler):
+    hub: Hub
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_POST(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.hub.requests.append((self.command, path))
+        self.hub.before(path)
+        for end, status in self.hub.status.items():
+            if path.endswith(end):
+                return self.fail(status, "")
+        parts = path.strip("/").split("/")
+        if parts[0] == "cdn":
+            return self.cdn(*parts[1:3], "/".join(parts[3:]))
+        if parts[0] == "api":
+            return self.api(parts[1:])
+        return self.file("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
+
+    def allowed(self, repository: str) -> bool:
+        token = self.headers.get("Authorization") == "Bearer secret"
+        if repository not in self.hub.commits or (repository in self.hub.private and not token):
+            self.fail(401 if repository in self.hub.private else 404, "RepoNotFound")
+            return False
+        return True
+
+    def file(self, repository: str, revision: str, path: str) -> None:
+        if not self.allowed(repository):
+            return
+        commit = self.hub.commit(repository, revision)
+        if commit is None:
+            return self.fail(404, "RevisionNotFound")
+        data = self.hub.commits[repository][commit].get(path)
+        if data is None:
+            return self.fail(404, "EntryNotFound", {"X-Repo-Commit": commit})
+        headers = {"X-Repo-Commit": commit}
+        if not path.endswith(LARGE):
+            return self.send(path, data, {**headers, "ETag": f'"{git_hash(data)}"'})
+        headers |= {"X-Linked-Etag": f'"{hashlib.sha256(data).hexdigest()}"', "X-Linked-Size": str(len(data))}
+        headers["Location"] = f"{self.hub.elsewhere}/cdn/{repository}/{commit}/{path}"
+        return self.reply(302, b"", headers)
+
+    def cdn(self, owner: str, name: str, rest: str) -> None:
+        commit, _, path = rest.partition("/")
+        data = self.hub.commits[f"{owner}/{name}"][commit][path]
+        self.send(path, data, {"ETag": f'"{hashlib.sha256(data).hexdigest()}"'})
+
+    def send(self, path: str, data: bytes, headers: dict[str, str]) -> None:
+        """Sends a body, or the range of it that is asked for, or less."""
+        data, status = self.hub.replaced.get(path, data), 200
+        asked = self.headers.get("Range")
+        if asked:
+            first = int(asked.removeprefix("bytes=").split("-")[0])
+            headers = {**headers, "Content-Range": f"bytes {first}-{len(data) - 1}/{len(data)}"}
+            data, status = data[first:], 206
+        cuts = self.hub.cut.get(path)
+        if cuts and self.command == "GET":
+            return self.reply(status, data, headers, cuts.pop(0))
+        return self.reply(status, data, headers)
+
+    def api(self, parts: list[str]) -> None:
+        if parts == ["repos", "create"]:
+            asked = json.loads(self.body)
+            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+            self.hub.commits.setdefault(name, {})
+            return self.json({"url": f"{self.hub.address}/{name}"})
+        if parts[0] == "validate-yaml":
+            return self.json({"warnings": [], "errors": []})
+        repository = "/".join(parts[1:3])
+        if not self.allowed(repository):
+            return None
+        what, revision = (parts[3], parts[4]) if len(parts) > 4 else ("revision", "main")
+        if what == "preupload":
+            files = [file["path"] for file in json.loads(self.body)["files"]]
+            modes = [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in files]
+            return self.json({"files": modes})
+        if what == "commit":
+            return self.receive(repository)
+        commit = self.hub.commit(repository, revision)
+        if commit is None:
+            return self.fail(404, "RevisionNotFound")
+        files = self.hub.commits[repository][commit]
+        if what == "tree":
+            return self.json(
+                [
+                    {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
+                    for path, data in files.items()
+                ]
+            )
+        siblings = [{"rfilename": path} for path in files]
+        return self.json({"id": repository, "sha": commit, "siblings": siblings, "private": False})
+
+    def receive(self, repository: str) -> None:
+        if self.headers.get("Authorization") != "Bearer secret":
+            return self.fail(401, "")
+        files: Files = {}
+        for line in self.body.splitlines():
+            entry = json.loads(line)
+            if entry["key"] == "file":
+                files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
+        commit = self.hub.push(repository, files)
+        return self.json(
+            {"commitUrl": f"{self.hub.address}/{repository}/commit/{commit}", "commitOid": commit}
+        )
+
+    def json(self, value: object) -> None:
+        self.reply(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def fail(self, status: int, code: str, headers: dict[str, str] | None = None) -> None:
+        self.reply(
+            status, b"", {**(headers or {}), "X-Error-Code": code, "X-Error-Message": code or "failed"}
+        )
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str], cut: int | None = None) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body if cut is None else body[:cut])
+        if cut is not None:
+            self.close_connection = True
+
+
+@contextmanager
+def serve() -> Iterator[Hub]:
+    """Runs the server while the context lasts."""
+    hub = Hub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
+    server.daemon_threads = True
+    hub.address = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,86 @@
+"""Every released model opens in TransformerLens 4 and comes back, and is written for versions 1 to 3.
+
+`make test-transformer-lens-2` makes an environment with the last 2.x release and runs the test that needs it;
+otherwise INTERPBENCH_TL2 says where its Python is. Recorded result: with transformer-lens 2.18.0 and torch
+2.13.0, every released model loads strictly and all logits agree.
+
+Logits agree to 1e-10 in double precision. In single precision, where logits of up to 340 are sums of rounded
+numbers, they agree to 1e-5 of the largest, as near as either is to the exact value.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.hooked import CONFIG, STATE, hooked_state, save_hooked
+from interpbench.transformer.transformer_lens import from_transformer_lens, to_transformer_lens
+
+MODELS = released()
+close = torch.testing.assert_close
+OTHER = """
+import json, sys, torch
+from pathlib import Path
+from safetensors.torch import load_file
+from transformer_lens import HookedTransformer, HookedTransformerConfig
+for folder in map(Path, sys.argv[1:]):
+    config = json.loads((folder / "hooked_transformer.json").read_text())
+    state = load_file(folder / "hooked_transformer.safetensors")
+    wanted = load_file(folder / "expected.safetensors")
+    logits = []
+    for dtype in (torch.float32, torch.float64):
+        model = HookedTransformer(HookedTransformerConfig(**config, dtype=dtype))
+        model.load_state_dict(state, strict=True)
+        logits.append(model(wanted["tokens"]).detach())
+    single, double = logits
+    largest = wanted["double"].abs().max().clamp(min=1)
+    assert (single - wanted["double"]).abs().max() < 1e-5 * largest, folder
+    assert (double - wanted["double"]).abs().max() < 1e-10, folder
+    print(folder.name)
+"""
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_model_makes_the_round_trip(name: str) -> None:
+    model, tokens = load_checkpoint(MODELS[name]).model, load_pairs(MODELS[name]).clean
+    wanted, bridge = model(tokens), to_transformer_lens(model)
+    close(bridge(tokens), wanted, atol=1e-5 * max(1, float(wanted.abs().max())), rtol=0)
+    back = from_transformer_lens(bridge)
+    close(back(tokens), wanted, atol=0, rtol=0)
+    close(dict(back.state_dict()), dict(model.state_dict()), atol=0, rtol=0)
+    close(to_transformer_lens(model.double())(tokens), model(tokens), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["frac_prevs", "hist"])
+def test_what_is_written_is_the_model_and_two_constants_a_layer(name: str, tmp_path: Path) -> None:
+    model = load_checkpoint(MODELS[name]).model
+    save_hooked(model, tmp_path)
+    state, ours = load_file(tmp_path / STATE), model.state_dict()
+    close({key: state[key] for key in ours}, dict(ours), atol=0, rtol=0)
+    masks = [state[f"blocks.{layer}.attn.mask"] for layer in range(model.cfg.n_layers)]
+    assert all(mask.all() == (model.cfg.attention == "bidirectional") for mask in masks)
+    assert len(state) == len(ours) + 2 * model.cfg.n_layers
+    config = json.loads((tmp_path / CONFIG).read_text())
+    assert (config["d_vocab_out"], config["normalization_type"]) == (model.cfg.d_out, model.cfg.normalization)
+    assert state.keys() == hooked_state(model).keys()
+
+
+@pytest.mark.transformer_lens_2
+@pytest.mark.skipif("INTERPBENCH_TL2" not in os.environ, reason="INTERPBENCH_TL2 is not set")
+def test_transformer_lens_2_has_the_same_logits(tmp_path: Path) -> None:
+    for name, folder in MODELS.items():
+        model, tokens = load_checkpoint(folder).model, load_pairs(folder).clean[:64].contiguous()
+        save_hooked(model, tmp_path / name)
+        wanted = model.double()(tokens).contiguous()
+        save_file({"tokens": tokens, "double": wanted}, tmp_path / name / "expected.safetensors")
+    command = [os.environ["INTERPBENCH_TL2"], "-c", OTHER, *(str(tmp_path / name) for name in MODELS)]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == list(MODELS)
