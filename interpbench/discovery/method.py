@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.components import Node
-from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
@@ -141,17 +139,6 @@ def parts(count: int, rows_each: int) -> list[slice]:
     """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows."""
     at_once = max(1, ROWS_PER_CALL // rows_each)
     return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
-
-
-def joined(graph: Graph, nodes: np.ndarray) -> np.ndarray:
-    """Returns `[R, W]`: a node method's scores of edges, NaN where there is no edge.
-
-    An edge is in the circuit that some nodes span when both its ends are: it scores the lesser of the two.
-    The logits are in every circuit.
-    """
-    ends = [graph.node_index.get(Node(reader.layer, reader.head)) for reader in graph.readers]
-    own = np.array([np.inf if end is None else nodes[end] for end in ends])
-    return np.where(graph.legal, np.minimum(own[:, None], nodes[None]), np.nan)
 
 
 def legal_scores(problem: Problem, values: Tensor) -> np.ndarray:
