@@ -112,8 +112,8 @@ def parse_edges(text: str, n_layers: int) -> tuple[Edge, ...]:
             raise InterpBenchError(f"{text!r} is not an edge: the embedding reads nothing")
         return (Edge(node, Reader(mlp.layer, "mlp")),)
     place = parse_node(head[1])
-    slots = (slot for slot in SLOTS if head[2] in (None, slot))
-    return tuple(Edge(node, Reader(place.layer, slot, place.head)) for slot in slots)
+    readers = [Reader(place.layer, slot, place.head) for slot in SLOTS]
+    return tuple(Edge(node, reader) for reader in readers if head[2] is None or reader.slot == head[2])
 
 
 Hook = tuple[str, tuple[int | None, ...]]

@@ -18,6 +18,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
+from interpbench.core.own import is_own, own_name
 from interpbench.core.registry import Registry
 from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.patching import record
@@ -74,13 +75,30 @@ def methods() -> Registry[type[Method]]:
     return _methods
 
 
+def method_name(text: str) -> str:
+    """Returns the registered name of a method; imports the file of one of the user's own.
+
+    Args:
+        text: `acdc`, or for a method of one's own `path/to/file.py:name` or `package.module:name`.
+
+    Raises:
+        UnknownNameError: for a name that the user's file does not declare.
+        DiscoveryError: if the file cannot be imported.
+    """
+    if text in methods() or not is_own(text):
+        return text
+    return own_name(text, methods(), lambda made: made.__module__, DiscoveryError)
+
+
 def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
-    """Returns a method with these settings.
+    """Returns a method, as `method_name` finds it, with these settings.
 
     Raises:
         UnknownNameError: with the nearest names.
+        DiscoveryError: if a user's file cannot be imported.
         ConfigError: for a setting that it does not have.
     """
+    name = method_name(name)
     return convert(methods()[name], settings or {}, f"method {name}")
 
 

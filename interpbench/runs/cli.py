@@ -45,6 +45,13 @@ def evaluate() -> None:
 
         return run(config)  # type: ignore[arg-type]
 
+    from interpbench.runs.own_methods import offer_methods
+
+    try:
+        sys.argv[1:] = offer_methods(sys.argv[1:])
+    except InterpBenchError as error:
+        configure_logging()
+        sys.exit(complain(str(error)))
     run_hydra("evaluate", job)
 
 

@@ -17,7 +17,7 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
-from interpbench.discovery.method import get_method
+from interpbench.discovery.method import get_method, method_name
 from interpbench.runs.device import select_device
 from interpbench.scoring.curves import Curve
 from interpbench.scoring.records import Record, compare, edge_scores
@@ -113,7 +113,7 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
 def _method(config: EvaluateConfig) -> tuple[str, dict[str, Any]]:
     """Returns the method's name and its settings."""
     settings = dict(config.method)
-    return str(settings.pop("name", None)), settings
+    return method_name(str(settings.pop("name", None))), settings
 
 
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
