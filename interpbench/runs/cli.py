@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
+from interpbench.runs import interchange
 from interpbench.runs.entry import complain, configure_logging, run_hydra
 
-COMMANDS = ("train", "evaluate", "tasks", "show", "certify", "demo")
+COMMANDS = ("train", "evaluate", "tasks", "show", "certify", "demo", *interchange.COMMANDS)
 
 
 def main() -> None:
@@ -89,6 +90,7 @@ def _parse() -> argparse.Namespace:
     certify.add_argument("--save", action="store_true", help="write certificate.json anew")
     demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
+    interchange.add_commands(commands)
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in COMMANDS:
         sys.exit(complain(f"unknown command {sys.argv[1]!r}{did_you_mean(sys.argv[1], COMMANDS)}"))
     arguments, unknown = parser.parse_known_args()
@@ -120,6 +122,8 @@ def _run(arguments: argparse.Namespace) -> int:
         from interpbench.runs.demo import demo
 
         return 0 if demo(arguments.out) else 1
+    if arguments.command in interchange.COMMANDS:
+        return interchange.run_command(arguments)
     from interpbench.runs.certify import certify_checkpoints
 
     good = certify_checkpoints(
