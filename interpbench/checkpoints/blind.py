@@ -1,9 +1,9 @@
 """The format of blind problems: a network and its data without the answer, and a commitment to the answer.
 
 The *bundle* is a folder that can be given away. The *key*, one file, is kept back: the truth with a random
-salt. The bundle holds the key's SHA-256: once the bundle is out, the truth can no longer be changed, nor can a
-guess at it be checked. The SHA-256 of `problem.json`, which holds those of all other files, is the problem's
-id.
+salt. The bundle holds the key's SHA-256: once the bundle is out, the truth can no longer be changed, nor can
+a guess at it be checked. The SHA-256 of `problem.json`, which holds those of all other files, is the id of
+the problem.
 """
 
 import json

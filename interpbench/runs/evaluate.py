@@ -12,15 +12,16 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint, load_checkpoint, load_pairs
-from interpbench.circuits.components import EMBED, Node, parse_node
+from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.discovery.method import get_method, method_name
 from interpbench.runs.device import select_device
+from interpbench.runs.page import placed, write_folder_page
 from interpbench.scoring.curves import Curve
-from interpbench.scoring.records import Record, compare, edge_scores
+from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,8 @@ def run(data: Mapping[str, Any]) -> bool:
 
         Console(width=None if sys.stdout.isatty() else 120).print(records_table(records))
         log.info("records and pictures in %s", config.out)
+        if config.pictures:
+            write_folder_page(Path(config.out), str(config.checkpoint))
     for failure in failures:
         log.error("failed: %s", failure)
     return not failures
@@ -102,6 +105,7 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
         cost=dict(scores.cost.__dict__),
         seconds=seconds,
         edges=edge_scores(scores),
+        nodes=node_scores(scores),
     )
     folder = config.folder(checkpoint)
     write_json(folder / f"{label(record, config)}.json", record.to_json())
@@ -157,12 +161,7 @@ def draw(checkpoint: Checkpoint, record: Record, scores: Scores, folder: Path, n
 
 def variables(checkpoint: Checkpoint) -> dict[Node, tuple[str, ...]]:
     """Returns the variables that each node carries."""
-    placed: dict[Node, tuple[str, ...]] = {}
-    for name, place in checkpoint.record.alignment.items():
-        node = parse_node(place)
-        if node != EMBED:
-            placed[node] = (*placed.get(node, ()), name)
-    return placed
+    return placed(checkpoint.record.alignment)
 
 
 def read_records(folder: Path, like: Record) -> list[Record]:

@@ -19,7 +19,7 @@ from interpbench.discovery.method import methods
 from interpbench.reports.tables import records_table
 from interpbench.runs.api import load
 from interpbench.runs.evaluate import EvaluateConfig, draw
-from interpbench.scoring.records import Record, compare, edge_scores
+from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
 TRUTH = "truth"
@@ -64,6 +64,7 @@ def score_file(
         cost={},
         seconds=0.0,
         edges=edge_scores(scores),
+        nodes=node_scores(scores),
     )
     folder = EvaluateConfig(method={"name": called}, out=out).folder(loaded)
     write_json(folder / f"{called}.json", record.to_json())

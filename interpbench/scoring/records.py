@@ -1,6 +1,6 @@
 """The record of one evaluation: one method on one checkpoint."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Record:
         cost: forward and backward calls and examples.
         seconds: wall-clock time of the method alone.
         edges: edge name to score, at q/k/v level.
+        nodes: node name to score, where the method scores nodes apart from edges.
     """
 
     task: str
@@ -35,6 +36,7 @@ class Record:
     cost: dict[str, int]
     seconds: float
     edges: dict[str, float]
+    nodes: dict[str, float] = field(default_factory=dict[str, float])
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
@@ -70,3 +72,10 @@ def edge_scores(scores: Scores) -> dict[str, float]:
         f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w])
         for r, w in np.argwhere(graph.legal)
     }
+
+
+def node_scores(scores: Scores) -> dict[str, float]:
+    """Returns every node's name and score, if the method scores nodes apart from edges."""
+    if scores.own_nodes is None:
+        return {}
+    return {str(node): float(score) for node, score in zip(scores.graph.nodes, scores.own_nodes)}
