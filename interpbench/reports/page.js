@@ -194,7 +194,7 @@ function chart(svg, all, across, up, points, at) {
   const place = ([x, y]) => `${(left + x * size).toFixed(1)},${(top + (1 - y) * size).toFixed(1)}`;
   const parts = [
     make("rect", { class: "axis", x: left, y: top, width: size, height: size }),
-    make("text", { class: "quiet", x: left, y: top - 6 }, up),
+    make("text", { class: "quiet", x: left, y: top - 7 }, up),
     make("text", { class: "quiet", x: left + size, y: top + size + 14, "text-anchor": "end" }, across),
     ...[0, 1].flatMap(tick => [
       make("text", { class: "quiet", x: left - 5, y: top + (1 - tick) * size + 4, "text-anchor": "end" }, String(tick)),

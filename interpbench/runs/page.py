@@ -66,8 +66,8 @@ def read_results(folder: Path) -> list[tuple[str, Record]]:
 
 def _record(path: Path, data: dict[str, Any]) -> Record:
     try:
-        levels = {name: Curve(**curve) for name, curve in data["levels"].items()}
-        return Record(**{**data, "levels": levels})
+        data["levels"] = {name: Curve(**curve) for name, curve in data["levels"].items()}
+        return Record(**data)
     except (TypeError, AttributeError):
         raise InterpBenchError(f"{path} is damaged, or the record of another version") from None
 
