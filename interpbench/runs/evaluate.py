@@ -12,15 +12,13 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint, load_checkpoint, load_pairs
-from interpbench.circuits.components import Node
+from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
-from interpbench.discovery.method import get_method, method_name
+from interpbench.discovery.method import get_method
 from interpbench.runs.device import select_device
-from interpbench.runs.page import placed, write_folder_page
-from interpbench.scoring.curves import Curve
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
@@ -61,6 +59,8 @@ def run(data: Mapping[str, Any]) -> bool:
         Console(width=None if sys.stdout.isatty() else 120).print(records_table(records))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
+            from interpbench.runs.page import write_folder_page
+
             write_folder_page(Path(config.out), str(config.checkpoint))
     for failure in failures:
         log.error("failed: %s", failure)
@@ -117,7 +117,7 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
 def _method(config: EvaluateConfig) -> tuple[str, dict[str, Any]]:
     """Returns the method's name and its settings."""
     settings = dict(config.method)
-    return method_name(str(settings.pop("name", None))), settings
+    return str(settings.pop("name", None)), settings
 
 
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
@@ -161,7 +161,12 @@ def draw(checkpoint: Checkpoint, record: Record, scores: Scores, folder: Path, n
 
 def variables(checkpoint: Checkpoint) -> dict[Node, tuple[str, ...]]:
     """Returns the variables that each node carries."""
-    return placed(checkpoint.record.alignment)
+    placed: dict[Node, tuple[str, ...]] = {}
+    for name, place in checkpoint.record.alignment.items():
+        node = parse_node(place)
+        if node != EMBED:
+            placed[node] = (*placed.get(node, ()), name)
+    return placed
 
 
 def read_records(folder: Path, like: Record) -> list[Record]:
@@ -170,7 +175,5 @@ def read_records(folder: Path, like: Record) -> list[Record]:
     for path in sorted(folder.glob("*.json")):
         data = read_json(path)
         if (data.get("checkpoint"), data.get("structural")) == (like.checkpoint, like.structural):
-            curves = {name: Curve(**curve) for name, curve in data["levels"].items()}
-            data["levels"] = curves
-            records.append(Record(**data))
+            records.append(Record.from_json(data))
     return records

@@ -1,9 +1,7 @@
 """Makes a method in a user's own file a choice like those in `configs/method/`: `method=my_file.py:name`."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,7 +14,7 @@ def offer_methods(overrides: Sequence[str]) -> list[str]:
     """Imports the files of a user's methods that overrides name, and offers Hydra these and their settings.
 
     Returns:
-        The overrides, with absolute paths of such files made relative, as Hydra wants them.
+        The overrides, with files and names replaced by the names alone.
 
     Raises:
         InterpBenchError: if a file cannot be imported, or what it declares is no method.
@@ -32,17 +30,13 @@ def _offer(override: str) -> str:
 
     from interpbench.discovery.method import method_name, methods
 
-    offered: list[str] = []
+    names: list[str] = []
     for choice in choices.split(","):
+        names.append(method_name(choice))
         if is_own(choice):
-            if Path(choice).is_absolute():
-                choice = os.path.relpath(choice)
-            settings = _settings(choice, methods()[method_name(choice)])
-            group, _, name = f"method/{choice}".rpartition("/")
-            node = {"name": choice, **settings}
-            ConfigStore.instance().store(group=group, name=name, node=node, package="method")
-        offered.append(choice)
-    return f"method={','.join(offered)}"
+            node = {"name": names[-1], **_settings(choice, methods()[names[-1]])}
+            ConfigStore.instance().store(group="method", name=names[-1], node=node)
+    return f"method={','.join(names)}"
 
 
 def _settings(choice: str, made: type[Any]) -> dict[str, Any]:

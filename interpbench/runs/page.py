@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import ModelRecord, read_record
-from interpbench.circuits.components import EMBED, Node, parse_node
-from interpbench.circuits.truth import Truth
+from interpbench.checkpoints.format import Checkpoint, load_checkpoint, read_record
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
-from interpbench.scoring.curves import Curve
+from interpbench.runs.evaluate import variables
+from interpbench.runs.score import TRUTH
 from interpbench.scoring.records import Record
 
 log = logging.getLogger(__name__)
@@ -35,12 +34,7 @@ def write_folder_page(folder: Path, checkpoint: str = "all", out: Path | None = 
         raise InterpBenchError(
             f"there are no records of evaluations in {folder}; python evaluate.py makes some"
         )
-    found: dict[str, ModelRecord] = {}
-    for name in dict.fromkeys((checkpoint, "all")):
-        for place in find_checkpoints(name):
-            record = read_record(place)
-            found.setdefault(record.sha256, record)
-    networks = _networks(found, {record.checkpoint for _, record in results})
+    networks = _networks(checkpoint, {record.checkpoint for _, record in results})
     missing = sorted({record.task for _, record in results if record.checkpoint not in networks})
     if missing:
         log.warning("left out, their networks are not here (--checkpoint FOLDER): %s", ", ".join(missing))
@@ -60,36 +54,29 @@ def read_results(folder: Path) -> list[tuple[str, Record]]:
     for path in sorted(folder.glob("**/*.json")):
         data = read_json(path)
         if isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data):
-            results.append((path.stem, _record(path, data)))
+            if data["method"] != TRUTH:
+                results.append((path.stem, _record(path, data)))
     return results
 
 
 def _record(path: Path, data: dict[str, Any]) -> Record:
     try:
-        data["levels"] = {name: Curve(**curve) for name, curve in data["levels"].items()}
-        return Record(**data)
+        return Record.from_json(data)
     except (TypeError, AttributeError):
         raise InterpBenchError(f"{path} is damaged, or the record of another version") from None
 
 
-def _networks(found: dict[str, ModelRecord], wanted: set[str]) -> dict[str, Network]:
+def _networks(checkpoint: str, wanted: set[str]) -> dict[str, Network]:
     """Returns the networks that are wanted; several of one task are told apart by seed and weights."""
-    chosen = {key: record for key, record in found.items() if key in wanted}
-    tasks = [record.task for record in chosen.values()]
+    found: dict[str, Checkpoint] = {}
+    for place in dict.fromkeys((*find_checkpoints(checkpoint), *find_checkpoints("all"))):
+        key = read_record(place).sha256
+        if key in wanted and key not in found:
+            found[key] = load_checkpoint(place)
+    tasks = [loaded.task for loaded in found.values()]
     networks: dict[str, Network] = {}
-    for key, record in chosen.items():
-        several = tasks.count(record.task) > 1
-        title = f"{record.task}, seed {record.seed} ({key[:6]})" if several else record.task
-        truth = Truth.from_json(record.shape.graph, record.truth)
-        networks[key] = Network(title, truth, placed(record.alignment))
+    for key, loaded in found.items():
+        several = tasks.count(loaded.task) > 1
+        title = f"{loaded.task}, seed {loaded.record.seed} ({key[:6]})" if several else loaded.task
+        networks[key] = Network(title, loaded.truth, variables(loaded))
     return networks
-
-
-def placed(alignment: dict[str, str]) -> dict[Node, tuple[str, ...]]:
-    """Returns the variables that each node carries, without those at the embedding."""
-    nodes: dict[Node, tuple[str, ...]] = {}
-    for name, place in alignment.items():
-        node = parse_node(place)
-        if node != EMBED:
-            nodes[node] = (*nodes.get(node, ()), name)
-    return nodes

@@ -91,7 +91,7 @@ def _called(name: str) -> str:
     """Returns a name that can be a file's and is none of the project's own methods."""
     if not re.fullmatch(r"\w[\w.=+-]{0,79}", name):
         raise ScoresError(f"--name {name[:90]!r}: letters, digits, and . = + - _ make a name")
-    if name in methods():
+    if name in methods() or name == TRUTH:
         raise ScoresError(f"{name} is a method of the project; call yours otherwise, say --name my_{name}")
     return name
 

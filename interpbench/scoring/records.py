@@ -1,5 +1,6 @@
 """The record of one evaluation: one method on one checkpoint."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ class Record:
         cost: forward and backward calls and examples.
         seconds: wall-clock time of the method alone.
         edges: edge name to score, at q/k/v level.
-        nodes: node name to score, where the method scores nodes apart from edges.
+        nodes: node name to score.
     """
 
     task: str
@@ -41,6 +42,13 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
         return {**asdict(self), "levels": {name: to_json(curve) for name, curve in self.levels.items()}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Record":
+        """Reads what `to_json` wrote."""
+        fields: dict[str, Any] = {**data}
+        fields["levels"] = {name: Curve(**curve) for name, curve in data["levels"].items()}
+        return cls(**fields)
 
 
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:
@@ -75,7 +83,5 @@ def edge_scores(scores: Scores) -> dict[str, float]:
 
 
 def node_scores(scores: Scores) -> dict[str, float]:
-    """Returns every node's name and score, if the method scores nodes apart from edges."""
-    if scores.own_nodes is None:
-        return {}
-    return {str(node): float(score) for node, score in zip(scores.graph.nodes, scores.own_nodes)}
+    """Returns every node's name and score."""
+    return {str(node): float(value) for node, value in zip(scores.graph.nodes, scores.at("node"))}
