@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.circuits.scores import Cost
+from interpbench.circuits.scores import Cost, joined
 from interpbench.discovery import gates
-from interpbench.discovery.method import clean_and_patch, get_method, joined, methods, replaced
+from interpbench.discovery.method import clean_and_patch, get_method, methods, replaced
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig

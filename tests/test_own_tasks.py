@@ -10,6 +10,7 @@ import pytest
 
 import interpbench
 from interpbench.checkpoints.format import Checkpoint
+from interpbench.core import own as core_own
 from interpbench.core.errors import CheckpointError, TaskError, UnknownNameError
 from interpbench.runs import api
 from interpbench.runs.certify import certify_checkpoints, task_of
@@ -39,7 +40,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     registry._tasks._values.clear()
     registry._tasks._values.update(before)
-    registry._declared_in.cache_clear()
+    core_own._import.cache_clear()
     for name in ("my_task", "my_two"):
         sys.modules.pop(name, None)
 
@@ -75,7 +76,7 @@ def test_train_certify_and_evaluate(own: Path, monkeypatch: pytest.MonkeyPatch) 
     assert outcome.certified
     assert certify_checkpoints(str(outcome.folder), own_task="my_task.py:is_a")
     registry._tasks._values.pop("is_a")
-    registry._declared_in.cache_clear()
+    core_own._import.cache_clear()
     (own / "my_task.py").write_text(SOURCE.format(name="is_a").replace('== "a"', '== "b"'))
     edited = interpbench.train("my_task.py:is_a", trainer={"max_steps": 400}, model={"n_layers": 1})
     assert edited.folder != outcome.folder, "an edited program is another run"

@@ -133,18 +133,25 @@ def load_pairs(folder: Path) -> Pairs:
     Raises:
         CheckpointError: if they are missing or damaged.
     """
-    path = folder / DATA
     if not (folder / RECORD).is_file() and published_weights(folder) is not None:
         from interpbench.checkpoints.legacy import draw_published_pairs
 
         return draw_published_pairs(folder)
+    return read_pairs(folder / DATA, read_record(folder).shape)
+
+
+def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
+    """Reads pairs of inputs for a network of this shape.
+
+    Raises:
+        CheckpointError: if they are missing or damaged.
+    """
     try:
         pairs = Pairs(**load_tensors(path.read_bytes()))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}; data=fresh draws new pairs") from None
     except (SafetensorError, TypeError, ValueError):
         raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
-    shape = read_record(folder).shape
     good = pairs.clean.shape == pairs.corrupted.shape == pairs.scored.shape and pairs.clean.ndim == 2
     for tokens in (pairs.clean, pairs.corrupted):
         good = (
@@ -175,13 +182,23 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     if sha256(weights) != record.sha256:
         raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
+    model = network(weights, record.shape, path)
+    return Checkpoint(model, record, read_proof(folder / CERTIFICATE), folder)
+
+
+def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:
+    """Returns the network with these weights, which were read from `path`.
+
+    Raises:
+        CheckpointError: if they are not of this shape.
+    """
     try:
-        model = Transformer(record.shape)
+        model = Transformer(shape)
         model.load_state_dict(load_tensors(weights))
     except (SafetensorError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{path} does not fit the shape in {RECORD}: {reason}") from None
-    return Checkpoint(model.requires_grad_(False), record, read_proof(folder / CERTIFICATE), folder)
+        raise CheckpointError(f"{path} does not fit the shape that it should have: {reason}") from None
+    return model.requires_grad_(False)
 
 
 def read_record(folder: Path) -> ModelRecord:
@@ -196,9 +213,7 @@ def read_record(folder: Path) -> ModelRecord:
         )
     try:
         record = TypeAdapter(ModelRecord).validate_python(data)
-        writers = record.shape.n_layers * (record.shape.n_heads + 1)
-        if record.shape.parameters > MOST_WEIGHTS or writers > MOST_WRITERS:
-            raise CheckpointError(f"its shape, of {record.shape.parameters:,} weights, is not one of ours")
+        check_size(record.shape)
         Truth.from_json(record.shape.graph, record.truth)
     except ValidationError as error:
         first = error.errors()[0]
@@ -209,3 +224,13 @@ def read_record(folder: Path) -> ModelRecord:
     except CheckpointError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
     return record
+
+
+def check_size(shape: TransformerConfig) -> None:
+    """Refuses a shape that nothing should be allocated for.
+
+    Raises:
+        CheckpointError: if it is larger than any of this project's.
+    """
+    if shape.parameters > MOST_WEIGHTS or shape.n_layers * (shape.n_heads + 1) > MOST_WRITERS:
+        raise CheckpointError(f"its shape, of {shape.parameters:,} weights, is not one of ours")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.truth import Level
 
@@ -58,3 +59,14 @@ class Scores:
             merged = self.graph.merge(np.nan_to_num(self.edges, nan=-np.inf), -np.inf)
             return np.where(self.graph.legal_head_edges, merged, np.nan)
         return self.own_nodes if self.own_nodes is not None else np.nanmax(self.edges, axis=0)
+
+
+def joined(graph: Graph, nodes: np.ndarray) -> np.ndarray:
+    """Returns `[R, W]`: a node method's scores of edges, NaN where there is no edge.
+
+    An edge is in the circuit that some nodes span when both its ends are: it scores the lesser of the two.
+    The logits are in every circuit.
+    """
+    ends = [graph.node_index.get(Node(reader.layer, reader.head)) for reader in graph.readers]
+    own = np.array([np.inf if end is None else nodes[end] for end in ends])
+    return np.where(graph.legal, np.minimum(own[:, None], nodes[None]), np.nan)

@@ -39,6 +39,10 @@ class DiscoveryError(InterpBenchError):
     """A method that cannot be applied as asked, with the reason."""
 
 
+class ScoresError(InterpBenchError):
+    """A file of scores that is damaged, incomplete, or of another network."""
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Returns `; did you mean a, b or c?` for the names nearest to `name`, or all of a few choices."""
     choices = sorted(set(choices))

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.scores import Cost, Scores
+from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import along_inputs, needs_slope, slopes
-from interpbench.discovery.method import clean_and_patch, joined, method
+from interpbench.discovery.method import clean_and_patch, method
 from interpbench.tasks.problem import Problem
 
 

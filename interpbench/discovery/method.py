@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.components import Node
-from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
+from interpbench.core.own import is_own, own_name
 from interpbench.core.registry import Registry
 from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.patching import record
@@ -76,13 +75,30 @@ def methods() -> Registry[type[Method]]:
     return _methods
 
 
+def method_name(text: str) -> str:
+    """Returns the registered name of a method; imports the file of one of the user's own.
+
+    Args:
+        text: `acdc`, or for a method of one's own `path/to/file.py:name` or `package.module:name`.
+
+    Raises:
+        UnknownNameError: for a name that the user's file does not declare.
+        DiscoveryError: if the file cannot be imported.
+    """
+    if text in methods() or not is_own(text):
+        return text
+    return own_name(text, methods(), lambda made: made.__module__, DiscoveryError)
+
+
 def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
-    """Returns a method with these settings.
+    """Returns a method, as `method_name` finds it, with these settings.
 
     Raises:
         UnknownNameError: with the nearest names.
+        DiscoveryError: if a user's file cannot be imported.
         ConfigError: for a setting that it does not have.
     """
+    name = method_name(name)
     return convert(methods()[name], settings or {}, f"method {name}")
 
 
@@ -141,17 +157,6 @@ def parts(count: int, rows_each: int) -> list[slice]:
     """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows."""
     at_once = max(1, ROWS_PER_CALL // rows_each)
     return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
-
-
-def joined(graph: Graph, nodes: np.ndarray) -> np.ndarray:
-    """Returns `[R, W]`: a node method's scores of edges, NaN where there is no edge.
-
-    An edge is in the circuit that some nodes span when both its ends are: it scores the lesser of the two.
-    The logits are in every circuit.
-    """
-    ends = [graph.node_index.get(Node(reader.layer, reader.head)) for reader in graph.readers]
-    own = np.array([np.inf if end is None else nodes[end] for end in ends])
-    return np.where(graph.legal, np.minimum(own[:, None], nodes[None]), np.nan)
 
 
 def legal_scores(problem: Problem, values: Tensor) -> np.ndarray:

@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.scores import Cost, Scores
+from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
-from interpbench.discovery.method import joined, method
+from interpbench.discovery.method import method
 from interpbench.discovery.subnetwork import SubnetworkProbing
 from interpbench.tasks.problem import Problem
 

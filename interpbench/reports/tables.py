@@ -14,6 +14,7 @@ from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labe
 from interpbench.scoring.records import Record
 
 WORST = 5
+PASSES = ("forward_examples", "backward_examples")
 
 
 def records_table(records: Sequence[Record]) -> Table:
@@ -46,9 +47,8 @@ def records_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
             record.task,
             label,
             *(auroc_ap(record.levels.get(level)) for level in LEVELS),
-            f"{record.cost.get('forward_examples', 0):,}",
-            f"{record.cost.get('backward_examples', 0):,}",
-            number(record.seconds, 2),
+            *(f"{record.cost[key]:,}" if key in record.cost else NOTHING for key in PASSES),
+            number(record.seconds if record.cost else None, 2),
         )
         for record, label in zip(records, method_labels(records))
     ]
@@ -74,7 +74,7 @@ def _means(records: Sequence[Record]) -> list[str]:
         curves = [record.levels[level] for record in records if level in record.levels]
         pairs = [(c.auroc, c.average_precision) for c in curves if c.auroc is not None]
         cells.append(" / ".join(number(float(np.mean(part))) for part in zip(*pairs)) or NOTHING)
-    for key in ("forward_examples", "backward_examples"):
+    for key in PASSES:
         cells.append(f"{np.mean([record.cost.get(key, 0) for record in records]):,.0f}")
     return [*cells, number(float(np.mean([record.seconds for record in records])), 2)]
 

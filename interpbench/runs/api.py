@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interpbench.circuits.truth import Truth
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.curves import Curve
+    from interpbench.tasks.problem import Problem
 
 
 def tasks() -> list[Task]:
@@ -78,8 +79,19 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
     return run(convert(TrainConfig, {"task": task, **own}, "train"))
 
 
+def load_problem(folder: str | Path, examples: int = 256, seed: int = 0) -> "Problem":
+    """Loads a blind problem (`interpbench export-problem`): network and data, to run a method on.
+
+    Raises:
+        CheckpointError: if a file is missing, damaged or changed.
+    """
+    from interpbench.checkpoints.blind import load_problem as run
+
+    return run(folder, examples, seed)
+
+
 def discover(
-    checkpoint: "Checkpoint | str | int | Path",
+    checkpoint: "Checkpoint | Problem | str | int | Path",
     method: str = "acdc",
     *,
     examples: int = 256,
@@ -89,8 +101,8 @@ def discover(
     """Runs a discovery method on a checkpoint's stored pairs of inputs.
 
     Args:
-        checkpoint: a loaded checkpoint, or what `load` takes.
-        method: a registered method.
+        checkpoint: a loaded checkpoint or problem, or what `load` takes.
+        method: a registered method, or `path/to/file.py:name`.
         examples: how many pairs to use.
         seed: for methods that draw at random.
         **settings: the method's own.
@@ -100,7 +112,10 @@ def discover(
     """
     from interpbench.checkpoints.format import load_pairs
     from interpbench.discovery.method import get_method
+    from interpbench.tasks.problem import Problem
 
+    if isinstance(checkpoint, Problem):
+        return get_method(method, settings)(checkpoint)
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
     problem = load_pairs(checkpoint.folder).problem(checkpoint.model, examples, seed)

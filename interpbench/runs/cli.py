@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
+from interpbench.runs import interchange
 from interpbench.runs.entry import complain, configure_logging, run_hydra
 
 COMMANDS = (
     *("train", "evaluate", "tasks", "show", "certify", "demo"),
-    *("models", "download", "publish", "export"),
+    *("models", "download", "publish", "export", *interchange.COMMANDS),
 )
 
 
@@ -54,6 +55,13 @@ def evaluate() -> None:
 
         return run(config)  # type: ignore[arg-type]
 
+    from interpbench.runs.own_methods import offer_methods
+
+    try:
+        sys.argv[1:] = offer_methods(sys.argv[1:])
+    except InterpBenchError as error:
+        configure_logging()
+        sys.exit(complain(str(error)))
     run_hydra("evaluate", job)
 
 
@@ -92,6 +100,7 @@ def _parse() -> argparse.Namespace:
     _add_files(commands)
     demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
+    interchange.add_commands(commands)
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in COMMANDS:
         sys.exit(complain(f"unknown command {sys.argv[1]!r}{did_you_mean(sys.argv[1], COMMANDS)}"))
     arguments, unknown = parser.parse_known_args()
@@ -172,6 +181,8 @@ def _run(arguments: argparse.Namespace) -> int:
         from interpbench.runs.demo import demo
 
         return 0 if demo(arguments.out) else 1
+    if arguments.command in interchange.COMMANDS:
+        return interchange.run_command(arguments)
     from interpbench.runs.certify import certify_checkpoints
 
     good = certify_checkpoints(

@@ -11,6 +11,7 @@ from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import certificate_table, records_table
 from interpbench.runs.evaluate import EvaluateConfig, evaluate_checkpoint, variables
+from interpbench.runs.page import PAGE, write_folder_page
 from interpbench.runs.train import TrainConfig, train
 
 log = logging.getLogger(__name__)
@@ -36,4 +37,5 @@ def demo(out: str) -> bool:
     ]
     report = write_report(folder, records, {TASK: outcome.certificate}, {TASK: shown})
     log.info("report:     %s\ncheckpoint: %s\npictures:   %s", report, outcome.folder, pictures)
+    write_folder_page(folder / TASK, str(outcome.folder), folder / PAGE)
     return outcome.certified

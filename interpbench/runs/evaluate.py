@@ -19,8 +19,7 @@ from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.discovery.method import get_method
 from interpbench.runs.device import select_device
-from interpbench.scoring.curves import Curve
-from interpbench.scoring.records import Record, compare, edge_scores
+from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +58,10 @@ def run(data: Mapping[str, Any]) -> bool:
 
         Console(width=None if sys.stdout.isatty() else 120).print(records_table(records))
         log.info("records and pictures in %s", config.out)
+        if config.pictures:
+            from interpbench.runs.page import write_folder_page
+
+            write_folder_page(Path(config.out), str(config.checkpoint))
     for failure in failures:
         log.error("failed: %s", failure)
     return not failures
@@ -102,6 +105,7 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Recor
         cost=dict(scores.cost.__dict__),
         seconds=seconds,
         edges=edge_scores(scores),
+        nodes=node_scores(scores),
     )
     folder = config.folder(checkpoint)
     write_json(folder / f"{label(record, config)}.json", record.to_json())
@@ -171,7 +175,5 @@ def read_records(folder: Path, like: Record) -> list[Record]:
     for path in sorted(folder.glob("*.json")):
         data = read_json(path)
         if (data.get("checkpoint"), data.get("structural")) == (like.checkpoint, like.structural):
-            curves = {name: Curve(**curve) for name, curve in data["levels"].items()}
-            data["levels"] = curves
-            records.append(Record(**data))
+            records.append(Record.from_json(data))
     return records

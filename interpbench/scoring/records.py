@@ -1,6 +1,7 @@
 """The record of one evaluation: one method on one checkpoint."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class Record:
         cost: forward and backward calls and examples.
         seconds: wall-clock time of the method alone.
         edges: edge name to score, at q/k/v level.
+        nodes: node name to score.
     """
 
     task: str
@@ -35,10 +37,18 @@ class Record:
     cost: dict[str, int]
     seconds: float
     edges: dict[str, float]
+    nodes: dict[str, float] = field(default_factory=dict[str, float])
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
         return {**asdict(self), "levels": {name: to_json(curve) for name, curve in self.levels.items()}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Record":
+        """Reads what `to_json` wrote."""
+        fields: dict[str, Any] = {**data}
+        fields["levels"] = {name: Curve(**curve) for name, curve in data["levels"].items()}
+        return cls(**fields)
 
 
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:
@@ -70,3 +80,8 @@ def edge_scores(scores: Scores) -> dict[str, float]:
         f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w])
         for r, w in np.argwhere(graph.legal)
     }
+
+
+def node_scores(scores: Scores) -> dict[str, float]:
+    """Returns every node's name and score."""
+    return {str(node): float(value) for node, value in zip(scores.graph.nodes, scores.at("node"))}

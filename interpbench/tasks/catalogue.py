@@ -1,17 +1,14 @@
 """The registry of tasks. Adding one is writing one decorated function in `programs/` or `handwritten/`."""
 
 import importlib
-import importlib.util
 import pkgutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from interpbench.causal.model import CausalModel
-from interpbench.core.errors import TaskError, UnknownNameError, did_you_mean
+from interpbench.core.errors import TaskError
+from interpbench.core.own import is_own, own_name
 from interpbench.core.registry import Registry
 from interpbench.tasks.domain import Domain
 from interpbench.tasks.samplers import Edit, mixture
@@ -131,53 +128,6 @@ def get_task(name: str | int) -> Task:
     _import_all("handwritten")  # these need no Tracr
     if text in _tasks:
         return _tasks[text]
-    if text.endswith(".py") or ":" in text or ("." in text and text not in catalogue()):
-        return _own_task(text)
+    if is_own(text) or ("." in text and text not in catalogue()):
+        return _tasks[own_name(text, catalogue(), lambda task: task.build.__module__, TaskError)]
     return catalogue()[name]
-
-
-def _own_task(text: str) -> Task:
-    place, _, wanted = text.partition(":")
-    names = _declared_in(str(Path(place).resolve()) if place.endswith(".py") else place)
-    if wanted and wanted not in names:
-        raise UnknownNameError(f"task in {place}", wanted, names)
-    if not wanted and len(names) != 1:
-        which = (
-            f"several tasks; say {place}:{' or :'.join(names)}"
-            if names
-            else "no task; decorate it with @task"
-        )
-        raise TaskError(f"{place} declares {which}")
-    return _tasks[wanted or names[0]]
-
-
-@cache
-def _declared_in(place: str) -> tuple[str, ...]:
-    """Imports a user's file or module, once, and returns the names of the tasks that it declares."""
-    before, path = set(catalogue()), Path(place)
-    is_file = path.suffix == ".py"
-    if is_file and not path.is_file():
-        files = [file.name for file in path.parent.glob("*.py")]
-        raise TaskError(f"there is no file {place}{did_you_mean(path.name, files)}")
-    folder = str(path.parent if is_file else Path.cwd())
-    if folder not in sys.path:
-        sys.path.append(folder)
-    try:
-        module = _execute(path) if is_file else importlib.import_module(place)
-    except Exception as error:
-        raise TaskError(f"cannot import {place}: {type(error).__name__}: {error}") from error
-    return tuple(
-        name
-        for name, task in catalogue().items()
-        if name not in before or task.build.__module__ == module.__name__
-    )
-
-
-def _execute(path: Path) -> ModuleType:
-    """Runs a file as a module."""
-    spec = importlib.util.spec_from_file_location(f"own_tasks.{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module

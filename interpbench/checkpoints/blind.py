@@ -1,0 +1,234 @@
+"""The format of blind problems: a network and its data without the answer, and a commitment to the answer.
+
+The *bundle* is a folder that can be given away. The *key*, one file, is kept back: the truth with a random
+salt. The bundle holds the key's SHA-256: once the bundle is out, the truth can no longer be changed, nor can
+a guess at it be checked. The SHA-256 of `problem.json`, which holds those of all other files, is the id of
+the problem.
+"""
+
+import json
+import secrets
+from dataclasses import asdict
+from pathlib import Path
+from string import Template
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
+from safetensors.torch import save as save_tensors
+
+from interpbench.checkpoints.format import (
+    DATA,
+    WEIGHTS,
+    Checkpoint,
+    check_size,
+    load_pairs,
+    network,
+    read_pairs,
+)
+from interpbench.core.config import STRICT, convert
+from interpbench.core.errors import CheckpointError, InterpBenchError
+from interpbench.core.files import read_json, sha256, write_bytes
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.config import TransformerConfig
+
+FORMAT = 1
+PROBLEM, CONFIG, GUIDE = "problem.json", "config.json", "README.md"
+CONTENTS = (WEIGHTS, CONFIG, DATA, GUIDE)
+MOST_BYTES = 1 << 32
+METRICS = {
+    "divergence": "of a run from the clean run, at the scored positions: Kullback-Leibler divergence of the "
+    "output distributions, or the squared difference of a numerical output",
+    "shift": "logit of the answer to the corrupted input less that of the answer to the clean input, where "
+    "these differ; of a numerical output the difference, signed towards the corrupted answer",
+}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, config=STRICT)
+class ProblemRecord:
+    """What `problem.json` says.
+
+    Attributes:
+        format: version of this format.
+        shape: the network's shape.
+        pairs: how many clean and corrupted inputs there are.
+        edges: how many scores an answer has.
+        metrics: what a method may measure; the truth does not depend on which.
+        commitment: SHA-256 of the key.
+        files: SHA-256 of each other file.
+    """
+
+    format: int
+    shape: TransformerConfig
+    pairs: int
+    edges: int
+    metrics: dict[str, str]
+    commitment: str
+    files: dict[str, str]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Key:
+    """What the holder keeps: the answer, what it is the answer to, and a salt against guessing.
+
+    Attributes:
+        format: version of this format.
+        salt: 256 random bits.
+        task: the program's name.
+        model: SHA-256 of the weights in the bundle.
+        data: SHA-256 of the data in the bundle.
+        truth: as in a checkpoint's record.
+    """
+
+    format: int
+    salt: str
+    task: str
+    model: str
+    data: str
+    truth: dict[str, dict[str, list[str]]]
+
+
+def key_path(folder: Path) -> Path:
+    """Returns where a problem's key is, unless it was moved: beside the folder."""
+    return folder.with_name(f"{folder.name}.key.json")
+
+
+def problem_id(folder: Path) -> str:
+    """Returns the problem's id, the SHA-256 of `problem.json`."""
+    return sha256(_read(folder / PROBLEM))
+
+
+def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
+    """Writes a checkpoint as a blind problem and, beside the folder, the key.
+
+    Of the vocabulary only token ids go into the bundle, and of the program nothing but its data.
+
+    Args:
+        checkpoint: with its stored pairs of inputs.
+        folder: None for one in `runs/problems` that is called by the commitment.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InterpBenchError: if the folder is there and not empty, or the checkpoint has no data.
+    """
+    cfg, pairs = checkpoint.model.cfg, load_pairs(checkpoint.folder)
+    weights = {
+        name: value.detach().cpu().contiguous() for name, value in checkpoint.model.state_dict().items()
+    }
+    guide = Template(Path(__file__).with_name("blind.md").read_text())
+    files = {
+        WEIGHTS: save_tensors(weights),
+        CONFIG: _json(transformer_lens_config(cfg)),
+        DATA: save_tensors(asdict(pairs)),
+        GUIDE: guide.substitute(edges=len(cfg.graph.edges), **asdict(cfg)).encode(),
+    }
+    hashes = {name: sha256(data) for name, data in files.items()}
+    salt = secrets.token_hex(32)  # the one draw that must not be repeatable
+    truth = checkpoint.record.truth
+    key = _json(asdict(Key(FORMAT, salt, checkpoint.task, hashes[WEIGHTS], hashes[DATA], truth)))
+    folder = folder or Path("runs/problems") / f"problem-{sha256(key)[:8]}"
+    if key_path(folder).exists() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise InterpBenchError(f"{folder} is there already; a problem is written to a folder of its own")
+    record = ProblemRecord(FORMAT, cfg, len(pairs.clean), len(cfg.graph.edges), METRICS, sha256(key), hashes)
+    files[PROBLEM] = _json(TypeAdapter(ProblemRecord).dump_python(record))
+    for name, data in files.items():
+        write_bytes(folder / name, data)
+    write_bytes(key_path(folder), key)
+    return folder
+
+
+def transformer_lens_config(cfg: TransformerConfig) -> dict[str, Any]:
+    """Returns a shape under the names of TransformerLens's configurations."""
+    sizes = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
+    return {
+        **{name: getattr(cfg, name) for name in sizes},
+        "d_vocab_out": cfg.d_out,
+        "act_fn": cfg.activation,
+        "normalization_type": cfg.normalization,
+        "attention_dir": cfg.attention,
+        "seed": 0,
+    }
+
+
+def read_problem(folder: Path) -> ProblemRecord:
+    """Reads `problem.json` and checks that all files are there and unchanged.
+
+    Raises:
+        CheckpointError: in one line, if not.
+    """
+    path = folder / PROBLEM
+    record = _converted(ProblemRecord, path)
+    try:
+        check_size(record.shape)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    if set(record.files) != set(CONTENTS):
+        raise CheckpointError(f"{path} does not list the files of a problem, {', '.join(CONTENTS)}")
+    for name in CONTENTS:
+        if sha256(_read(folder / name)) != record.files[name]:
+            raise CheckpointError(
+                f"{folder / name} is damaged or changed: its SHA-256 is not that in {PROBLEM}"
+            )
+    return record
+
+
+def load_problem(folder: str | Path, examples: int | None = None, seed: int = 0) -> Problem:
+    """Reads a blind problem as a discovery method sees it.
+
+    Args:
+        folder: the problem's.
+        examples: how many pairs of inputs to use; None for all.
+        seed: for methods that draw at random.
+
+    Raises:
+        CheckpointError: if a file is missing, damaged or changed.
+    """
+    folder = Path(folder)
+    record = read_problem(folder)
+    pairs = read_pairs(folder / DATA, record.shape)
+    model = network(_read(folder / WEIGHTS), record.shape, folder / WEIGHTS)
+    return pairs.problem(model, examples, seed)
+
+
+def open_key(path: Path, record: ProblemRecord) -> Key:
+    """Reads the key to a problem.
+
+    Raises:
+        CheckpointError: if it is not the one that the problem was committed to.
+    """
+    if sha256(_read(path)) != record.commitment:
+        raise CheckpointError(
+            f"{path} is not the key that this problem was committed to: its SHA-256 differs"
+        )
+    key = _converted(Key, path)
+    if (key.model, key.data) != (record.files[WEIGHTS], record.files[DATA]):
+        raise CheckpointError(f"{path} is the key to another network, or to other data")
+    return key
+
+
+def _converted(kind: type[T], path: Path) -> T:
+    """Reads JSON as a record of a format that is known."""
+    data = read_json(path, CheckpointError)
+    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        raise CheckpointError(f"{path} is not part of a blind problem")
+    if data["format"] > FORMAT:
+        raise CheckpointError(
+            f"{path} has format {data['format']}, this version reads {FORMAT}: upgrade interpbench"
+        )
+    return convert(kind, data, str(path))
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise CheckpointError(f"{path} is larger than {MOST_BYTES >> 30} GiB")
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None

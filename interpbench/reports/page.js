@@ -1,0 +1,367 @@
+"use strict";
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const ILLEGAL = -1, FORBIDDEN = 0, ALLOWED = 1, REQUIRED = 2, FREE = 3;
+const STATES = ["forbidden", "allowed", "required", "free"];
+const DASHES = ["", "7 3", "2 2", "9 3 2 3"];
+const U = 100; // SVG units in an inch of the layout
+const TRUTH = "truth";
+const $ = id => document.getElementById(id);
+const choice = { model: 0, method: TRUTH, level: "qkv_edge", cut: null };
+
+// Small tools.
+
+function make(tag, attributes = {}, ...children) {
+  const svg = ["svg", "g", "path", "rect", "line", "text", "circle", "title", "polygon"].includes(tag);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick") made.addEventListener("click", value);
+    else if (value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children.filter(child => child !== null));
+  return made;
+}
+const number = (value, digits = 3) => value === null || value === undefined ? "–" : value.toFixed(digits);
+const whole = value => value === null ? "–" : Math.round(value).toLocaleString("en");
+const score = value => Number(value.toPrecision(4)).toString();
+const mean = values => values.length ? values.reduce((a, b) => a + b) / values.length : null;
+const colour = method => `var(--c${method % 8})`;
+const dash = method => DASHES[Math.floor(method / 8) % DASHES.length];
+
+// What is scored at a level: nodes, head edges, or edges into single inputs.
+
+function items(model, level) {
+  if (level === "node") {
+    return model.nodes.slice(1).map((name, i) => ({ name, state: model.truth.node[i + 1], node: i + 1, edges: [] }));
+  }
+  const targets = model.readers;
+  if (level === "qkv_edge") {
+    return model.edges.map(([source, reader], i) => ({
+      name: `${model.nodes[source]} → ${targets[reader]}`, state: model.truth.qkv_edge[i], edges: [i], drawn: i,
+    }));
+  }
+  const heads = new Map();
+  model.edges.forEach(([source, reader], i) => {
+    const target = targets[reader].split("<")[0], name = `${model.nodes[source]} → ${target}`;
+    if (!heads.has(name)) heads.set(name, { name, state: model.truth.head_edge[heads.size], edges: [], drawn: i });
+    const item = heads.get(name);
+    item.edges.push(i);
+    if (targets[reader].endsWith("<k>")) item.drawn = i;
+  });
+  return [...heads.values()];
+}
+
+/** Ranks the items by a result's scores, best first, and groups ties. */
+function rank(model, result, level) {
+  const own = level === "node" && result.own;
+  const of = item => own ? result.own.ranks[item.node]
+    : level === "node" ? model.edges.reduce((best, [source], i) => source === item.node ? Math.max(best, result.ranks[i]) : best, -1)
+    : Math.max(...item.edges.map(i => result.ranks[i]));
+  const values = own ? result.own.values : result.values;
+  const ranked = items(model, level).map(item => ({ ...item, rank: of(item) }));
+  ranked.forEach(item => { item.score = values[item.rank]; });
+  ranked.sort((a, b) => b.rank - a.rank);
+  const groups = [];
+  for (const item of ranked) {
+    if (!groups.length || groups.at(-1)[0].rank !== item.rank) groups.push([]);
+    groups.at(-1).push(item);
+  }
+  return { ranked, groups, ...curve(groups, result.structural) };
+}
+
+const positive = (state, structural) => state === REQUIRED || (structural && state === ALLOWED);
+
+/** Counts required and forbidden items after each group: ROC, precision and recall, AUROC. */
+function curve(groups, structural) {
+  let hits = 0, wrong = 0;
+  const counts = [[0, 0]];
+  for (const group of groups) {
+    for (const { state } of group) {
+      if (positive(state, structural)) hits++;
+      else if (state === FORBIDDEN) wrong++;
+    }
+    counts.push([hits, wrong]);
+  }
+  const roc = counts.map(([h, w]) => [w / wrong, h / hits]);
+  let auroc = 0;
+  roc.slice(1).forEach(([x, y], i) => { auroc += (x - roc[i][0]) * (y + roc[i][1]) / 2; });
+  return { counts, positives: hits, negatives: wrong, roc, auroc: hits && wrong ? auroc : null };
+}
+
+const cache = new Map();
+function ranking(modelIndex, result, level) {
+  const key = `${modelIndex}/${result.method}/${level}`;
+  if (!cache.has(key)) cache.set(key, rank(DATA.models[modelIndex], result, level));
+  return cache.get(key);
+}
+const resultOf = (modelIndex, method) => DATA.models[modelIndex].results.find(result => result.method === method);
+const chosenResult = () => choice.method === TRUTH ? null : resultOf(choice.model, choice.method);
+
+// Tables.
+
+let sorting = { column: 4, up: false }, sorted = [];
+function showMethods() {
+  const levels = Object.keys(DATA.levels);
+  const heads = ["method", "models", ...Object.values(DATA.levels), "forward passes", "backward passes", "seconds"];
+  const rows = DATA.methods.map((name, method) => {
+    const results = DATA.models.map((_, i) => resultOf(i, method)).filter(Boolean);
+    const known = pick => mean(results.map(pick).filter(value => value !== null && value !== undefined));
+    return {
+      method,
+      cells: [name, results.length, ...levels.map(level => [known(r => r.auroc[level]), known(r => r.precision[level])]),
+        known(r => r.passes[0]), known(r => r.passes[1]), known(r => r.seconds)],
+    };
+  });
+  const order = cells => Array.isArray(cells[sorting.column]) ? cells[sorting.column][0] ?? -1 : cells[sorting.column] ?? -1;
+  rows.sort((a, b) => {
+    const [x, y] = [order(a.cells), order(b.cells)];
+    return (x < y ? -1 : x > y ? 1 : 0) * (sorting.up ? 1 : -1);
+  });
+  sorted = rows.map(row => row.method);
+  const head = heads.map((title, column) => make("th", {
+    scope: "col", "aria-sort": sorting.column === column ? (sorting.up ? "ascending" : "descending") : null,
+  }, make("button", { type: "button", onclick: () => {
+    sorting = { column, up: sorting.column === column ? !sorting.up : column === 0 || column > 4 };
+    showMethods();
+    showHeat();
+  } }, title)));
+  const body = rows.map(({ method, cells }) => make("tr", { class: method === choice.method ? "chosen" : null },
+    ...cells.map((cell, column) => {
+      if (Array.isArray(cell)) return make("td", {}, number(cell[0]), make("small", {}, ` / ${number(cell[1])}`));
+      return make("td", {}, column === 0 ? cell : column === 7 ? number(cell, 2) : whole(cell));
+    })));
+  $("methods").replaceChildren(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
+}
+
+function showHeat() {
+  const head = make("tr", {}, make("th", {}), ...DATA.models.map(model => make("th", { scope: "col" }, make("span", {}, model.title))));
+  const body = sorted.map(method => [DATA.methods[method], method]).map(([name, method]) => make("tr", {}, make("th", { scope: "row" }, name), ...DATA.models.map((model, i) => {
+    const result = resultOf(i, method);
+    if (!result) return make("td", {});
+    const value = result.auroc[choice.level];
+    const strength = value === null ? 0 : Math.max(0, (value - 0.5) * 2);
+    return make("td", {}, make("button", {
+      type: "button", class: strength > 0.55 ? "dark" : null, style: `background: rgba(var(--heat), ${(0.06 + 0.94 * strength).toFixed(3)})`,
+      "aria-pressed": i === choice.model && method === choice.method, title: `${name} on ${model.title}`,
+      onclick: () => select({ model: i, method, cut: null }),
+    }, number(value)));
+  })));
+  $("heat").replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
+}
+
+function showRanking(found, taken) {
+  const shown = found ? found.ranked.slice(0, 20) : [];
+  $("ranking-title").hidden = !found;
+  const head = make("tr", {}, ...["", DATA.levels[choice.level].replace(/s$/, ""), "score", "truth"].map(title => make("th", {}, title)));
+  const body = shown.map((item, place) => make("tr", { class: taken.has(item.name) ? null : "out" },
+    make("td", {}, String(place + 1)), make("td", { style: "text-align: left" }, item.name), make("td", {}, score(item.score)),
+    make("td", { style: "text-align: left" }, make("span", { class: "dot", style: `background: ${dot(item.state)}` }), STATES[item.state])));
+  $("ranking").replaceChildren(...(found ? [make("thead", {}, head), make("tbody", {}, ...body)] : []));
+}
+const dot = state => ["var(--wrong)", "var(--allowed)", "var(--required)", "var(--required)"][state];
+
+// Curves.
+
+function showCurves(found) {
+  const model = DATA.models[choice.model];
+  const all = model.results.map(result => ({ method: result.method, found: ranking(choice.model, result, choice.level) }))
+    .filter(entry => entry.found.auroc !== null).sort((a, b) => b.found.auroc - a.found.auroc || a.method - b.method);
+  $("curves-title").textContent = `Curves: ${model.title}, ${DATA.levels[choice.level]}`;
+  chart($("roc"), all, "forbidden taken", "required found (ROC)", f => f.roc, found && found.roc[choice.cut]);
+  const [hits, wrong] = found ? found.counts[choice.cut] : [0, 0];
+  chart($("pr"), all, "recall", "precision", steps, hits + wrong ? [hits / found.positives, hits / (hits + wrong)] : null);
+  $("key").replaceChildren(...all.map(({ method, found: f }) => make("li", {}, make("button", {
+    type: "button", "aria-pressed": method === choice.method, onclick: () => select({ method, cut: null }),
+  }, line(`stroke: ${colour(method)}; stroke-width: 2.4; stroke-dasharray: ${dash(method)}`),
+  make("span", { class: "name" }, DATA.methods[method]), make("span", { class: "number" }, number(f.auroc))))));
+}
+
+/** Precision against recall in steps, whose area is the average precision. */
+function steps({ counts, positives }) {
+  return counts.slice(1).filter(([h, w]) => h + w).flatMap(([h, w], i, all) => {
+    const before = i ? all[i - 1][0] : 0;
+    return [[before / positives, h / (h + w)], [h / positives, h / (h + w)]];
+  });
+}
+
+function line(style, name = null) {
+  const svg = make("svg", { width: 34, height: 10, viewBox: "0 0 34 10", "aria-hidden": "true" });
+  svg.append(make("line", { x1: 0, y1: 5, x2: 34, y2: 5, style, class: name }));
+  return svg;
+}
+
+function chart(svg, all, across, up, points, at) {
+  const [left, top, size] = [26, 18, 190];
+  const place = ([x, y]) => `${(left + x * size).toFixed(1)},${(top + (1 - y) * size).toFixed(1)}`;
+  const parts = [
+    make("rect", { class: "axis", x: left, y: top, width: size, height: size }),
+    make("text", { class: "quiet", x: left, y: top - 7 }, up),
+    make("text", { class: "quiet", x: left + size, y: top + size + 14, "text-anchor": "end" }, across),
+    ...[0, 1].flatMap(tick => [
+      make("text", { class: "quiet", x: left - 5, y: top + (1 - tick) * size + 4, "text-anchor": "end" }, String(tick)),
+      tick ? null : make("text", { class: "quiet", x: left, y: top + size + 14, "text-anchor": "middle" }, "0"),
+    ]).filter(Boolean),
+  ];
+  if (svg.id === "roc") parts.push(make("path", { class: "chance", d: `M${place([0, 0])}L${place([1, 1])}` }));
+  const order = [...all].sort((a, b) => (a.method === choice.method) - (b.method === choice.method));
+  for (const { method, found } of order) {
+    parts.push(make("path", {
+      class: method === choice.method ? "curve chosen" : "curve", style: `stroke: ${colour(method)}; stroke-dasharray: ${method === choice.method ? "" : dash(method)}`,
+      d: `M${points(found).map(place).join("L")}`, onclick: () => select({ method, cut: null }),
+    }, make("title", {}, DATA.methods[method])));
+  }
+  if (at && at.every(Number.isFinite)) parts.push(make("circle", { class: "point", cx: left + at[0] * size, cy: top + (1 - at[1]) * size, r: 4.5 }));
+  svg.replaceChildren(...parts);
+}
+
+// The drawing.
+
+function showCircuit(wires, boxes) {
+  const { drawing: d, edges, nodes, readers } = DATA.models[choice.model];
+  const [width, height] = d.size, [w, h] = d.box;
+  const X = x => (x * U).toFixed(1), Y = y => ((height - y) * U + 8).toFixed(1);
+  const at = (x, y) => `${X(x)} ${Y(y)}`;
+  const bend = ([x0, y0], [x1, y1]) => `C${at(x0, (y0 + y1) / 2)} ${at(x1, (y0 + y1) / 2)} ${at(x1, y1)}`;
+  const path = i => {
+    const [source, reader, lane, end] = edges[i];
+    const [x, y] = d.places[source], start = [x, y + h / 2], stop = [end, d.entrances[reader] - d.tip];
+    if (lane === null) return `M${at(...start)}${bend(start, stop)}`;
+    const low = [lane, start[1] + d.gap], high = [lane, stop[1] + d.tip - d.gap];
+    return `M${at(...start)}${bend(start, low)}L${at(...high)}${bend(high, stop)}`;
+  };
+  const parts = d.bands.flatMap(([low, high], layer) => [
+    make("rect", { class: "band", x: 0, y: Y(high), width: X(width), height: ((high - low) * U).toFixed(1), rx: 6 }),
+    make("text", { class: "quiet", transform: `translate(14 ${Y((low + high) / 2)}) rotate(-90)`, "text-anchor": "middle" }, `layer ${layer}`),
+  ]);
+  const rims = wires.length <= 300;
+  for (const { item, style } of wires) {
+    const i = item.drawn, [, reader, , end] = edges[i], y = d.entrances[reader];
+    if (rims) parts.push(make("path", { class: "rim", d: path(i) }));
+    parts.push(make("path", { class: `wire ${style}`, d: path(i), "data-edge": item.name }, make("title", {}, explain(item))));
+    const tip = [[end, y], [end - 0.045, y - d.tip], [end + 0.045, y - d.tip]].map(([a, b]) => `${X(a)},${Y(b)}`).join(" ");
+    parts.push(make("polygon", { class: `tip ${style}`, points: tip }));
+  }
+  [...nodes, "logits"].forEach((name, i) => {
+    const [x, y] = d.places[i], carries = d.carries[i] || [];
+    const state = i < nodes.length ? DATA.models[choice.model].truth.node[i] : REQUIRED;
+    const lines = carries.length > 2 ? [carries[0], `and ${carries.length - 1} more`] : carries;
+    const box = boxes.get(i);
+    const lift = lines.length ? 0.19 : 0.03;
+    parts.push(make("g", { class: `box s${state}${box ? ` ${box.style}` : ""}`, "data-node": name },
+      make("title", {}, box ? explain(box.item) : [name, ...carries].join(", ")),
+      make("rect", { x: X(x - w / 2), y: Y(y + h / 2), width: w * U, height: h * U, rx: 7 }),
+      make("text", { class: "name", x: X(x), y: Y(y + lift - 0.04), "text-anchor": "middle" }, name),
+      ...lines.map((text, row) => make("text", { class: "carries", x: X(x), y: Y(y + 0.02 - 0.125 * row), "text-anchor": "middle" },
+        text.length > 20 ? `${text.slice(0, 19)}…` : text)),
+      ...(/^a/.test(name) ? ["q", "k", "v"].map((slot, place) => make("text", {
+        class: "slot", x: X(x + (place - 1) * d.port), y: Y(y - h / 2 + 0.045), "text-anchor": "middle" }, slot)) : [])));
+  });
+  $("circuit").setAttribute("viewBox", `0 0 ${X(width)} ${(height * U + 16).toFixed(1)}`);
+  $("circuit").style.maxWidth = `${Math.round(width * 92)}px`;
+  $("circuit").replaceChildren(...parts);
+}
+
+function explain(item) {
+  const carries = item.node === undefined ? [] : DATA.models[choice.model].drawing.carries[item.node] || [];
+  return [item.name, ...carries, STATES[item.state], ...(item.score === undefined ? [] : [`score ${score(item.score)}`])].join(", ");
+}
+
+function legend(styles) {
+  const texts = {
+    required: chosenResult() ? "required, found" : "required", missed: "required, missed", forbidden: "forbidden, found",
+    free: "free: through one of q, k, v, or several", allowed: "allowed: in the program, changes no output", faint: "the truth's edges",
+  };
+  const order = Object.keys(texts).filter(style => styles.has(style));
+  $("legend").replaceChildren(...order.map(style => make("span", {}, line("", style), texts[style])));
+}
+
+// Everything together.
+
+function show() {
+  const model = DATA.models[choice.model], result = chosenResult();
+  const found = result ? ranking(choice.model, result, choice.level) : null;
+  const taken = new Set();
+  if (found) {
+    if (choice.cut === null) choice.cut = Math.max(0, found.counts.findIndex(([h, w]) => h + w >= found.positives));
+    choice.cut = Math.min(choice.cut, found.groups.length);
+    found.groups.slice(0, choice.cut).flat().forEach(item => taken.add(item.name));
+    $("cut").max = found.groups.length;
+    $("cut").value = choice.cut;
+  }
+  $("take").style.visibility = found ? "visible" : "hidden";
+  $("taken").textContent = found ? `${taken.size} of ${found.ranked.length} ${DATA.levels[choice.level]}` : "";
+  const all = found ? found.ranked : items(model, choice.level);
+  const style = item => {
+    if (!found) return item.state === FORBIDDEN || item.state === ILLEGAL ? null : STATES[item.state];
+    if (taken.has(item.name)) return STATES[item.state];
+    return positive(item.state, result.structural) && $("missed").checked ? "missed" : null;
+  };
+  let wires = all.map(item => ({ item, style: style(item) })).filter(wire => wire.style);
+  const boxes = new Map();
+  const styles = new Set(wires.map(wire => wire.style));
+  if (choice.level === "node") {
+    if (found) wires.forEach(({ item, style: s }) => boxes.set(item.node, { item, style: s === "missed" ? "lost" : "taken" }));
+    wires = items(model, "head_edge").filter(item => item.state === REQUIRED).map(item => ({ item, style: "faint" }));
+    styles.add("faint");
+  }
+  const rankOf = ["faint", "missed", "allowed", "free", "forbidden", "required"];
+  wires.sort((a, b) => rankOf.indexOf(a.style) - rankOf.indexOf(b.style));
+  showCircuit(wires, boxes);
+  legend(styles);
+  showCurves(found);
+  showRanking(found, taken);
+  verdict(model, result, found, taken);
+}
+
+function verdict(model, result, found, taken) {
+  const words = DATA.levels[choice.level];
+  if (!found) {
+    const states = items(model, choice.level).map(item => item.state);
+    const counts = [REQUIRED, FREE, ALLOWED, FORBIDDEN].map(state => [states.filter(s => s === state).length, STATES[state]]);
+    $("verdict").replaceChildren(`The truth of ${model.title} (${model.about}): of ${states.length} ${words} `,
+      counts.filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(", "), ".");
+    return;
+  }
+  const [hits, wrong] = found.counts[choice.cut];
+  const others = taken.size - hits - wrong;
+  const last = choice.cut ? found.groups[choice.cut - 1] : null;
+  $("verdict").replaceChildren(`${DATA.methods[result.method]} on ${model.title}: `, make("b", {}, `${hits} of ${found.positives}`),
+    ` required found, `, make("b", {}, String(wrong)), ` forbidden taken`, others ? `, ${others} allowed or free` : "",
+    `. Precision ${hits + wrong ? number(hits / (hits + wrong)) : "–"}, recall ${found.positives ? number(hits / found.positives) : "–"}.`,
+    last ? ` Scores from ${score(last[0].score)}${last.length > 1 ? `, at which ${last.length} tie` : ""}.` : "",
+    result.structural ? " Structural: allowed counts as required." : "");
+}
+
+function select(change) {
+  Object.assign(choice, change);
+  if (!chosenResult()) choice.method = TRUTH;
+  $("model").value = choice.model;
+  const results = DATA.models[choice.model].results.map(result => result.method).sort((a, b) => a - b);
+  $("method").replaceChildren(make("option", { value: TRUTH }, "the truth alone"),
+    ...results.map(method => make("option", { value: method }, DATA.methods[method])));
+  $("method").value = choice.method;
+  document.querySelectorAll("#level input").forEach(input => { input.checked = input.value === choice.level; });
+  show();
+  showMethods();
+  showHeat();
+}
+
+function start() {
+  const { models, methods, levels } = DATA;
+  $("summary").textContent = `${methods.length} method${methods.length === 1 ? "" : "s"} on ${models.length} network${models.length === 1 ? "" : "s"} whose circuit is known. ${DATA.about}`;
+  if (!models.length) {
+    $("explorer").hidden = true;
+    showMethods();
+    return;
+  }
+  $("model").replaceChildren(...models.map((model, i) => make("option", { value: i }, `${model.title} (${model.about})`)));
+  $("level").append(...Object.entries(levels).map(([value, name]) => make("label", {}, make("input", { type: "radio", name: "level", value }), ` ${name}`)));
+  $("model").addEventListener("change", event => select({ model: Number(event.target.value), cut: null }));
+  $("method").addEventListener("change", event => select({ method: event.target.value === TRUTH ? TRUTH : Number(event.target.value), cut: null }));
+  $("level").addEventListener("change", event => select({ level: event.target.value, cut: null }));
+  $("cut").addEventListener("input", event => { choice.cut = Number(event.target.value); show(); });
+  $("missed").addEventListener("change", show);
+  if (models[0].truth.qkv_edge.includes(FREE)) choice.level = "head_edge";
+  const best = models[0].results.map(result => [result.auroc[choice.level] ?? 0, result.method]).sort((a, b) => b[0] - a[0])[0];
+  select({ method: best ? best[1] : TRUTH });
+}
+start();

@@ -1,0 +1,90 @@
+"""Commands for blind problems: writes one, checks one, scores an answer to one."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from interpbench.checkpoints.blind import key_path, open_key, problem_id, read_problem, write_problem
+from interpbench.circuits.formats import read_scores
+from interpbench.circuits.truth import Truth
+from interpbench.core.errors import ScoresError
+from interpbench.core.files import sha256, write_json
+from interpbench.reports.tables import tasks_table
+from interpbench.reports.text import LEVEL_NAMES, number
+from interpbench.runs.api import load
+from interpbench.runs.score import ranked
+from interpbench.scoring.records import compare
+
+log = logging.getLogger(__name__)
+
+
+def export_problem(name: str, out: Path | None = None) -> Path:
+    """Writes a checkpoint (as `interpbench.load` takes it) as a blind problem, and returns its folder.
+
+    Raises:
+        InterpBenchError: if there is no such checkpoint, or the folder is not empty.
+    """
+    folder = write_problem(load(name), out)
+    log.info("problem: %s, to be given away", folder)
+    log.info("id:      %s", problem_id(folder))
+    log.info("key:     %s, to be kept until all answers are in", key_path(folder))
+    return folder
+
+
+def verify_problem(
+    folder: Path, answer: Path | None = None, key: Path | None = None, absolute: bool = False
+) -> dict[str, Any] | None:
+    """Checks a problem; with an answer also this; with the key also scores it, and writes a receipt.
+
+    Args:
+        folder: the problem's.
+        answer: scores in any form that `read_scores` knows.
+        key: None for the one beside the folder, if it is there.
+        absolute: rank by magnitude.
+
+    Returns:
+        The receipt, which names problem, key and answer by their SHA-256; None without answer or key.
+
+    Raises:
+        InterpBenchError: if a file is damaged, or belongs to another problem.
+    """
+    record, name = read_problem(folder), problem_id(folder)
+    log.info("problem %s: complete and unchanged", name)
+    path = key or (key_path(folder) if key_path(folder).exists() else None)
+    opened = None if path is None else open_key(path, record)
+    if opened is not None:
+        log.info("key     %s: the one that the problem was committed to", record.commitment)
+    if answer is None:
+        return None
+    found = read_scores(answer, record.shape.graph)
+    if found.problem not in (None, name):
+        raise ScoresError(f"{answer} answers another problem, {str(found.problem)[:64]!r}")
+    hashed = sha256(answer.read_bytes())
+    log.info("answer  %s: a score for each of %d edges", hashed, record.edges)
+    if opened is None:
+        log.info("not scored: that takes the key (--key FILE)")
+        return None
+    curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))
+    scores = {
+        level: {"auroc": curve.auroc, "average_precision": curve.average_precision}
+        for level, curve in curves.items()
+    }
+    receipt = {
+        "problem": name,
+        "key": record.commitment,
+        "answer": hashed,
+        "absolute": absolute,
+        "scores": scores,
+    }
+    target = answer.with_name(f"{answer.name}.receipt.json")
+    write_json(target, receipt)
+    rows = [
+        {"level": LEVEL_NAMES[level], **{key: number(value) for key, value in found.items()}}
+        for level, found in scores.items()
+    ]
+    Console(width=None if sys.stdout.isatty() else 120).print(tasks_table(rows))
+    log.info("receipt: %s", target)
+    return receipt

@@ -1,0 +1,82 @@
+"""Gathers the records in a folder of evaluations and writes them as one HTML page."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.format import Checkpoint, load_checkpoint, read_record
+from interpbench.core.errors import InterpBenchError
+from interpbench.core.files import read_json
+from interpbench.reports.page import Network, write_page
+from interpbench.runs.evaluate import variables
+from interpbench.runs.score import TRUTH
+from interpbench.scoring.records import Record
+
+log = logging.getLogger(__name__)
+PAGE = "report.html"
+
+
+def write_folder_page(folder: Path, checkpoint: str = "all", out: Path | None = None) -> Path:
+    """Writes a page of all records below a folder and returns its path.
+
+    Args:
+        folder: where evaluations were written, `runs/evaluate`.
+        checkpoint: where the networks are that they were made on, as `evaluate.py` takes it; those that are
+            released are found in any case.
+        out: the page; None for `report.html` in the folder.
+
+    Raises:
+        InterpBenchError: if there are no records, or none of a network that is found.
+    """
+    results = read_results(folder)
+    if not results:
+        raise InterpBenchError(
+            f"there are no records of evaluations in {folder}; python evaluate.py makes some"
+        )
+    networks = _networks(checkpoint, {record.checkpoint for _, record in results})
+    missing = sorted({record.task for _, record in results if record.checkpoint not in networks})
+    if missing:
+        log.warning("left out, their networks are not here (--checkpoint FOLDER): %s", ", ".join(missing))
+    if not networks:
+        raise InterpBenchError(
+            f"none of the networks that {folder} is about is here; say --checkpoint FOLDER"
+        )
+    path = out or folder / PAGE
+    write_page(path, results, networks)
+    log.info("page: %s", path)
+    return path
+
+
+def read_results(folder: Path) -> list[tuple[str, Record]]:
+    """Returns every record below a folder, with the name of its file, which tells settings apart."""
+    results: list[tuple[str, Record]] = []
+    for path in sorted(folder.glob("**/*.json")):
+        data = read_json(path)
+        if isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data):
+            if data["method"] != TRUTH:
+                results.append((path.stem, _record(path, data)))
+    return results
+
+
+def _record(path: Path, data: dict[str, Any]) -> Record:
+    try:
+        return Record.from_json(data)
+    except (TypeError, AttributeError):
+        raise InterpBenchError(f"{path} is damaged, or the record of another version") from None
+
+
+def _networks(checkpoint: str, wanted: set[str]) -> dict[str, Network]:
+    """Returns the networks that are wanted; several of one task are told apart by seed and weights."""
+    found: dict[str, Checkpoint] = {}
+    for place in dict.fromkeys((*find_checkpoints(checkpoint), *find_checkpoints("all"))):
+        key = read_record(place).sha256
+        if key in wanted and key not in found:
+            found[key] = load_checkpoint(place)
+    tasks = [loaded.task for loaded in found.values()]
+    networks: dict[str, Network] = {}
+    for key, loaded in found.items():
+        several = tasks.count(loaded.task) > 1
+        title = f"{loaded.task}, seed {loaded.record.seed} ({key[:6]})" if several else loaded.task
+        networks[key] = Network(title, loaded.truth, variables(loaded))
+    return networks

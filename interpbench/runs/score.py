@@ -1,0 +1,122 @@
+"""Scores what anyone's code found: a file of scores or a circuit, against a checkpoint's truth."""
+
+import logging
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.circuits.export import write_scores
+from interpbench.circuits.formats import Form, Imported, read_scores
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import State
+from interpbench.core.errors import ScoresError
+from interpbench.core.files import sha256, write_json
+from interpbench.discovery.method import methods
+from interpbench.reports.tables import records_table
+from interpbench.runs.api import load
+from interpbench.runs.evaluate import EvaluateConfig, draw
+from interpbench.scoring.records import Record, compare, edge_scores, node_scores
+
+log = logging.getLogger(__name__)
+TRUTH = "truth"
+
+
+def score_file(
+    path: Path,
+    checkpoint: str,
+    *,
+    name: str | None = None,
+    absolute: bool = False,
+    structural: bool = False,
+    pictures: bool = True,
+    out: str = "runs/evaluate",
+) -> Record:
+    """Scores a file as `evaluate.py` scores a method: table, record, pictures.
+
+    Args:
+        path: scores or a circuit, in any form that `read_scores` knows.
+        checkpoint: the network, as `interpbench.load` takes it.
+        name: what to call the method; None for the file's name.
+        absolute: rank by magnitude, for signed scores.
+        structural: count allowed nodes and edges as positive.
+        pictures: whether to draw.
+        out: the folder of evaluations.
+
+    Raises:
+        InterpBenchError: for a file that cannot be read, or a name that is taken.
+    """
+    loaded = load(checkpoint)
+    called = _called(name or path.stem)
+    found = read_scores(path, loaded.record.shape.graph)
+    scores = ranked(found, absolute)
+    record = Record(
+        task=loaded.task,
+        checkpoint=loaded.record.sha256,
+        method=called,
+        settings={"file": sha256(path.read_bytes()), "form": found.form, "absolute": absolute},
+        seed=0,
+        structural=structural,
+        levels=compare(loaded.truth, scores, structural),
+        cost={},
+        seconds=0.0,
+        edges=edge_scores(scores),
+        nodes=node_scores(scores),
+    )
+    folder = EvaluateConfig(method={"name": called}, out=out).folder(loaded)
+    write_json(folder / f"{called}.json", record.to_json())
+    if pictures:
+        draw(loaded, record, scores, folder, called)
+    Console(width=None if sys.stdout.isatty() else 120).print(records_table([record]))
+    log.info("record in %s", folder / f"{called}.json")
+    return record
+
+
+def ranked(found: Imported, absolute: bool) -> Scores:
+    """Returns a file's scores, or their magnitudes."""
+    scores = found.scores
+    if absolute:
+        nodes = None if scores.own_nodes is None else np.abs(scores.own_nodes)
+        return Scores(scores.graph, np.abs(scores.edges), nodes)
+    if negative := int((scores.edges < 0).sum()):
+        text = "%d of %d scores are negative, and rank last; --absolute ranks by magnitude, as MIB does"
+        log.info(text, negative, int(scores.graph.legal.sum()))
+    return scores
+
+
+def _called(name: str) -> str:
+    """Returns a name that can be a file's and is none of the project's own methods."""
+    if not re.fullmatch(r"\w[\w.=+-]{0,79}", name):
+        raise ScoresError(f"--name {name[:90]!r}: letters, digits, and . = + - _ make a name")
+    if name in methods() or name == TRUTH:
+        raise ScoresError(f"{name} is a method of the project; call yours otherwise, say --name my_{name}")
+    return name
+
+
+def convert_file(source: str, target: Path, checkpoint: str, form: Form | None = None) -> None:
+    """Writes a file of scores, a record of an evaluation, or the truth, in another form.
+
+    Args:
+        source: a file; or `truth`, for the circuit of required edges (and those that are free), unscored.
+        target: the file to write.
+        checkpoint: the network, as `interpbench.load` takes it.
+        form: of the target; None for `csv` if it is called so, else `eap_ig`.
+    """
+    loaded = load(checkpoint)
+    graph, width = loaded.record.shape.graph, loaded.record.shape.d_model
+    form = form or ("csv" if target.suffix.lower() == ".csv" else "eap_ig")
+    if source == TRUTH:
+        write_scores(target, graph, form, circuit=_positive(loaded), d_model=width)
+    else:
+        found = read_scores(Path(source), graph)
+        scored = found.circuit is None or not np.array_equal(found.scores.edges == 1, found.circuit)
+        scores = found.scores if scored else None
+        write_scores(target, graph, form, scores=scores, circuit=found.circuit, d_model=width)
+    log.info("wrote %s (%s)", target, form)
+
+
+def _positive(checkpoint: Checkpoint) -> np.ndarray:
+    return np.isin(checkpoint.truth.qkv_edges, (State.REQUIRED, State.FREE))

@@ -1,0 +1,302 @@
+"""The HTML page stands alone, stays small, and does in a browser what it says."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from interpbench.circuits.components import Node
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.core.errors import CheckpointError, InterpBenchError
+from interpbench.core.files import write_json
+from interpbench.reports.page import Network, write_page
+from interpbench.runs.page import PAGE, read_results, write_folder_page
+from interpbench.scoring.records import Record, compare, edge_scores, node_scores
+from interpbench.tasks.records import records
+from tests.browser import Browser, executable
+
+SMALL = Graph(2, 2)
+PLANTED = {
+    "node": {"required": ["embed", "m0", "a1.h1"], "allowed": ["a0.h0"]},
+    "head_edge": {"required": ["embed->m0", "m0->a1.h1", "a1.h1->logits"], "allowed": ["embed->a0.h0"]},
+    "qkv_edge": {
+        "required": ["embed->m0", "m0->a1.h1<v>", "a1.h1->logits"],
+        "allowed": ["embed->a0.h0<q>"],
+    },
+}
+NETWORKS = {
+    "a": Network("planted </script><b>", Truth.from_json(SMALL, PLANTED), {Node(0): ("is_x", "count")}),
+    "b": Network("ioi", Truth.from_json(Graph(6, 4), records()["ioi"].truth), {}),
+}
+
+
+def result(network: str, method: str, values: np.ndarray, structural: bool = False, **more: Any) -> Record:
+    truth = NETWORKS[network].truth
+    scores = Scores(truth.graph, np.where(truth.graph.legal, values, np.nan).astype(float), **more)
+    cost = {"forward_examples": 1234, "backward_examples": 0}
+    levels = compare(truth, scores, structural)
+    own = node_scores(scores)
+    return Record("x", network, method, {}, 0, structural, levels, cost, 1.5, edge_scores(scores), own)
+
+
+def noise(network: str, seed: int, distinct: int = 10_000) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(distinct, size=NETWORKS[network].truth.qkv_edges.shape) / 7
+
+
+def evaluation() -> list[tuple[str, Record]]:
+    """Perfect, tied, noisy, structural and node-level results on a small and a large network."""
+    made: list[tuple[str, Record]] = []
+    for name, network in NETWORKS.items():
+        truth = network.truth
+        positive = np.isin(truth.qkv_edges, (State.REQUIRED, State.FREE))
+        nodes = np.random.default_rng(5).random(len(truth.graph.nodes))
+        made += [
+            ("perfect", result(name, "perfect", positive)),
+            ("tied", result(name, "tied", noise(name, 1, distinct=4))),
+            ("noise", result(name, "noise", noise(name, 2))),
+            ("tiny", result(name, "tiny", 1 + 1e-12 * noise(name, 2))),
+            ("with_nodes", result(name, "with_nodes", noise(name, 3), own_nodes=nodes)),
+        ]
+    return [*made, ("structural", result("a", "structural", noise("a", 4), structural=True))]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / PAGE
+    write_page(path, evaluation(), NETWORKS)
+    return path
+
+
+class Links(HTMLParser):
+    """Collects what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.found += [str(value) for name, value in attrs if name in ("src", "href", "data", "action")]
+
+
+def test_it_is_one_file_that_loads_nothing(page: Path) -> None:
+    text, links = page.read_text(), Links()
+    links.feed(text)
+    assert links.found == [] and "link" not in links.tags and links.tags.count("script") == 2
+    assert "default-src 'none'" in text and "@import" not in text and "url(" not in text
+    assert (
+        not {"/*STYLE*/", "/*DATA*/", "/*SCRIPT*/"} & set(text.split())
+        and "<b>" not in text.split("data")[-1]
+    )
+
+
+def test_it_is_small_for_many_methods_on_a_large_network(tmp_path: Path) -> None:
+    made = [(f"method_{seed:02}", result("b", f"method_{seed:02}", noise("b", seed))) for seed in range(20)]
+    write_page(tmp_path / PAGE, made, NETWORKS)
+    assert len(NETWORKS["b"].truth.graph.edges) == 1108
+    assert (tmp_path / PAGE).stat().st_size < 400_000
+
+
+def test_the_same_evaluation_is_the_same_page(page: Path, tmp_path: Path) -> None:
+    write_page(tmp_path / PAGE, list(reversed(evaluation())), NETWORKS)
+    assert (tmp_path / PAGE).read_bytes() == page.read_bytes()
+
+
+def test_a_record_of_another_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is of another network"):
+        write_page(tmp_path / PAGE, [("x", replace(evaluation()[0][1], edges={"m0": 1.0}))], NETWORKS)
+
+
+def test_records_are_gathered_from_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(InterpBenchError, match="there are no records"):
+        write_folder_page(tmp_path)
+    for label, record in evaluation():
+        write_json(tmp_path / record.checkpoint / f"{label}.json", record.to_json())
+    write_json(tmp_path / "other.json", {"not": "a record"})
+    assert {label for label, _ in read_results(tmp_path)} == {label for label, _ in evaluation()}
+    with pytest.raises(InterpBenchError, match=r"none of the networks .* is here"):
+        write_folder_page(tmp_path)
+    write_json(tmp_path / "z.json", {"method": "x", "checkpoint": "a", "levels": {}, "edges": {}})
+    with pytest.raises(InterpBenchError, match=r"z.json is damaged, or the record of another version"):
+        write_folder_page(tmp_path)
+
+
+needs_chromium = pytest.mark.skipif(
+    executable() is None, reason="no Chromium is installed: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, page: Path) -> Iterator[Browser]:
+    """A browser that has opened the page; whatever a test does, nothing may complain or be asked for."""
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.open(page)
+    yield browser
+    assert browser.complaints == []
+    assert browser.requests == [page.resolve().as_uri()]
+
+
+def choose(browser: Browser, **what: Any) -> None:
+    browser.run(f"select({json.dumps({'cut': None, **what})})")
+
+
+def drawn(browser: Browser, style: str) -> list[str]:
+    return browser.run(f"[...document.querySelectorAll('.wire.{style}')].map(wire => wire.dataset.edge)")
+
+
+def verdict(browser: Browser) -> str:
+    return browser.run("document.getElementById('verdict').textContent")
+
+
+def places(browser: Browser) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns where methods and models are in the page's lists."""
+    methods = browser.run("DATA.methods")
+    titles = browser.run("DATA.models.map(model => model.title)")
+    by_title = {network.title: name for name, network in NETWORKS.items()}
+    return {name: i for i, name in enumerate(methods)}, {by_title[t]: i for i, t in enumerate(titles)}
+
+
+@needs_chromium
+def test_it_opens_with_a_method_on_the_first_network(opened: Browser) -> None:
+    assert "planted </script><b>" in opened.run("document.getElementById('heat').textContent")
+    assert opened.run("document.querySelectorAll('#heat td button').length") == 11
+    assert opened.run("document.querySelectorAll('#methods tbody tr').length") == 6
+    assert opened.run("document.querySelectorAll('#circuit .box').length") == 31 + 1
+    assert "required found" in verdict(opened)
+
+
+@needs_chromium
+def test_its_curves_are_those_of_the_records(opened: Browser) -> None:
+    methods, models = places(opened)
+    for label, record in evaluation():
+        for level in LEVELS:
+            model, method = models[record.checkpoint], methods[label]
+            call = f"ranking({model}, resultOf({model}, {method}), '{level}')"
+            found = opened.run(f"(({{auroc, positives, roc}}) => ({{auroc, positives, roc}}))({call})")
+            curve = record.levels[level]
+            assert found["positives"] == curve.positives, (label, level)
+            assert found["auroc"] == pytest.approx(curve.auroc, abs=1e-9), (label, level)
+            if level != "qkv_edge" or not (NETWORKS[record.checkpoint].truth.qkv_edges == State.FREE).any():
+                missing = {tuple(np.round(point, 9)) for point in curve.roc} - {
+                    tuple(np.round(point, 9)) for point in found["roc"]
+                }
+                assert not missing, (label, level)
+
+
+@needs_chromium
+def test_it_draws_what_was_taken_and_what_was_missed(opened: Browser) -> None:
+    methods, models = places(opened)
+    truth, record = NETWORKS["a"].truth, dict(evaluation()[:5])["noise"]
+    ranked = sorted(record.edges, key=lambda name: -record.edges[name])
+    required = set(truth.names("qkv_edge", State.REQUIRED))
+    forbidden = set(truth.names("qkv_edge", State.FORBIDDEN))
+    for cut in (0, 3, 11, len(ranked)):
+        choose(opened, model=models["a"], method=methods["noise"], level="qkv_edge", cut=cut)
+        taken = set(ranked[:cut])
+        for style, expected in (
+            ("required", taken & required),
+            ("forbidden", taken & forbidden),
+            ("missed", required - taken),
+        ):
+            assert {name.replace(" → ", "->") for name in drawn(opened, style)} == expected
+        assert f"{len(taken & required)} of 3 required found, {len(taken & forbidden)} forbidden" in verdict(
+            opened
+        )
+        assert opened.run("document.querySelectorAll('#roc .point').length") == 1
+
+
+@needs_chromium
+def test_the_truth_alone_has_every_state(opened: Browser) -> None:
+    _, models = places(opened)
+    choose(opened, model=models["a"], method="truth", level="qkv_edge")
+    assert sorted(drawn(opened, "required")) == ["a1.h1 → logits", "embed → m0", "m0 → a1.h1<v>"]
+    assert drawn(opened, "allowed") == ["embed → a0.h0<q>"] and drawn(opened, "forbidden") == []
+    assert "is_x" in opened.run("document.querySelector('[data-node=m0]').textContent")
+    choose(opened, model=models["b"], method="truth", level="qkv_edge")
+    assert len(drawn(opened, "free")) == 15 and len(drawn(opened, "required")) == 1
+    choose(opened, model=models["b"], method="truth", level="head_edge")
+    assert len(drawn(opened, "required")) == 6
+
+
+@needs_chromium
+def test_the_switches_work(opened: Browser) -> None:
+    """With mouse and keyboard, as a reader uses them."""
+    methods, models = places(opened)
+    choose(opened, model=models["a"], method=methods["noise"], level="qkv_edge", cut=2)
+    opened.click("#level input[value=node]")
+    assert "nodes" in opened.run("document.getElementById('taken').textContent")
+    assert opened.run("document.querySelectorAll('.box.taken').length") > 0
+    opened.click("#level input[value=head_edge]")
+    assert "head edges" in opened.run("document.getElementById('taken').textContent")
+
+    opened.run("document.getElementById('cut').focus()")
+    before = opened.run("choice.cut")
+    opened.press("ArrowRight", 39)
+    opened.press("ArrowRight", 39)
+    assert opened.run("choice.cut") == before + 2
+    opened.press("Home", 36)
+    assert opened.run("choice.cut") == 0 and len(drawn(opened, "missed")) == 3
+    opened.click("#missed")
+    assert drawn(opened, "missed") == []
+    opened.run("document.getElementById('cut').focus()")
+    opened.press("End", 35)
+    assert len(drawn(opened, "required")) == 3
+
+    opened.click("#key li:last-child button")
+    assert opened.run("document.querySelectorAll('#roc .curve.chosen').length") == 1
+    assert opened.run("choice.method") != methods["noise"]
+    opened.click("#heat tbody tr:first-child td:last-child button")
+    assert opened.run("choice.model") == 1
+    opened.run("document.getElementById('model').focus()")
+    for selector, value in (("model", 0), ("method", methods["tied"])):
+        change = "new Event('change', {bubbles: true})"
+        opened.run(f"$('{selector}').value = {value}; $('{selector}').dispatchEvent({change})")
+    assert opened.run("[choice.model, choice.method]") == [0, methods["tied"]]
+
+
+@needs_chromium
+def test_tables_are_sorted_as_asked(opened: Browser) -> None:
+    names = "[...document.querySelectorAll('#methods tbody td:first-child')].map(cell => cell.textContent)"
+    opened.click("#methods th:first-child button")
+    assert opened.run(names) == sorted(opened.run("DATA.methods"))
+    opened.click("#methods th:first-child button")
+    assert opened.run(names) == sorted(opened.run("DATA.methods"), reverse=True)
+
+
+@needs_chromium
+def test_light_dark_and_narrow(opened: Browser) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    opened.scheme("light")
+    light = opened.run(colour)
+    opened.scheme("dark")
+    assert opened.run(colour) != light
+    opened.resize(400, 800)
+    assert opened.run("document.documentElement.scrollWidth") <= 400
+    opened.resize(1400, 1000)
+    opened.scheme("light")
+
+
+@needs_chromium
+def test_the_page_of_nothing_opens(browser: Browser, tmp_path: Path) -> None:
+    browser.complaints.clear()
+    write_page(tmp_path / PAGE, [], NETWORKS)
+    browser.open(tmp_path / PAGE)
+    assert browser.complaints == []
+    assert browser.run("document.getElementById('explorer').hidden")
