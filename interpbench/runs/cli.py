@@ -44,6 +44,9 @@ def train() -> None:
 
         return own_experiment(config.get("task"))
 
+    from interpbench.runs.tokenizer import with_tokenizer
+
+    sys.argv[1:] = with_tokenizer(sys.argv[1:])
     run_hydra("train", job, experiment)
 
 

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -67,6 +68,7 @@ def causal_task(
     network: Mapping[str, Any] | None = None,
     published: Mapping[str, Any] | None = None,
     description: str | None = None,
+    tokenized: Callable[[str], CausalTask] | None = None,
 ) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
     """Registers the decorated function, which returns a hand-written causal model, as a task.
 
@@ -87,6 +89,7 @@ def causal_task(
             network=dict(network or {}),
             published=dict(published or {}),
             family=build.__module__.rpartition(".")[2],
+            tokenized=tokenized,
         )
         _tasks.add(name, made)
         return build
@@ -118,16 +121,33 @@ def get_task(name: str | int) -> Task:
 
     Args:
         name: `hist`, `7`, or for a task of one's own `path/to/file.py:name` or `package.module:name`, which
-            imports that file; the name may be left out if the file declares one task.
+            imports that file; the name may be left out if the file declares one task. `ioi[gpt2]` is the
+            task `ioi` in the tokens of that tokenizer.
 
     Raises:
         UnknownNameError: with the nearest names.
-        TaskError: if the file cannot be imported.
+        TaskError: if the file cannot be imported, or there is no such tokenizer.
     """
     text = str(name)
     _import_all("handwritten")  # these need no Tracr
     if text in _tasks:
         return _tasks[text]
+    if text.endswith("]") and "[" in text:
+        return _tokenized(*text[:-1].split("[", 1))
     if is_own(text) or ("." in text and text not in catalogue()):
         return _tasks[own_name(text, catalogue(), lambda task: task.build.__module__, TaskError)]
     return catalogue()[name]
+
+
+def tokenized_name(task: str, tokenizer: str) -> str:
+    """Returns the name of a task in the tokens of a tokenizer; it can name a folder too."""
+    return f"{task}[{tokenizer.replace('/', '--')}]"
+
+
+@cache
+def _tokenized(name: str, tokenizer: str) -> Task:
+    task = get_task(name)
+    if not isinstance(task, CausalTask) or task.tokenized is None:
+        known = (t.name for t in catalogue().values() if isinstance(t, CausalTask) and t.tokenized)
+        raise TaskError(f"task {task.name} has no words for a tokenizer; {', '.join(sorted(known))} have")
+    return replace(task.tokenized(tokenizer.replace("--", "/")), name=tokenized_name(task.name, tokenizer))

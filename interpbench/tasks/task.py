@@ -126,12 +126,15 @@ class CausalTask(Task):
         nodes: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
         network: what its network has instead of what the default rule gives (`ModelSettings`).
         published: what the published network has instead of that.
+        tokenized: makes the same task in the pieces of a tokenizer (a name on the hub, or a folder); None
+            where the tokens are no words.
     """
 
     inputs: Domain
     nodes: Mapping[str, str]
     network: Mapping[str, Any] = field(default_factory=dict[str, Any])
     published: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tokenized: "Callable[[str], CausalTask] | None" = None
 
     @cached_property
     def model(self) -> CausalModel:

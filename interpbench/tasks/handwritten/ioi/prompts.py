@@ -40,7 +40,8 @@ class Prompts(Domain):
         objects: Sequence[str],
     ):
         self.templates, self.names = tuple(templates), tuple(names)
-        self._fillers = {PLACE: tuple(places), OBJECT: tuple(objects)}
+        self.places, self.objects = tuple(places), tuple(objects)
+        self._fillers = {PLACE: self.places, OBJECT: self.objects}
         words = sorted({word for template in templates for word in template} - set(SLOTS))
         self.vocab = (*names, *places, *objects, *words)
         twice = sorted(word for word, times in Counter(self.vocab).items() if times > 1)

@@ -1,0 +1,186 @@
+"""Words as the pieces of a Hugging Face tokenizer, and domains of words as domains of such pieces."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from interpbench.causal.model import NONE
+from interpbench.core import seeds
+from interpbench.core.errors import TaskError
+from interpbench.tasks.domain import Corruption, Domain
+
+log = logging.getLogger(__name__)
+CHECKED = 256
+"""Prompts on which it is checked that the tokenizer splits texts at words."""
+
+
+class Words:
+    """How a tokenizer writes words: each with the space before it, punctuation without.
+
+    Args:
+        name: a folder with `tokenizer.json`, such a file, or a name on the hub (`gpt2`), which is downloaded
+            unless it is in the cache.
+
+    Raises:
+        TaskError: if there is no such tokenizer.
+    """
+
+    def __init__(self, name: str):
+        from tokenizers import Tokenizer
+
+        self.name, path = name, Path(name)
+        file = path / "tokenizer.json" if path.is_dir() else path
+        try:
+            if not file.is_file():
+                from huggingface_hub import hf_hub_download
+
+                file = Path(hf_hub_download(name, "tokenizer.json"))
+            self._tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # noqa: BLE001 (the hub's errors and the tokenizer's have no base in common)
+            reason = " ".join(str(error).split())[:200]
+            raise TaskError(f"no tokenizer {name!r} on disk or on the hub: {reason}") from None
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """Returns the ids of a word's pieces."""
+        return self.ids(self.text([word]))
+
+    def text(self, words: Sequence[str]) -> str:
+        """Returns words as a text that begins with a space."""
+        return "".join(f" {word}" if word[0].isalnum() else word for word in words)
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Returns the ids of a text."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def piece(self, number: int) -> str:
+        """Returns a piece as the tokenizer writes it (GPT-2's space is `Ġ`)."""
+        return str(self._tokenizer.id_to_token(number))
+
+    def single(self, words: Sequence[str], least: int) -> tuple[str, ...]:
+        """Returns the words that are one piece each, and says which are not.
+
+        Raises:
+            TaskError: if fewer than `least` are.
+        """
+        one = tuple(word for word in words if len(self.pieces(word)) == 1)
+        several = [word for word in words if word not in one]
+        if len(one) < least:
+            raise TaskError(f"tokenizer {self.name!r}: only {len(one)} of {len(words)} names are one token")
+        if several:
+            log.info("tokenizer %s: left out, being several tokens: %s", self.name, ", ".join(several))
+        return one
+
+
+class Tokenized(Domain):
+    """A domain of words, as arrays of pieces.
+
+    Args:
+        words: the domain; its codes are places in `vocab`.
+        vocab: its words, of which the first `first` are one piece each and keep their codes.
+        length: of its longest row.
+        tokenizer: how words are written.
+        first: how many.
+
+    Attributes:
+        ids: the tokenizer's id of each piece; a piece's code is its place here.
+        vocab: the pieces.
+        length: of the longest row of pieces.
+
+    Raises:
+        TaskError: if the tokenizer does not split texts at words, or two words can be read as others.
+    """
+
+    def __init__(self, words: Domain, vocab: Sequence[str], length: int, tokenizer: Words, first: int):
+        self.words, self._words_length = words, length
+        pieces = list(map(tokenizer.pieces, vocab))
+        leading = [ids[0] for ids in pieces[:first]]
+        others = sorted({number for ids in pieces[first:] for number in ids} - set(leading))
+        self.ids = (*leading, *others)
+        self.vocab = tuple(map(tokenizer.piece, self.ids))
+        code = {number: place for place, number in enumerate(self.ids)}
+        self._codes = [tuple(code[number] for number in ids) for ids in pieces]
+        self._word_of = {codes: word for word, codes in enumerate(self._codes)}
+        self._most = max(map(len, self._codes))
+        self._table = np.full((len(vocab) + 1, self._most), NONE, np.int16)  # the last row is None's
+        for word, codes in enumerate(self._codes):
+            self._table[word, : len(codes)] = codes
+        self.length = self._words_length * self._most
+        rows = words.sample(seeds.generator(0, "tokenizer"), CHECKED)
+        encoded = self.encode(rows)
+        for row, codes in zip(rows, encoded):
+            text = tokenizer.text([str(vocab[word]) for word in row.tolist() if word >= 0])
+            if tuple(self.ids[c] for c in codes if c >= 0) != tokenizer.ids(text):
+                raise TaskError(f"tokenizer {tokenizer.name!r} does not split {text!r} at its words")
+        if not np.array_equal(self.decode(encoded), rows):
+            raise TaskError(f"tokenizer {tokenizer.name!r}: the pieces of some words read as other words")
+        self.length = int((encoded >= 0).sum(1).max()) + self._most
+
+    def encode(self, rows: np.ndarray) -> np.ndarray:
+        """Turns words `[row, pos]` into pieces `[row, length]`."""
+        pieces = self._table[rows].reshape(len(rows), -1)
+        order = np.argsort(pieces < 0, axis=1, kind="stable")[:, : self.length]
+        encoded = np.full((len(rows), self.length), NONE, np.int16)
+        encoded[:, : order.shape[1]] = np.take_along_axis(pieces, order, 1)
+        return encoded
+
+    def decode(self, rows: np.ndarray) -> np.ndarray:
+        """Turns pieces `[row, pos]` into words, the longest that there is at each place.
+
+        Raises:
+            TaskError: if there is none.
+        """
+        decoded = np.full((len(rows), self._words_length), NONE, np.int16)
+        for number, row in enumerate(rows.tolist()):
+            pieces = tuple(piece for piece in row if piece >= 0)
+            place = count = 0
+            while place < len(pieces):
+                for size in range(self._most, 0, -1):
+                    word = self._word_of.get(pieces[place : place + size])
+                    if word is not None:
+                        break
+                else:
+                    raise TaskError(f"no word begins with the piece {self.vocab[pieces[place]]!r}")
+                decoded[number, count] = word
+                place, count = place + size, count + 1
+        return decoded
+
+    @property
+    def size(self) -> int:
+        """As many as of words."""
+        return self.words.size
+
+    @property
+    def enumerated(self) -> bool:
+        """As for words."""
+        return self.words.enumerated
+
+    def all(self) -> np.ndarray:
+        """Returns every input."""
+        return self.encode(self.words.all())
+
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws words."""
+        return self.encode(self.words.sample(rng, count))
+
+    def draw(self, rng: np.random.Generator, count: int, held_out: bool = False) -> np.ndarray:
+        """Draws words, held out or not."""
+        return self.encode(self.words.draw(rng, count, held_out))
+
+    def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns which are held out."""
+        return self.words.is_held_out(self.decode(tokens))
+
+    def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
+        """Draws sources as for words."""
+        return self.encode(self.words.sources(rng, self.decode(base), held_out))
+
+    @property
+    def corruptions(self) -> Mapping[str, Corruption]:
+        """Those of the words."""
+
+        def of(corruption: Corruption) -> Corruption:
+            return lambda rng, tokens: self.encode(corruption(rng, self.decode(tokens)))
+
+        return {name: of(corruption) for name, corruption in self.words.corruptions.items()}
