@@ -23,8 +23,8 @@ class TransformerConfig:
         attention: `causal` or `bidirectional`.
         biases: whether to have biases; without, the state dict holds zeros that are never trained.
         init_std: standard deviation of the initial weights; None for 0.8 / sqrt(d_model).
-        init_matching: whether every head's keys start with the weights of its queries, so that positions
-            attend to what resembles them.
+        init_matching: whether every head's keys start with the weights of its queries, and what nodes write
+            small beside the embedding, so that positions start out attending to tokens like their own.
     """
 
     n_layers: Size

@@ -209,6 +209,10 @@ class Transformer(nn.Module):
             for name, parameter in self.named_parameters() if self.cfg.init_matching else ():
                 if name.endswith("W_K"):
                     parameter.copy_(self.get_parameter(name.replace("W_K", "W_Q")))
+                elif name.endswith(("W_O", "W_out")):
+                    parameter *= 0.1
+                elif name.endswith(("W_E", "W_pos")):
+                    parameter *= 3
 
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""

@@ -2,7 +2,8 @@
 
 After Wang et al. 2022, in the simplified form of the published InterpBench model; exact, on rows of different
 lengths: a position after a row's end (token None) has no value and reads as none. Values swapped in from a
-row of another length act position by position.
+row of another length act position by position. Only names are inhibited: the published model inhibits every
+word that comes twice, which changes no answer.
 """
 
 import numpy as np
@@ -40,9 +41,9 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
             Variable(
                 "s_inhibition",
                 (Read("duplicate"), Read("tokens")),
-                token_at,
-                vocab,
-                "the token at that position",
+                lambda places, tokens: name_at(places, tokens, n_names),
+                vocab[:n_names],
+                "the name at that position; none if there is none",
             ),
             Variable(
                 "name_mover",
@@ -66,9 +67,10 @@ def last_duplicate(tokens: np.ndarray) -> np.ndarray:
     return np.where(same, places, np.int16(NONE)).max(2)
 
 
-def token_at(places: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Returns `[row, pos]`: the token at `places [row, pos]`."""
-    return np.where(places >= 0, np.take_along_axis(tokens, places.clip(0).astype(np.intp), 1), NONE)
+def name_at(places: np.ndarray, tokens: np.ndarray, n_names: int) -> np.ndarray:
+    """Returns `[row, pos]`: the name at `places [row, pos]`, if there is one."""
+    found = np.take_along_axis(tokens, places.clip(0).astype(np.intp), 1)
+    return np.where((places >= 0) & (found < n_names), found, NONE)
 
 
 def is_last(tokens: np.ndarray) -> np.ndarray:
