@@ -164,7 +164,7 @@ def test_the_model_is_the_reference_program(name: str) -> None:
     values = {variable: decoded(name, variable, trace[variable]) for variable in trace}
     for row, text in enumerate(values["tokens"]):
         duplicate = oracle.duplicates(text)  # type: ignore[arg-type]
-        inhibition = oracle.inhibitions(duplicate, text)  # type: ignore[arg-type]
+        inhibition = oracle.inhibitions(duplicate, text, prompts.names)  # type: ignore[arg-type]
         answer = oracle.movers(text, inhibition, prompts.names, name != "ioi_next_token")  # type: ignore[arg-type]
         assert values["duplicate"][row] == duplicate
         assert values["s_inhibition"][row] == inhibition
@@ -182,7 +182,7 @@ def test_swaps_between_rows_of_different_lengths_act_position_by_position() -> N
         for row in range(60):
             text = words(large, base[row])
             taken = decoded("ioi", variable, theirs[variable][[row]])[0]
-            inhibition = oracle.inhibitions(taken, text) if variable == "duplicate" else taken  # type: ignore[arg-type]
+            inhibition = taken if variable != "duplicate" else oracle.inhibitions(taken, text, NAMES)  # type: ignore[arg-type]
             wanted = oracle.movers(text, inhibition, NAMES, False)  # type: ignore[arg-type]
             assert decoded("ioi", "name_mover", after["name_mover"][[row]])[0] == wanted
 

@@ -14,9 +14,10 @@ def duplicates(tokens: Row) -> list[int | None]:
     return found
 
 
-def inhibitions(duplicate: Sequence[int | None], tokens: Row) -> list[str | None]:
-    """inh[j] = t[dup[j]]."""
-    return [None if place is None else tokens[place] for place in duplicate]
+def inhibitions(duplicate: Sequence[int | None], tokens: Row, names: Sequence[str]) -> list[str | None]:
+    """inh[j] = t[dup[j]], if that is a name."""
+    found = [None if place is None else tokens[place] for place in duplicate]
+    return [token if token in names else None for token in found]
 
 
 def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool) -> list[str | None]:
