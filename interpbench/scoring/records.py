@@ -1,13 +1,14 @@
 """The record of one evaluation: one method on one checkpoint."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, State, Truth
-from interpbench.scoring.curves import Curve, score, to_json
+from interpbench.scoring.curves import Curve, from_json, score, to_json
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,15 @@ class Record:
         method: name of the method, with its `settings`.
         structural: whether allowed nodes and edges counted as positives.
         levels: node, head_edge and qkv_edge to their curves.
-        cost: forward and backward calls and examples.
+        cost: forward and backward calls and examples; `peak_bytes` where it could be measured.
         seconds: wall-clock time of the method alone.
         edges: edge name to score, at q/k/v level.
+        nodes: node name to score.
+        program: the task whose program it is, the same for tasks that share one.
+        conditions: what else decides the numbers (examples, data, …); an evaluation is not repeated while
+            weights, method, settings, seed and these are the same.
+        left_out: why comparisons leave this model out, if they do.
+        behaviour: faithfulness, completeness, hypothesis tests and stability, as far as they were asked for.
     """
 
     task: str
@@ -35,10 +42,21 @@ class Record:
     cost: dict[str, int]
     seconds: float
     edges: dict[str, float]
+    nodes: dict[str, float] = field(default_factory=dict[str, float])
+    program: str = ""
+    conditions: dict[str, Any] = field(default_factory=dict[str, Any])
+    left_out: list[str] = field(default_factory=list[str])
+    behaviour: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
         return {**asdict(self), "levels": {name: to_json(curve) for name, curve in self.levels.items()}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Record":
+        """Reads what `to_json` wrote."""
+        levels = {name: from_json(curve) for name, curve in data["levels"].items()}
+        return cls(**{**data, "levels": levels})
 
 
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:
@@ -70,3 +88,19 @@ def edge_scores(scores: Scores) -> dict[str, float]:
         f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w])
         for r, w in np.argwhere(graph.legal)
     }
+
+
+def node_scores(scores: Scores) -> dict[str, float]:
+    """Returns every node's name and score."""
+    return {str(node): float(value) for node, value in zip(scores.graph.nodes, scores.at("node"))}
+
+
+def degenerate(truth: Truth) -> list[str]:
+    """Says at which levels there is nothing to tell apart: no required or no forbidden node or edge."""
+    said: list[str] = []
+    for level in LEVELS:
+        states = truth.at(level)[1:] if level == "node" else truth.at(level)
+        for state in (State.REQUIRED, State.FORBIDDEN):
+            if not (states == state).any():
+                said.append(f"no {state.name.lower()} {level.replace('_', ' ').replace('qkv', 'q/k/v')}")
+    return said
