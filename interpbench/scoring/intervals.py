@@ -1,4 +1,4 @@
-"""Intervals: exact for shares, a score interval for AUROC, the bootstrap for everything else. All are 95 %."""
+"""Intervals of 95 %: exact for shares, a score interval for AUROC, the bootstrap for everything else."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,16 @@ def percentiles(draws: np.ndarray) -> tuple[float, float]:
 
 
 def binomial(hits: float, tries: int) -> tuple[float, float]:
-    """Returns the exact interval of a share (Clopper & Pearson 1934); `hits` may be an expectation over ties."""
+    """Returns the exact interval of a share (Clopper & Pearson 1934); `hits` may be a mean over ties."""
     low = float(beta.ppf(MISS / 2, hits, tries - hits + 1)) if hits > 0 else 0.0
     high = float(beta.ppf(1 - MISS / 2, hits + 1, tries - hits)) if hits < tries else 1.0
     return low, high
 
 
 def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """Returns the score interval of an AUROC: method 5 of Newcombe (Statistics in Medicine 25, 2006, 559-573).
+    """Returns the score interval of an AUROC: method 5 of Newcombe (Statist. Med. 25, 2006, 559–573).
 
-    It solves (θ̂ − θ)² = z² V(θ) with Hanley and McNeil's variance of exponential scores at mean sample size.
+    It solves (θ̂ − θ)² = z² V(θ) with Hanley and McNeil's variance, at the mean sample size.
     Unlike the bootstrap it does not shrink to a point when every required item outranks every forbidden one.
     """
     z2, half = float(norm.ppf(1 - MISS / 2)) ** 2, (positives + negatives) / 2 - 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.circuits.truth import LEVELS, Level, State, Truth
 from interpbench.scoring.curves import Curve, from_json, score, to_json
 
 
@@ -69,16 +69,20 @@ def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str,
         scores: the method's.
         structural: count allowed as positive, as older papers did.
     """
-    curves: dict[str, Curve] = {}
-    for level in LEVELS:
-        states, values = truth.at(level).copy(), scores.at(level)
-        if level == "node":
-            states[0] = State.ILLEGAL
-        if structural:
-            states[states == State.ALLOWED] = State.REQUIRED
-        asked = (states == State.REQUIRED) | (states == State.FORBIDDEN)
-        curves[level] = score(states[asked] == State.REQUIRED, values[asked].astype(np.float64))
-    return curves
+    return {level: score(*asked(truth, scores, level, structural)) for level in LEVELS}
+
+
+def asked(
+    truth: Truth, scores: Scores, level: Level, structural: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns, for what counts at a level, whether it is required `[item]` bool, and its score `[item]`."""
+    states, values = truth.at(level).copy(), scores.at(level)
+    if level == "node":
+        states[0] = State.ILLEGAL
+    if structural:
+        states[states == State.ALLOWED] = State.REQUIRED
+    counts = (states == State.REQUIRED) | (states == State.FORBIDDEN)
+    return states[counts] == State.REQUIRED, values[counts].astype(np.float64)
 
 
 def edge_scores(scores: Scores) -> dict[str, float]:
