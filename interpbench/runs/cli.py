@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs.entry import complain, configure_logging, run_hydra
+from interpbench.runs.several import expand
 
 COMMANDS = ("train", "evaluate", "tasks", "show", "certify", "demo")
 
@@ -45,6 +46,10 @@ def evaluate() -> None:
 
         return run(config)  # type: ignore[arg-type]
 
+    try:
+        sys.argv[1:] = expand(sys.argv[1:])
+    except InterpBenchError as error:
+        sys.exit(complain(str(error)))
     run_hydra("evaluate", job)
 
 

@@ -38,7 +38,7 @@ def measured(call: Callable[[], T], device: torch.device) -> tuple[T, float, dic
 
 
 def _reset() -> int | None:
-    """Gives free memory back, resets the high-water mark, and returns the memory in use; None if it cannot."""
+    """Gives free memory back, resets the high-water mark, returns the memory in use, if it can."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
         (PROCESS / "clear_refs").write_text("5")

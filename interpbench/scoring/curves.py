@@ -170,7 +170,7 @@ def from_json(data: Mapping[str, Any]) -> Curve:
 
 
 def metrics(curve: Curve) -> list[dict[str, Any]]:
-    """Returns every number of a curve as plain data: name, title, value, low, high, where the interval is from.
+    """Returns every number of a curve as plain data: name, title, value, low, high, source of the interval.
 
     Value, low and high are None where there is nothing to tell apart.
     """

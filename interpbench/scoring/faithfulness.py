@@ -102,7 +102,7 @@ def completeness(behaviour: Behaviour, circuit: np.ndarray) -> dict[str, Any]:
 
 
 def _normalised(behaviour: Behaviour, values: np.ndarray, bootstrap: bool = False) -> np.ndarray:
-    """Returns f of circuits from their m `[K, B]`: `[1, K]`, or `[draw, K]` for bootstrap samples of pairs."""
+    """Returns f of circuits from their m `[K, B]`: `[1, K]`, or `[draw, K]` of a bootstrap of pairs."""
     count = values.shape[1]
     weights = resampling(count, "pairs") / count if bootstrap else np.full((1, count), 1 / count)
     full, empty = weights @ behaviour.full, weights @ behaviour.empty

@@ -10,7 +10,7 @@ paper is followed; where a p-value would be undefined or too small, it is made e
 * independence patches with the clean inputs in a random order, since corrupted inputs are drawn to have
   another answer than the clean one and so are never independent of it; the order is one of the permutations
   that it is compared with, which makes the test exact; each kernel has its own median bandwidth;
-* minimality is corrected for the number of edges (Bonferroni); an edge beats a random one only strictly.
+* minimality is corrected for the number of edges (Bonferroni).
 """
 
 from dataclasses import dataclass
@@ -36,15 +36,16 @@ class TestSettings:
 
     Attributes:
         epsilon: how far from ½ the share of pairs won may be.
-        indifference: m within this share of the network's gap to the corrupted run is a tie; 0 as published
-            lets a difference of one bit win.
+        indifference: m within this share of the network's gap to the corrupted run is a tie. As published it
+            is 0, and a difference of one bit wins; but networks here are trained to the same answers, not to
+            the same logits.
         quantile: the share q* of random circuits, or edges, that is to be beaten.
         random: how many random ones.
         permutations: of the independence test.
     """
 
     epsilon: float = 0.1
-    indifference: float = 0.01
+    indifference: float = 0.1
     quantile: float = 0.9
     random: int = 100
     permutations: int = 1_000
@@ -55,8 +56,8 @@ def hypothesis_tests(
 ) -> dict[str, Any]:
     """Runs the five tests on a circuit; each result has `passed`, `p`, and its statistic with an interval.
 
-    Equivalence and independence are passed when they are not rejected, the others when their null, that the
-    circuit or edge is no better than random ones, is.
+    The null of an idealised test is that the circuit is ideal: it is passed when that is not rejected. The
+    null of the other two is that the circuit is no better than random ones: passed when that is.
     """
     settings = settings or TestSettings()
     return {
@@ -112,22 +113,28 @@ def independence(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettin
 
 
 def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings) -> dict[str, Any]:
-    """Tests for each edge e H0: removing e moves m no more than q* of the random edges do.
+    """Tests for each edge e H0: removing e moves m more than removing a random one, with probability ≥ q*.
 
-    A random edge is added to the circuit and removed again. The value is the share of edges that pass.
+    The random edges are of inflated circuits: a random path is added, and one of the edges that came with it
+    removed. The value is the share of edges for which H0 stands.
     """
-    base = behaviour.measure([circuit])[0].mean()
-    edges, others = np.argwhere(circuit), np.argwhere(behaviour.graph.legal & ~circuit)
-    if not len(edges) or not len(others):
-        return {**_share(0, max(len(edges), 1)), "p": 1.0, "passed": False}
-    drawn = behaviour.generator("minimality").integers(len(others), size=settings.random)
+    edges = np.argwhere(circuit)
+    if not len(edges):
+        return {**_share(0, 1), "p": 1.0, "passed": False}
+    rng = behaviour.generator("minimality")
+    inflated, reduced = [], []
+    while len(inflated) < settings.random and not circuit[behaviour.graph.legal].all():
+        larger = circuit | random_circuit(behaviour.graph, 1, rng)
+        if len(added := np.argwhere(larger & ~circuit)):
+            inflated.append(larger)
+            reduced.append(_flipped(larger, rng.choice(added)))
     without = [_flipped(circuit, edge) for edge in edges]
-    inflated = [_flipped(circuit, others[index]) for index in drawn]
-    effects = abs(behaviour.measure([*without, *inflated]).mean(1) - base)
-    beaten = (effects[: len(edges), None] > effects[None, len(edges) :] + 1e-9).sum(1)
-    p = np.minimum(1, len(edges) * binom.sf(beaten - 1, settings.random, settings.quantile))
-    needed = int((p < LEVEL).sum())
-    return {**_share(needed, len(edges)), "p": float(p.max()), "passed": needed == len(edges)}
+    base, *means = behaviour.measure([circuit, *without, *inflated, *reduced]).mean(1)
+    effects, others = abs(np.array(means[: len(edges)]) - base), np.array(means[len(edges) :])
+    random = abs(np.subtract(*np.split(others, 2)))
+    beaten = (effects[:, None] > random + 1e-9).sum(1)
+    p = np.minimum(1, len(edges) * binom.cdf(beaten, len(random), settings.quantile))
+    return {**_share((p >= LEVEL).sum(), len(edges)), "p": float(p.min()), "passed": bool(p.min() >= LEVEL)}
 
 
 def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: TestSett
 
 def _share(hits: float, tries: int) -> dict[str, float]:
     low, high = binomial(hits, tries)
-    return {"value": hits / tries, "low": low, "high": high}
+    return {"value": float(hits / tries), "low": low, "high": high}
 
 
 def _flipped(circuit: np.ndarray, edge: np.ndarray) -> np.ndarray:
