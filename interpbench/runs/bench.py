@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from interpbench.runs.evaluate import EvaluateConfig
 
 log = logging.getLogger(__name__)
-TRUTH = "truth"
-"""The name of the true circuit where it stands beside methods, as what they could reach."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -94,7 +92,7 @@ class Bench:
     @cached_property
     def left_out(self) -> list[str]:
         """Why comparisons leave this model out."""
-        dead = [] if self.behaviour.changed else ["its corrupted inputs change no answer"]
+        dead = ["its corrupted inputs change no answer"] if self.behaviour.dead else []
         return [*dead, *degenerate(self.checkpoint.truth)]
 
     @cached_property
@@ -107,7 +105,7 @@ class Bench:
 
     def behaviour_of(self, scores: Scores, method: Method | None, problem: Problem | None) -> dict[str, Any]:
         """Returns how the circuits of a ranking behave; with `thorough`, everything that is known to ask."""
-        if not self.behaviour.changed:
+        if self.behaviour.dead:
             return {}
         found: dict[str, Any] = {
             "changed": self.behaviour.changed,

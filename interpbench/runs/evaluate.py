@@ -19,9 +19,10 @@ from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.progress import Display
 from interpbench.discovery.method import get_method, methods
-from interpbench.runs.bench import TRUTH, Bench, StabilitySettings
+from interpbench.runs.bench import Bench, StabilitySettings
 from interpbench.runs.device import select_device
 from interpbench.runs.measure import measured
+from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)

@@ -17,6 +17,8 @@ from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.patching import Candidates, record
 
 ROWS_PER_CALL = 512
+SMALLEST_GAP = 1e-9
+"""Of a corruption that is not dead."""
 
 
 class Behaviour:
@@ -27,7 +29,7 @@ class Behaviour:
         full: `[B]` m of the network.
         empty: `[B]` m of the corrupted run.
         changed: share of the pairs in which the network's answer at a scored position changes (for numbers:
-            by more than a thousandth of its largest output). A corruption with 0 is dead: it tells nothing.
+            by more than a thousandth of its largest output).
     """
 
     @torch.no_grad()
@@ -45,6 +47,11 @@ class Behaviour:
     def gap(self) -> float:
         """How far m falls from the network to the corrupted run: the unit of faithfulness."""
         return float((self.full - self.empty).mean())
+
+    @property
+    def dead(self) -> bool:
+        """Whether corrupted inputs change no answer, so that nothing can be told from them."""
+        return not self.changed or abs(self.gap) <= SMALLEST_GAP
 
     def measure(self, circuits: Sequence[np.ndarray]) -> np.ndarray:
         """Returns m of each circuit on each pair, `[K, B]`; all circuits go through together.

@@ -5,7 +5,7 @@ whole programs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -62,7 +62,7 @@ def compare_methods(
             x, y = (np.array([values[method][model] for model in shared]) for method in (first, second))
             found.append(_pair(first, second, x, y, [programs[model] for model in shared]))
     adjusted = holm([one.p for one in found])
-    return [Comparison(**{**one.__dict__, "adjusted": p}) for one, p in zip(found, adjusted)]
+    return [replace(one, adjusted=p) for one, p in zip(found, adjusted)]
 
 
 def _pair(first: str, second: str, x: np.ndarray, y: np.ndarray, programs: Sequence[str]) -> Comparison:

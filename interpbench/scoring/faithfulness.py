@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from interpbench.circuits.scores import Scores
-from interpbench.scoring.behaviour import Behaviour, circuit_nodes
+from interpbench.scoring.behaviour import SMALLEST_GAP, Behaviour, circuit_nodes
 from interpbench.scoring.circuits import best_edges, connected, ties_at
 from interpbench.scoring.curves import SIZES
 from interpbench.scoring.intervals import percentiles, resampling
@@ -106,7 +106,8 @@ def _normalised(behaviour: Behaviour, values: np.ndarray, bootstrap: bool = Fals
     count = values.shape[1]
     weights = resampling(count, "pairs") / count if bootstrap else np.full((1, count), 1 / count)
     full, empty = weights @ behaviour.full, weights @ behaviour.empty
-    return (weights @ values.T - empty[:, None]) / (full - empty)[:, None]
+    gap = np.where(abs(full - empty) > SMALLEST_GAP, full - empty, np.nan)
+    return (weights @ values.T - empty[:, None]) / gap[:, None]
 
 
 def _area(curves: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ TESTS = ("equivalence", "independence", "minimality", "sufficiency", "necessity"
 
 
 @dataclass(frozen=True)
-class TestSettings:
+class HypothesisSettings:
     """Settings of the tests.
 
     Attributes:
@@ -52,14 +52,14 @@ class TestSettings:
 
 
 def hypothesis_tests(
-    behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings | None = None
+    behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings | None = None
 ) -> dict[str, Any]:
     """Runs the five tests on a circuit; each result has `passed`, `p`, and its statistic with an interval.
 
     The null of an idealised test is that the circuit is ideal: it is passed when that is not rejected. The
     null of the other two is that the circuit is no better than random ones: passed when that is.
     """
-    settings = settings or TestSettings()
+    settings = settings or HypothesisSettings()
     return {
         "equivalence": equivalence(behaviour, circuit, settings),
         "independence": independence(behaviour, circuit, settings),
@@ -68,7 +68,7 @@ def hypothesis_tests(
     }
 
 
-def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings) -> dict[str, Any]:
+def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
     """Tests H0: |P(the circuit's m is above the network's) − ½| ≤ ε, ties counted half.
 
     `p_tost` belongs to H0: |P − ½| ≥ ε, whose rejection shows equivalence rather than assuming it.
@@ -89,7 +89,7 @@ def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: TestSetting
     }
 
 
-def independence(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings) -> dict[str, Any]:
+def independence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
     """Tests H0: the output of the complement of the circuit is independent of the network's (HSIC).
 
     The interval is that of the permutation p-value, which is itself an estimate.
@@ -112,7 +112,7 @@ def independence(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettin
     return {"value": p, "low": low, "high": high, "p": p, "passed": p >= LEVEL}
 
 
-def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings) -> dict[str, Any]:
+def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
     """Tests for each edge e H0: removing e moves m more than removing a random one, with probability ≥ q*.
 
     The random edges are of inflated circuits: a random path is added, and one of the edges that came with it
@@ -137,7 +137,7 @@ def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings
     return {**_share((p >= LEVEL).sum(), len(edges)), "p": float(p.min()), "passed": bool(p.min() >= LEVEL)}
 
 
-def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: TestSettings) -> dict[str, Any]:
+def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
     """Tests H0: the circuit beats no more than q* of random circuits of the same size.
 
     Sufficiency compares how near m of the circuit is to the network's; partial necessity how far m of the

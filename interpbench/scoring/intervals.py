@@ -15,8 +15,8 @@ MISS = 0.05
 
 
 def percentiles(draws: np.ndarray) -> tuple[float, float]:
-    """Returns the middle 95 % of bootstrap draws `[draw]`."""
-    low, high = np.quantile(draws, (MISS / 2, 1 - MISS / 2))
+    """Returns the middle 95 % of bootstrap draws `[draw]`, NaN where a draw has no value."""
+    low, high = np.nanquantile(draws, (MISS / 2, 1 - MISS / 2))
     return float(low), float(high)
 
 
