@@ -284,3 +284,10 @@ def test_scores_of_behaviour_do_not_depend_on_what_was_run_before(real: tuple[Be
     again.measure(some_circuits(again.graph, 3))
     assert hypothesis_tests(again, circuit, QUICK) == hypothesis_tests(behaviour, circuit, QUICK)
     assert faithfulness(again, true_scores(truth)) == faithfulness(behaviour, true_scores(truth))
+
+
+def test_a_circuit_without_nodes_has_none_to_knock_out(behaviour: Behaviour) -> None:
+    circuit = np.zeros_like(behaviour.graph.legal)
+    circuit[-1, 0] = True  # the embedding straight to the logits
+    found = completeness(behaviour, circuit)
+    assert (found["nodes"], found["sets"], found["least_effect"]["value"]) == (0, 1, 0)

@@ -64,7 +64,9 @@ def completeness(behaviour: Behaviour, circuit: np.ndarray) -> dict[str, Any]:
     """
     nodes = circuit_nodes(behaviour.graph, circuit)
     if len(nodes) <= MOST_NODES:
-        knocked = np.array(list(product((False, True), repeat=len(nodes))), bool).reshape(-1, len(nodes))
+        knocked = np.array(list(product((False, True), repeat=len(nodes))), bool).reshape(
+            2 ** len(nodes), len(nodes)
+        )
     else:
         knocked = behaviour.generator("knock-outs").random((KNOCK_OUTS, len(nodes))) < 0.5
     sets = {bytes(row): row for row in knocked}
