@@ -134,7 +134,8 @@ def cost_figure(board: Board, path: Path) -> None:
     best = _frontier([(x, y) for _, x, y in points])
     for _, x, y in points:
         axes.plot(x, y, "o", color=BLUE if (x, y) in best else GREY, markersize=6, zorder=3)
-    axes.step(*zip(*best), where="post", color=BLUE, linewidth=1, alpha=0.5, zorder=2)
+    if best:
+        axes.step(*zip(*best), where="post", color=BLUE, linewidth=1, alpha=0.5, zorder=2)
     axes.set_xscale("log")
     lowest = min((mean.low for method, *_ in points if (mean := board.mean(method, HEADLINE))), default=0.5)
     axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))

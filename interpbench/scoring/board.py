@@ -37,7 +37,7 @@ def row(record: Record) -> dict[str, Any]:
         "settings": record.settings,
         "seed": record.seed,
         "structural": record.structural,
-        "examples": record.conditions.get("examples"),
+        "examples": record.conditions.get("examples", 0),
         "left_out": record.left_out,
         "levels": {level: _level(curve) for level, curve in record.levels.items()},
         "cost": {
@@ -89,7 +89,7 @@ def _three(estimate: Mapping[str, float] | None) -> list[float] | None:
 def _rounded(value: Any) -> Any:
     """Rounds every number to four significant digits, or four places."""
     if isinstance(value, float):
-        return round(value, 4) if abs(value) >= 0.01 or value == 0 else float(f"{value:.3g}")
+        return round(value, 4) if abs(value) >= 0.01 else float(f"{value:.3g}")
     if isinstance(value, Mapping):
         return {key: _rounded(part) for key, part in value.items()}
     return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value

@@ -165,8 +165,10 @@ def to_json(curve: Curve) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any]) -> Curve:
     """Reads what `to_json` wrote."""
-    intervals = {name: (low, high) for name, (low, high) in data.get("intervals", {}).items()}
-    return Curve(**{**data, "roc": tuple((x, y) for x, y in data["roc"]), "intervals": intervals})
+    fields: dict[str, Any] = {**data}
+    fields["roc"] = tuple((x, y) for x, y in data["roc"])
+    fields["intervals"] = {name: (low, high) for name, (low, high) in data.get("intervals", {}).items()}
+    return Curve(**fields)
 
 
 def metrics(curve: Curve) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Intervals of 95 %: exact for shares, a score interval for AUROC, the bootstrap for everything else."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -43,7 +44,8 @@ def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float,
         near = value - 1e-9
         if near <= 0:
             return 0.0
-        return float(brentq(lambda x: (value - x) ** 2 - z2 * variance(x), 0.0, near))
+        found: Any = brentq(lambda x: (value - x) ** 2 - z2 * variance(x), 0.0, near)
+        return float(found)
 
     return lower(auroc), 1 - lower(1 - auroc)
 

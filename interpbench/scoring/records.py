@@ -39,7 +39,7 @@ class Record:
     seed: int
     structural: bool
     levels: dict[str, Curve]
-    cost: dict[str, int]
+    cost: dict[str, float]
     seconds: float
     edges: dict[str, float]
     nodes: dict[str, float] = field(default_factory=dict[str, float])
@@ -55,8 +55,9 @@ class Record:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Record":
         """Reads what `to_json` wrote."""
-        levels = {name: from_json(curve) for name, curve in data["levels"].items()}
-        return cls(**{**data, "levels": levels})
+        fields: dict[str, Any] = {**data}
+        fields["levels"] = {name: from_json(curve) for name, curve in data["levels"].items()}
+        return cls(**fields)
 
 
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:
