@@ -35,8 +35,8 @@ distance from 1 (lower is better). The rest is of each method's circuit of the t
 2023): the largest difference between circuit and network when the same nodes are knocked out of both (0 is
 complete). *Least effect*: what knocking out the least necessary node changes at most (0 is not minimal). The
 tests are those of Shi et al. (2024): on how many models the circuit passes. *truth* is the true circuit,
-scored as if a method had found it, other edges in random order: what can be reached. Where it fails a test,
-that is no fault of the circuit: in networks this small many random circuits share an edge with it, so that
+scored as if a method had found it, all other edges in random order. Where it fails a test, that is no fault of
+the circuit: in networks this small many random circuits share an edge with it, so that
 knocking them out does as much (necessity), and what is outside it may shift logits, though never an answer
 (equivalence)."""
 STABILITY = """\

@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
+LEARNED = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
+"""At most so many pairs for methods that train for hundreds of steps on all of them."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -36,7 +39,7 @@ class EvaluateConfig:
     methods: str | list[str] | None = None
     checkpoint: str | int | list[str | int] = "all"
     examples: Count = 64
-    examples_of: dict[str, Count] | None = None
+    examples_of: dict[str, Count] = field(default_factory=LEARNED.copy)
     test_examples: Count = 64
     thorough: bool | None = None
     stability: StabilitySettings = StabilitySettings()
@@ -83,7 +86,7 @@ class EvaluateConfig:
 
     def examples_for(self, name: str) -> int:
         """Returns how many pairs a method gets."""
-        return min(self.examples, (self.examples_of or {}).get(name, self.examples))
+        return min(self.examples, self.examples_of.get(name, self.examples))
 
     def conditions(self, name: str) -> dict[str, Any]:
         """Returns what decides the numbers besides weights, method, settings and seed."""
@@ -253,9 +256,9 @@ def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
 def label(record: Record, config: EvaluateConfig) -> str:
     """Returns the method's name with every setting that is not the default: the stem of its files."""
     changed = {k: v for k, v in record.settings.items() if _changed(record.method, k, v)}
-    for field in ("seed", "examples", "data", "corruption", "structural"):
-        if getattr(config, field) != getattr(EvaluateConfig, field):
-            changed[field] = getattr(config, field)
+    for key in ("seed", "examples", "data", "corruption", "structural"):
+        if getattr(config, key) != getattr(EvaluateConfig, key):
+            changed[key] = getattr(config, key)
     parts = [f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in changed.items()]
     name = "-".join([record.method, *parts])
     return name if len(name) <= 80 else f"{record.method}-{sha256(name.encode())[:8]}"

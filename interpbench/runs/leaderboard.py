@@ -11,7 +11,7 @@ from interpbench.scoring.board import Board
 from interpbench.scoring.records import Record
 
 NAME = "leaderboard"
-COMMAND = "python evaluate.py method=all checkpoint=all board=docs"
+COMMAND = "make leaderboard"
 FORMAT = 1
 
 
