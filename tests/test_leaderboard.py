@@ -147,12 +147,12 @@ def test_the_page_is_made_of_the_committed_records(committed: Board) -> None:
         assert (DOCS / f"leaderboard-{name}.png").is_file()
 
 
-def test_the_leaderboard_is_of_the_released_models_and_all_methods(committed: Board) -> None:
-    hashes = {name: read_record(path).sha256 for name, path in released().items()}
-    found = {row["task"]: row["checkpoint"] for row in committed.rows}
-    assert found == {name: value[:12] for name, value in hashes.items()}
+def test_the_leaderboard_is_of_released_models_and_all_methods(committed: Board) -> None:
+    hashes = {name: read_record(path).sha256[:12] for name, path in released().items()}
+    for row in committed.rows:
+        assert row["checkpoint"] == hashes[row["task"]], f"{row['task']} has changed: make leaderboard"
     assert sorted(committed.methods) == list(methods())
-    assert len(committed.rows) == (len(methods()) + 1) * len(hashes)
+    assert len(committed.rows) == (len(methods()) + 1) * len(committed.models)
 
 
 def test_the_truth_is_what_can_be_reached(committed: Board) -> None:

@@ -35,10 +35,9 @@ distance from 1 (lower is better). The rest is of each method's circuit of the t
 2023): the largest difference between circuit and network when the same nodes are knocked out of both (0 is
 complete). *Least effect*: what knocking out the least necessary node changes at most (0 is not minimal). The
 tests are those of Shi et al. (2024): on how many models the circuit passes. *truth* is the true circuit,
-scored as if a method had found it, all other edges in random order. Where it fails a test, that is no fault of
-the circuit: in networks this small many random circuits share an edge with it, so that
-knocking them out does as much (necessity), and what is outside it may shift logits, though never an answer
-(equivalence)."""
+scored as if a method had found it, all other edges in random order. Where it fails a test, that is no fault
+of the circuit: in networks this small many random circuits share an edge with it, so that knocking them out
+does as much (necessity), and what is outside it may shift logits, though never an answer (equivalence)."""
 STABILITY = """\
 Runs on bootstrap samples of the pairs are compared two by two: the Jaccard index of the circuits of the true
 size, Spearman's correlation of all edges, and the standard deviation of AUROC. Méloux et al. (2025) ask for a

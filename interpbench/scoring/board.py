@@ -20,7 +20,9 @@ from interpbench.scoring.records import Record
 TRUTH = "truth"
 """The name under which the true circuit stands beside the methods, as what they could reach."""
 AVERAGE = "average of random scores"
-HEADLINE = ("levels", "qkv_edge", "auroc")
+DRAWN = "qkv_edge"
+"""The level of which ROC curves are kept and drawn."""
+HEADLINE = ("levels", DRAWN, "auroc")
 Row = Mapping[str, Any]
 Path = Sequence[str]
 """Where in a row a number is, as `("levels", "node", "auroc")`."""
@@ -39,7 +41,7 @@ def row(record: Record) -> dict[str, Any]:
         "structural": record.structural,
         "examples": record.conditions.get("examples", 0),
         "left_out": record.left_out,
-        "levels": {level: _level(curve) for level, curve in record.levels.items()},
+        "levels": {level: _level(curve, level == DRAWN) for level, curve in record.levels.items()},
         "cost": {
             "passes": record.cost.get("forward_examples", 0) + record.cost.get("backward_examples", 0),
             "seconds": record.cost.get("cpu_seconds", record.seconds),
@@ -72,14 +74,14 @@ def row(record: Record) -> dict[str, Any]:
     return _rounded(whole)
 
 
-def _level(curve: Curve) -> dict[str, Any]:
+def _level(curve: Curve, drawn: bool) -> dict[str, Any]:
     numbers = {
         name: None if value is None else [value, *curve.intervals.get(name, ())]
         for name in METRICS
         for value in [getattr(curve, name)]
     }
-    roc = [list(point) for point in curve.roc]
-    return {"positives": curve.positives, "negatives": curve.negatives, **numbers, "roc": roc}
+    roc = {"roc": [list(point) for point in curve.roc]} if drawn else {}
+    return {"positives": curve.positives, "negatives": curve.negatives, **numbers, **roc}
 
 
 def _three(estimate: Mapping[str, float] | None) -> list[float] | None:
