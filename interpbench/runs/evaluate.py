@@ -27,7 +27,7 @@ from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
-LEARNED = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
+LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
 """At most so many pairs for methods that train for hundreds of steps on all of them."""
 
 
@@ -162,20 +162,28 @@ def _on_checkpoint(
     except InterpBenchError as error:
         yield f"{folder}: {error}"
         return
+    made: Record | None = None
     for name, settings in chosen:
         try:
-            yield _finished(bench, name, settings, config) or _evaluate(bench, name, settings, config)
+            if not (record := _finished(bench, name, settings, config)):
+                record = made = _evaluate(bench, name, settings, config)
+            yield record
         except InterpBenchError as error:
             yield f"{folder}: {error}" if len(chosen) == 1 else f"{name} on {folder}: {error}"
         except Exception as error:
             log.exception("%s on %s", name, folder)
             yield f"{name} on {folder}: {type(error).__name__}: {error}"
+    if made is not None and config.pictures:
+        draw_roc(checkpoint, made, config)
 
 
 def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Record:
     """Runs a method on one checkpoint, scores it, and writes record and pictures."""
     ((name, settings),) = config.chosen
-    return _evaluate(Bench(checkpoint, partial(_pairs, checkpoint, config), config), name, settings, config)
+    record = _evaluate(Bench(checkpoint, partial(_pairs, checkpoint, config), config), name, settings, config)
+    if config.pictures:
+        draw_roc(checkpoint, record, config)
+    return record
 
 
 def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: EvaluateConfig) -> Record:
@@ -207,7 +215,7 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
     folder, stem = config.folder(checkpoint), label(record, config)
     write_json(folder / f"{stem}.json", record.to_json())
     if config.pictures and name != TRUTH:
-        draw(checkpoint, record, scores, folder, stem)
+        draw(checkpoint, scores, folder, stem)
     return record
 
 
@@ -231,7 +239,8 @@ def _finished(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
     same = all(getattr(record, key) == value for key, value in wanted.items())
     if not same or any(record.conditions.get(key, None) != value for key, value in conditions.items()):
         return None
-    log.info("%s on %s is finished; fresh=true runs it again", name, record.task)
+    level = logging.INFO if config.methods is None else logging.DEBUG
+    log.log(level, "%s on %s is finished; fresh=true runs it again", name, record.task)
     return record
 
 
@@ -269,13 +278,19 @@ def jsonable(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def draw(checkpoint: Checkpoint, record: Record, scores: Scores, folder: Path, name: str) -> None:
-    """Draws what the method found against the truth, and the ROC of all methods run on this checkpoint."""
+def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> None:
+    """Draws what a method found against the truth."""
     from interpbench.reports.drawing import draw_circuit
-    from interpbench.reports.plots import roc_figure
 
     title = f"{checkpoint.task}: {name}"
     draw_circuit(checkpoint.truth, folder / f"circuit-{name}.png", variables(checkpoint), scores, title)
+
+
+def draw_roc(checkpoint: Checkpoint, record: Record, config: EvaluateConfig) -> None:
+    """Draws the ROC of all methods that were run on this checkpoint as in `record`."""
+    from interpbench.reports.plots import roc_figure
+
+    folder = config.folder(checkpoint)
     roc_figure(read_records(folder, record), folder / "roc.png")
 
 
