@@ -118,7 +118,7 @@ def test_a_model_that_cannot_be_read_is_listed(compiled_checkpoint: Path, tmp_pa
 def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
     made = board()
     assert "dead: its corrupted inputs change no answer" in page(made)
-    (tmp_path / "leaderboard.json").write_text(json.dumps({"format": 1, "rows": made.rows}))
+    (tmp_path / "leaderboard.json").write_text(json.dumps({"format": 1, "missing": [], "rows": made.rows}))
     from interpbench.runs.leaderboard import write_page
 
     assert write_page(tmp_path).read_text() == page(made)
@@ -151,6 +151,7 @@ def test_the_leaderboard_is_of_released_models_and_all_methods(committed: Board)
     hashes = {name: read_record(path).sha256[:12] for name, path in released().items()}
     for row in committed.rows:
         assert row["checkpoint"] == hashes[row["task"]], f"{row['task']} has changed: make leaderboard"
+    assert not set(committed.missing) & set(committed.models)
     assert sorted(committed.methods) == list(methods())
     assert len(committed.rows) == (len(methods()) + 1) * len(committed.models)
 

@@ -122,6 +122,8 @@ def _summary(board: Board) -> str:
         text += f", {least} for {', '.join(fewer)}, which train for hundreds of steps on all of them"
     if any(r["structural"] for r in board.rows):
         text += ". Structural scores: what is in the program without effect counts as required"
+    if board.missing:
+        text += f". Released, but not evaluated here: {', '.join(board.missing)}"
     return f"{text}."
 
 

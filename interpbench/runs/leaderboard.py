@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from interpbench.checkpoints.find import released
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
@@ -17,9 +18,12 @@ FORMAT = 1
 
 def write_leaderboard(records: Sequence[Record], folder: Path) -> Path:
     """Writes `leaderboard.json`, `leaderboard.md` and its figures; returns the page's path."""
-    board = Board.of(records)
+    board = Board.of(records, released())
     rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
-    write_text(folder / f"{NAME}.json", f'{{"format": {FORMAT}, "rows": [\n{rows}\n]}}\n')
+    write_text(
+        folder / f"{NAME}.json",
+        f'{{"format": {FORMAT}, "missing": {json.dumps(board.missing)}, "rows": [\n{rows}\n]}}\n',
+    )
     return write_page(folder)
 
 
@@ -32,7 +36,7 @@ def read_board(path: Path) -> Board:
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InterpBenchError(f"{path} is not a leaderboard of format {FORMAT}")
-    return Board(tuple(data["rows"]))
+    return Board(tuple(data["rows"]), tuple(data["missing"]))
 
 
 def page(board: Board) -> str:

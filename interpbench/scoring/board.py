@@ -116,11 +116,14 @@ class Board:
     """
 
     rows: tuple[Row, ...]
+    missing: tuple[str, ...] = ()
+    """Released models that were not evaluated."""
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> "Board":
-        """Makes the rows of records, in the order of models and methods."""
-        return cls(tuple(sorted((row(one) for one in records), key=lambda r: (r["task"], r["method"]))))
+    def of(cls, records: Iterable[Record], released: Iterable[str] = ()) -> "Board":
+        """Makes the rows of records, in the order of models and methods; says which released are missing."""
+        rows = sorted((row(one) for one in records), key=lambda r: (r["task"], r["method"]))
+        return cls(tuple(rows), tuple(sorted(set(released) - {r["task"] for r in rows})))
 
     @cached_property
     def left_out(self) -> dict[str, list[str]]:
