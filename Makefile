@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-transformer-lens-2 lint install benchmark
+.PHONY: demo test test-fast test-transformer-lens-2 lint install benchmark leaderboard
 
 demo: install
 	$(BIN)/interpbench demo
@@ -32,6 +32,9 @@ lint: install
 benchmark: install
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.acdc
+
+leaderboard: install
+	$(BIN)/python evaluate.py method=all checkpoint=all board=docs pictures=false
 
 install: .venv/installed
 

@@ -9,15 +9,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, roc_curve
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, State, Truth
 from interpbench.discovery.method import get_method
-from interpbench.scoring.curves import Curve, score, to_json
-from interpbench.scoring.records import Record, compare, edge_scores
+from interpbench.scoring.curves import METRICS, SIZES, Curve, metrics, score, to_json
+from interpbench.scoring.intervals import auroc_interval, binomial
+from interpbench.scoring.nulls import beats_random, random_null
+from interpbench.scoring.records import Record, compare, degenerate, edge_scores
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.model import Transformer
+from tests.oracles.scoring import ten_sizes
 
 GRAPH = Graph(2, 2)
 NUMBERS = ("auroc", "average_precision", "staircase", "precision_at_size")
@@ -180,3 +185,101 @@ def test_records_are_plain_finite_json(truth: Truth) -> None:
     assert data["levels"]["node"] == json.loads(json.dumps(to_json(levels["node"])))
     assert data["edges"].keys() == set(map(str, GRAPH.edges))
     assert data["edges"]["embed->a0.h1<v>"] == 1
+
+
+# Other numbers, intervals, nulls.
+
+
+@given(rankings())
+def test_sklearn_says_the_same(ranking: tuple[list[int], list[float]]) -> None:
+    curve = ranked(*ranking)
+    assert curve.auroc == pytest.approx(roc_auc_score(*ranking))
+    assert curve.average_precision == pytest.approx(average_precision_score(*ranking))
+    points = {(round(x, 9), round(y, 9)) for x, y in curve.roc}
+    every = {(round(x, 9), round(y, 9)) for x, y, _ in zip(*roc_curve(*ranking, drop_intermediate=False))}
+    assert points <= every
+    x, y = zip(*curve.roc)
+    assert np.trapezoid(y, x) == pytest.approx(curve.auroc)  # what is left out lies on straight lines
+
+
+@given(rankings())
+def test_best_f1_is_that_of_some_threshold(ranking: tuple[list[int], list[float]]) -> None:
+    truth, scores = ranking
+    best = max(f1_score(truth, [value >= cut for value in scores]) for cut in scores)
+    assert ranked(*ranking).best_f1 == pytest.approx(best)
+
+
+@given(rankings(most=6))
+def test_ten_sizes_take_the_best_and_share_ties(ranking: tuple[list[int], list[float]]) -> None:
+    assert ranked(*ranking).ten_sizes == pytest.approx(ten_sizes(*ranking, SIZES))
+
+
+@given(rankings())
+def test_every_number_is_in_its_interval(ranking: tuple[list[int], list[float]]) -> None:
+    rows = metrics(ranked(*ranking))
+    assert [row["name"] for row in rows] == list(METRICS)
+    for row in rows:
+        assert 0 <= row["low"] <= row["high"] <= 1
+        if row["interval"] != METRICS["best_f1"][1]:  # the bootstrap may miss what it resamples
+            assert row["low"] - 1e-9 <= row["value"] <= row["high"] + 1e-9
+
+
+def test_nothing_to_tell_apart_has_neither_numbers_nor_intervals() -> None:
+    rows = metrics(ranked([1, 1], [1.0, 2.0]))
+    assert all(row["value"] is row["low"] is row["high"] is None for row in rows)
+
+
+@pytest.mark.parametrize(("hits", "tries"), [(0, 5), (5, 5), (3, 7), (12, 13)])
+def test_the_exact_interval_of_a_share(hits: int, tries: int) -> None:
+    reference = binomtest(hits, tries).proportion_ci(0.95, "exact")
+    assert binomial(hits, tries) == pytest.approx((reference.low, reference.high))
+
+
+def test_the_interval_of_auroc_solves_its_equation() -> None:
+    m, n, z = 6, 100, 1.959963985
+    for auroc in (0.0, 0.3, 0.5, 0.87, 0.999, 1.0):
+        low, high = auroc_interval(auroc, m, n)
+        assert 0 <= low <= auroc <= high <= 1
+        for x in (low, high):
+            q1, q2 = x / (2 - x), 2 * x * x / (1 + x)  # Hanley & McNeil (1982), both samples of mean size
+            size = (m + n) / 2
+            variance = (x * (1 - x) + (size - 1) * (q1 - x * x) + (size - 1) * (q2 - x * x)) / (m * n)
+            if 0 < x < 1 and abs(x - auroc) > 1e-6:
+                assert abs(auroc - x) == pytest.approx(z * variance**0.5, rel=1e-4)
+    low, high = auroc_interval(0.8, m, n)
+    assert auroc_interval(0.2, m, n) == pytest.approx((1 - high, 1 - low))
+    assert auroc_interval(1.0, 2, 107)[0] < 0.7  # two required edges prove little
+
+
+def test_the_bootstrap_covers() -> None:
+    """The interval of a mean of drawn rankings contains the truth about as often as it says."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) < 20
+    inside = 0
+    for _ in range(100):
+        low, high = score(truth, rng.normal(size=60) + truth).intervals["staircase"]
+        inside += low <= 0.7602 <= high  # P(N(1, 2) > 0)
+    assert 88 <= inside <= 100
+
+
+def test_random_scores_are_the_null() -> None:
+    null = random_null(3, 60)
+    expected_error = np.sqrt((3 + 60 + 1) / (12 * 3 * 60) / len(null["auroc"]))
+    assert null["auroc"].mean() == pytest.approx(0.5, abs=4 * expected_error)
+    assert null["precision_at_size"].mean() == pytest.approx(3 / 63, abs=0.02)
+    assert beats_random("auroc", 1.0, 3, 60) < 0.005 and beats_random("auroc", 0.5, 3, 60) > 0.4
+    assert beats_random("auroc", 0.0, 3, 60) == 1
+
+
+def test_degenerate_models_are_named(truth: Truth) -> None:
+    assert degenerate(truth) == []
+    names = truth.to_json()
+    names["qkv_edge"]["required"] = []
+    assert degenerate(Truth.from_json(GRAPH, names)) == ["no required q/k/v edge"]
+
+
+def test_records_survive_being_written(truth: Truth) -> None:
+    scores = scores_like(truth, 1, 0, 0)
+    levels = compare(truth, scores)
+    record = Record("task", "hash", "exact", {}, 0, False, levels, {}, 0.1, edge_scores(scores))
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs import interchange
 from interpbench.runs.entry import complain, configure_logging, run_hydra
+from interpbench.runs.several import expand
 
 COMMANDS = (
     *("train", "evaluate", "tasks", "show", "certify", "demo"),
@@ -61,7 +62,7 @@ def evaluate() -> None:
     from interpbench.runs.own_methods import offer_methods
 
     try:
-        sys.argv[1:] = offer_methods(sys.argv[1:])
+        sys.argv[1:] = expand(offer_methods(sys.argv[1:]))
     except InterpBenchError as error:
         configure_logging()
         sys.exit(complain(str(error)))

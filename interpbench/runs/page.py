@@ -10,7 +10,7 @@ from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.evaluate import variables
-from interpbench.runs.score import TRUTH
+from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from interpbench.discovery.method import methods
 from interpbench.reports.tables import records_table
 from interpbench.runs.api import load
 from interpbench.runs.evaluate import EvaluateConfig, draw
+from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
 log = logging.getLogger(__name__)
-TRUTH = "truth"
 
 
 def score_file(
@@ -69,7 +69,7 @@ def score_file(
     folder = EvaluateConfig(method={"name": called}, out=out).folder(loaded)
     write_json(folder / f"{called}.json", record.to_json())
     if pictures:
-        draw(loaded, record, scores, folder, called)
+        draw(loaded, scores, folder, called)
     Console(width=None if sys.stdout.isatty() else 120).print(records_table([record]))
     log.info("record in %s", folder / f"{called}.json")
     return record

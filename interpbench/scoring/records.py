@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, State, Truth
-from interpbench.scoring.curves import Curve, score, to_json
+from interpbench.circuits.truth import LEVELS, Level, State, Truth
+from interpbench.scoring.curves import Curve, from_json, score, to_json
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,15 @@ class Record:
         method: name of the method, with its `settings`.
         structural: whether allowed nodes and edges counted as positives.
         levels: node, head_edge and qkv_edge to their curves.
-        cost: forward and backward calls and examples.
+        cost: forward and backward calls and examples; `peak_bytes` where it could be measured.
         seconds: wall-clock time of the method alone.
         edges: edge name to score, at q/k/v level.
         nodes: node name to score.
+        program: the task whose program it is, the same for tasks that share one.
+        conditions: what else decides the numbers (examples, data, …); an evaluation is not repeated while
+            weights, method, settings, seed and these are the same.
+        left_out: why comparisons leave this model out, if they do.
+        behaviour: faithfulness, completeness, hypothesis tests and stability, as far as they were asked for.
     """
 
     task: str
@@ -34,10 +39,14 @@ class Record:
     seed: int
     structural: bool
     levels: dict[str, Curve]
-    cost: dict[str, int]
+    cost: dict[str, float]
     seconds: float
     edges: dict[str, float]
     nodes: dict[str, float] = field(default_factory=dict[str, float])
+    program: str = ""
+    conditions: dict[str, Any] = field(default_factory=dict[str, Any])
+    left_out: list[str] = field(default_factory=list[str])
+    behaviour: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
@@ -47,7 +56,7 @@ class Record:
     def from_json(cls, data: Mapping[str, Any]) -> "Record":
         """Reads what `to_json` wrote."""
         fields: dict[str, Any] = {**data}
-        fields["levels"] = {name: Curve(**curve) for name, curve in data["levels"].items()}
+        fields["levels"] = {name: from_json(curve) for name, curve in data["levels"].items()}
         return cls(**fields)
 
 
@@ -61,16 +70,20 @@ def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str,
         scores: the method's.
         structural: count allowed as positive, as older papers did.
     """
-    curves: dict[str, Curve] = {}
-    for level in LEVELS:
-        states, values = truth.at(level).copy(), scores.at(level)
-        if level == "node":
-            states[0] = State.ILLEGAL
-        if structural:
-            states[states == State.ALLOWED] = State.REQUIRED
-        asked = (states == State.REQUIRED) | (states == State.FORBIDDEN)
-        curves[level] = score(states[asked] == State.REQUIRED, values[asked].astype(np.float64))
-    return curves
+    return {level: score(*asked(truth, scores, level, structural)) for level in LEVELS}
+
+
+def asked(
+    truth: Truth, scores: Scores, level: Level, structural: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns, for what counts at a level, whether it is required `[item]` bool, and its score `[item]`."""
+    states, values = truth.at(level).copy(), scores.at(level)
+    if level == "node":
+        states[0] = State.ILLEGAL
+    if structural:
+        states[states == State.ALLOWED] = State.REQUIRED
+    counts = (states == State.REQUIRED) | (states == State.FORBIDDEN)
+    return states[counts] == State.REQUIRED, values[counts].astype(np.float64)
 
 
 def edge_scores(scores: Scores) -> dict[str, float]:
@@ -85,3 +98,14 @@ def edge_scores(scores: Scores) -> dict[str, float]:
 def node_scores(scores: Scores) -> dict[str, float]:
     """Returns every node's name and score."""
     return {str(node): float(value) for node, value in zip(scores.graph.nodes, scores.at("node"))}
+
+
+def degenerate(truth: Truth) -> list[str]:
+    """Says at which levels there is nothing to tell apart: no required or no forbidden node or edge."""
+    said: list[str] = []
+    for level in LEVELS:
+        states = truth.at(level)[1:] if level == "node" else truth.at(level)
+        for state in (State.REQUIRED, State.FORBIDDEN):
+            if not (states == state).any():
+                said.append(f"no {state.name.lower()} {level.replace('_', ' ').replace('qkv', 'q/k/v')}")
+    return said

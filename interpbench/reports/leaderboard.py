@@ -1,0 +1,238 @@
+"""The leaderboard as a Markdown page: tables of a board, beside the figures of `leaderboard_figures`."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from interpbench.reports.text import NOTHING, number
+from interpbench.scoring.board import HEADLINE, TRUTH, Board, Estimate
+from interpbench.scoring.curves import METRICS
+from interpbench.scoring.hypotheses import LEVEL, TESTS
+from interpbench.scoring.intervals import binomial
+
+FIGURES = {
+    "scores": "Means over models with 95 % intervals",
+    "pairs": "Every two methods: mean difference of AUROC, and what of it is significant",
+    "cost": "Accuracy against compute",
+    "tasks": "AUROC at q/k/v edges, model by model",
+    "roc": "ROC curves at q/k/v edges: every model, and their mean",
+}
+"""The figures, each in a file of its own."""
+READING = """\
+- Every cell is the mean over models and, in brackets, its 95 % interval: a bootstrap that draws programs,
+  since models of one program are not independent (where all models agree it is a point). Shares of models
+  have exact binomial intervals. The intervals of one method on one model are in
+  [leaderboard.json](leaderboard.json): Newcombe's score interval for AUROC, exact binomial for shares, a
+  bootstrap of edges (required and forbidden separately) or of pairs of inputs for everything else.
+- *AUROC*: the probability that a required edge outranks a forbidden one, ties half. *Staircase* and *ten
+  sizes* are what older papers and MIB report instead; never compare across columns. Precision at the true
+  size is recall, too.
+- Required edges change an output of the program, forbidden ones are outside it; what is in the program but
+  changes nothing is asked of nobody. *Above random*: on how many models AUROC beats 95 % of random scores.
+- *Average of random scores*: the mean of 1,000 random rankings of each model, and the middle 95 % of it."""
+BEHAVIOUR = """\
+On pairs of inputs that discovery did not see; edges outside a circuit carry what the corrupted input gives.
+*CPR* and *CMD* (Mueller et al. 2025): area under the faithfulness of the circuits of ten sizes, and under its
+distance from 1 (lower is better). The rest is of each method's circuit of the true size. *Gap* (Wang et al.
+2023): the largest difference between circuit and network when the same nodes are knocked out of both (0 is
+complete). *Least effect*: what knocking out the least necessary node changes at most (0 is not minimal). The
+tests are those of Shi et al. (2024): on how many models the circuit passes. *truth* is the true circuit,
+scored as if a method had found it, all other edges in random order. Where it fails a test, that is no fault
+of the circuit: in networks this small many random circuits share an edge with it, so that knocking them out
+does as much (necessity), and what is outside it may shift logits, though never an answer (equivalence)."""
+STABILITY = """\
+Runs on bootstrap samples of the pairs are compared two by two: the Jaccard index of the circuits of the true
+size, Spearman's correlation of all edges, and the standard deviation of AUROC. Méloux et al. (2025) ask for a
+Jaccard index of at least 0.8. A dash: one run is too expensive to be repeated, or scores all edges alike. A
+pass is one example through the network, forward or backward; seconds are those of one CPU core; memory is how
+far that of the process rose."""
+
+
+def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: str) -> str:
+    """Returns the page.
+
+    Args:
+        board: the rows.
+        figures: name of a figure to the link to its file.
+        command: what makes this page.
+    """
+    parts = [
+        "# Leaderboard",
+        f"Made by `{command}`; a test checks that it is current.",
+        _summary(board),
+        _left_out(board),
+        "## Accuracy",
+        _image("scores", figures),
+        "q/k/v edges:",
+        _table(["method", *(title for title, _ in METRICS.values()), "above random"], _accuracy(board)),
+        "Nodes and head edges:",
+        _table(
+            ["method", "nodes: AUROC", "average precision", "head edges: AUROC", "average precision"],
+            _levels(board),
+        ),
+        READING,
+        _image("tasks", figures),
+        _image("roc", figures),
+        "## Comparison",
+        _image("pairs", figures),
+        _comparison(board),
+        "## Behaviour of the circuits found",
+        BEHAVIOUR,
+        _table(["method", "CPR", "CMD ↓", "gap ↓", "least effect", *TESTS], _behaviour(board)),
+        "## Cost and stability",
+        _image("cost", figures),
+        STABILITY,
+        _table(
+            [
+                "method",
+                "pairs",
+                "passes",
+                "CPU seconds",
+                "MB",
+                "Jaccard",
+                "rank correlation",
+                "deviation of AUROC",
+            ],
+            _stability(board),
+        ),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def interval(estimate: Estimate | None) -> str:
+    """Formats a mean with its interval."""
+    if estimate is None:
+        return NOTHING
+    value, low, high = (number(x) for x in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def amount(value: float | None) -> str:
+    """Formats a positive number with about two significant digits."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
+
+
+def _summary(board: Board) -> str:
+    programs = {board.programs[model] for model in board.models}
+    examples = {r["method"]: r["examples"] for r in board.rows if r["method"] != TRUTH}
+    most, least = max(examples.values(), default=0), min(examples.values(), default=0)
+    counts = f"{len(board.methods)} methods, {len(board.models)} models, {len(programs)} programs"
+    text = f"{counts}; {most} pairs of inputs"
+    if fewer := sorted(name for name, count in examples.items() if count < most):
+        text += f", {least} for {', '.join(fewer)}, which train for hundreds of steps on all of them"
+    if any(r["structural"] for r in board.rows):
+        text += ". Structural scores: what is in the program without effect counts as required"
+    if board.missing:
+        text += f". Released, but not evaluated here: {', '.join(board.missing)}"
+    return f"{text}."
+
+
+def _left_out(board: Board) -> str:
+    said = [f"- {model}: {'; '.join(why)}" for model, why in board.left_out.items()]
+    if not said:
+        return (
+            "No model is left out: every corruption changes answers, and every model has something required "
+            "and something forbidden at each level."
+        )
+    return "\n".join(["Left out of all means and comparisons:", "", *said])
+
+
+def _image(name: str, figures: Callable[[str], str]) -> str:
+    return f"![{FIGURES[name]}]({figures(name)})"
+
+
+def _table(header: Sequence[str], rows: Iterator[list[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _names(board: Board) -> list[str]:
+    """Returns the methods, and the truth last."""
+    return [*board.methods, *([TRUTH] if any(r["method"] == TRUTH for r in board.rows) else [])]
+
+
+def _accuracy(board: Board) -> Iterator[list[str]]:
+    for method in board.methods:
+        means = [interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in METRICS]
+        yield [method, *means, _of(board.better_than_random(method))]
+    yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), ""]
+
+
+def _levels(board: Board) -> Iterator[list[str]]:
+    columns = [
+        (level, metric) for level in ("node", "head_edge") for metric in ("auroc", "average_precision")
+    ]
+    for method in board.methods:
+        yield [method, *(interval(board.mean(method, ("levels", *column))) for column in columns)]
+    yield ["*average of random scores*", *(interval(board.null(metric, level)) for level, metric in columns)]
+
+
+def _behaviour(board: Board) -> Iterator[list[str]]:
+    for method in _names(board):
+        means = [
+            interval(board.mean(method, path))
+            for path in (
+                ("faithfulness", "cpr"),
+                ("faithfulness", "cmd"),
+                ("completeness", "gap"),
+                ("completeness", "least_effect"),
+            )
+        ]
+        yield [_name(method), *means, *(_of(board.passed(method, test)) for test in TESTS)]
+
+
+def _stability(board: Board) -> Iterator[list[str]]:
+    for method in board.methods:
+        costs = [board.mean(method, ("cost", key)) for key in ("passes", "seconds", "megabytes")]
+        pairs = next(r["examples"] for r in board.rows if r["method"] == method)
+        cells = [NOTHING if cost is None else _amount_interval(cost) for cost in costs]
+        stable = [
+            interval(board.mean(method, ("stability", "pairs", key)))
+            for key in ("jaccard", "rank_correlation", "auroc_deviation")
+        ]
+        yield [method, str(pairs), *cells, *stable]
+
+
+def _amount_interval(estimate: Estimate) -> str:
+    return f"{amount(estimate.value)} [{amount(estimate.low)}, {amount(estimate.high)}]"
+
+
+def _of(counts: tuple[int, int]) -> str:
+    """Formats a share of models, with its exact interval."""
+    hits, tries = counts
+    if not tries:
+        return NOTHING
+    low, high = binomial(hits, tries)
+    return f"{hits}/{tries} [{number(low, 2)}, {number(high, 2)}]"
+
+
+def _name(method: str) -> str:
+    return f"*{method}*" if method == TRUTH else method
+
+
+def _comparison(board: Board) -> str:
+    """Says what the tests say, and lists the methods by their mean rank."""
+    compared, ranks = board.compare(HEADLINE), board.ranks(HEADLINE)
+    if not compared:
+        return ""
+    programs = max(one.programs for one in compared)
+    text = (
+        f"AUROC at q/k/v edges, paired across models: exact two-sided Wilcoxon signed-rank tests of the "
+        f"differences of {programs} programs, corrected for all {len(compared)} comparisons (Holm). With "
+        f"{programs} programs no p-value can be below {2 / 2**programs:.2g}. "
+        f"{sum(one.adjusted < LEVEL for one in compared)} differences are significant at {LEVEL} after "
+        f"correction, {sum(one.p < LEVEL for one in compared)} before. In the matrix, A12 is the "
+        f"probability that the method of the row is above that of the column on models drawn at random, "
+        f"ties half (Vargha and Delaney). Below, each method against the average of random scores, corrected "
+        f"for their number."
+    )
+    null = {one.first: one for one in board.against_random()}
+    rows: list[list[str]] = []
+    for method in sorted(ranks, key=lambda name: ranks[name]):
+        one = null[method]
+        difference = Estimate(one.difference, *one.interval, one.models)
+        rows.append(
+            [method, number(ranks[method], 1), interval(difference), f"{one.p:.2g}", f"{one.adjusted:.2g}"]
+        )
+    header = ["method", "mean rank", "AUROC above random", "p", "p after Holm"]
+    return f"{text}\n\n{_table(header, iter(rows))}"

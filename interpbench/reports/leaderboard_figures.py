@@ -1,0 +1,307 @@
+"""The figures of a leaderboard."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
+
+from interpbench.reports.palette import BLUE, VERMILLION, save
+from interpbench.reports.text import number
+from interpbench.scoring.board import HEADLINE, TRUTH, Board
+from interpbench.scoring.hypotheses import LEVEL
+
+GREY = "0.55"
+PANELS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
+    ("AUROC", HEADLINE, True),
+    ("average precision", ("levels", "qkv_edge", "average_precision"), True),
+    ("precision at the true size", ("levels", "qkv_edge", "precision_at_size"), True),
+    ("CMD (lower is better)", ("faithfulness", "cmd"), False),
+)
+
+
+def draw_figures(board: Board, path: Callable[[str], Path]) -> None:
+    """Draws all figures that a board has data for.
+
+    Args:
+        board: the rows.
+        path: name of a figure to its file.
+    """
+    if not board.models or not board.methods:
+        return
+    scores_figure(board, path("scores"))
+    pairs_figure(board, path("pairs"))
+    cost_figure(board, path("cost"))
+    tasks_figure(board, path("tasks"))
+    roc_figure(board, path("roc"))
+
+
+def scores_figure(board: Board, path: Path) -> None:
+    """Draws methods × metrics: a dot for the mean, a line for its interval, a tick for each model."""
+    methods = board.methods
+    figure = Figure(figsize=(11, 0.24 * len(methods) + 1.1), layout="constrained")
+    panels = figure.subplots(1, len(PANELS), sharey=True)
+    for axes, (title, path_of, higher) in zip(panels, PANELS):
+        for place, method in enumerate(methods):
+            found, mean = board.values(method, path_of), board.mean(method, path_of)
+            if mean is None:
+                continue
+            ticks = list(found.values())
+            axes.plot(ticks, [place] * len(ticks), "|", color="0.75", markersize=6, zorder=1)
+            axes.plot([mean.low, mean.high], [place, place], color=BLUE, linewidth=1.6, zorder=2)
+            axes.plot(mean.value, place, "o", color=BLUE, markersize=4.5, zorder=3)
+        if higher:
+            null = board.null(path_of[-1])
+            if null is not None:
+                axes.axvspan(null.low, null.high, color="0.93", zorder=0, linewidth=0)
+        elif truth := board.mean(TRUTH, path_of):
+            axes.axvline(truth.value, color=VERMILLION, linewidth=1, zorder=0)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlim(0.28 if path_of == HEADLINE else -0.03, 1.03)
+        axes.grid(axis="x", color="0.92", zorder=-1)
+        axes.set_axisbelow(True)
+        _bare(axes)
+    panels[0].set_yticks(range(len(methods)), methods, fontsize=9)
+    panels[0].set_ylim(len(methods) - 0.4, -0.6)
+    figure.supxlabel(
+        "● mean over models and its 95 % interval (bootstrap of programs)    | one model    "
+        "shaded: 95 % of random scores    red: the true circuit",
+        fontsize=8.5,
+        color="0.3",
+    )
+    save(figure, path)
+
+
+def pairs_figure(board: Board, path: Path) -> None:
+    """Draws every two methods: above the diagonal the mean difference, below it A12."""
+    methods = board.methods
+    size = len(methods)
+    differences, effects = np.full((size, size), np.nan), np.full((size, size), np.nan)
+    figure = Figure(figsize=(0.42 * size + 2.6, 0.36 * size + 2.2), layout="constrained")
+    axes = figure.subplots()
+    for one in board.compare():
+        row, column = methods.index(one.first), methods.index(one.second)
+        differences[row, column] = one.difference
+        effects[column, row] = 1 - one.a12  # of the method of the row, which is the second
+        weight = "bold" if one.adjusted < LEVEL else "normal"
+        star = "**" if one.adjusted < LEVEL else "*" if one.p < LEVEL else ""
+        shade = "white" if abs(one.difference) > 0.3 else "black"
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "weight": weight}
+        axes.text(column, row, f"{_signed(one.difference)}{star}", color=shade, **style)
+        axes.text(
+            row, column, _short(1 - one.a12), color="white" if abs(one.a12 - 0.5) > 0.35 else "black", **style
+        )
+    limit = max(0.1, float(np.nanmax(abs(differences))) if size > 1 else 0.1)
+    kinds = (
+        ("RdBu", differences, TwoSlopeNorm(0, -limit, limit)),
+        ("PuOr", effects, TwoSlopeNorm(0.5, 0, 1)),
+    )
+    images = [axes.imshow(values, colormaps[name], norm, aspect="auto") for name, values, norm in kinds]
+    axes.set_xticks(range(size), methods, rotation=45, ha="left", rotation_mode="anchor", fontsize=8.5)
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(size), methods, fontsize=8.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    bars = ("above the diagonal: AUROC of row minus column", "below: A12, the row above the column")
+    for image, text in zip(images, bars):
+        bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=25, pad=0.015)
+        bar.set_label(text, fontsize=8)
+        bar.ax.tick_params(labelsize=7)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+    figure.supxlabel(
+        "* p < 0.05, exact Wilcoxon signed-rank test of programs    ** p < 0.05 after Holm's correction",
+        fontsize=8,
+        color="0.3",
+    )
+    save(figure, path)
+
+
+def cost_figure(board: Board, path: Path) -> None:
+    """Draws accuracy against passes, with the methods that no other beats in both."""
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.subplots()
+    points: list[tuple[str, float, float]] = []
+    for method in board.methods:
+        accuracy, passes = board.mean(method, HEADLINE), board.mean(method, ("cost", "passes"))
+        if accuracy is None or passes is None or passes.value == 0:
+            continue
+        points.append((method, passes.value, accuracy.value))
+        axes.plot([passes.value] * 2, [accuracy.low, accuracy.high], color="0.8", linewidth=1.2, zorder=1)
+    best = _frontier([(x, y) for _, x, y in points])
+    for _, x, y in points:
+        axes.plot(x, y, "o", color=BLUE if (x, y) in best else GREY, markersize=6, zorder=3)
+    if best:
+        axes.step(*zip(*best), where="post", color=BLUE, linewidth=1, alpha=0.5, zorder=2)
+    axes.set_xscale("log")
+    lowest = min((mean.low for method, *_ in points if (mean := board.mean(method, HEADLINE))), default=0.5)
+    axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
+    axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1 + 1e-9])
+    axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
+    axes.set_xlabel("passes of one example through the network, forward and backward (mean over models)")
+    axes.set_ylabel("AUROC at q/k/v edges (mean over models, 95 % interval)")
+    axes.grid(color="0.94")
+    axes.set_axisbelow(True)
+    _bare(axes)
+    _place_labels(axes, points, {method for method, x, y in points if (x, y) in best})
+    save(figure, path)
+
+
+def tasks_figure(board: Board, path: Path) -> None:
+    """Draws AUROC of every method on every model as a heat map with numbers; the hardest model first."""
+    table = {method: board.values(method, HEADLINE) for method in board.methods}
+    means = {
+        model: np.mean([found[model] for found in table.values() if model in found] or [0.0])
+        for model in board.models
+    }
+    models = sorted(board.models, key=lambda model: float(means[model]))
+    values = np.array([[table[method].get(model, np.nan) for method in table] for model in models])
+    figure = Figure(figsize=(0.47 * len(table) + 3.2, 0.3 * len(models) + 1.9), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(values, colormaps["viridis"], vmin=0.4, vmax=1, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        text = "–" if np.isnan(value) else _short(value)
+        axes.text(
+            column, row, text, ha="center", va="center", fontsize=7, color="white" if value < 0.8 else "black"
+        )
+    axes.set_xticks(
+        range(len(table)), list(table), rotation=45, ha="left", rotation_mode="anchor", fontsize=8.5
+    )
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(models)), models, fontsize=8.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, aspect=25, pad=0.015, extend="min")
+    bar.set_label("AUROC at q/k/v edges", fontsize=8.5)
+    bar.ax.tick_params(labelsize=7.5)
+    save(figure, path)
+
+
+def roc_figure(board: Board, path: Path) -> None:
+    """Draws a panel for each method: the ROC curve of every model, and their vertical mean."""
+    methods, columns = board.methods, 7
+    rows = -(-len(methods) // columns)
+    figure = Figure(figsize=(11, 1.75 * rows + 0.5), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    across = np.linspace(0, 1, 201)
+    for axes, method in zip(panels, methods):
+        curves = [
+            one["levels"]["qkv_edge"]["roc"]
+            for one in board.rows
+            if one["method"] == method
+            and board.model(one) in board.models
+            and one["levels"]["qkv_edge"]["roc"]
+        ]
+        axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8)
+        for curve in curves:
+            axes.plot(*zip(*curve), color=BLUE, alpha=0.25, linewidth=0.8)
+        if curves:
+            heights = np.mean([_height(curve, across) for curve in curves], axis=0)
+            axes.plot(np.r_[0, across], np.r_[0, heights], color=BLUE, linewidth=1.8)
+        mean = board.mean(method, HEADLINE)
+        axes.set_title(method, fontsize=8, loc="left", pad=3)
+        axes.text(0.97, 0.06, number(mean.value if mean else None), fontsize=8, ha="right", color="0.3")
+        axes.set(
+            xlim=(-0.04, 1.02), ylim=(-0.02, 1.04), aspect="equal", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1)
+        )
+        axes.tick_params(labelsize=7)
+        _bare(axes)
+    for axes in panels[len(methods) :]:
+        axes.axis("off")
+    figure.supxlabel(
+        "share of forbidden edges taken (thin: one model; thick: mean; number: mean AUROC)", fontsize=9
+    )
+    figure.supylabel("share of required edges found", fontsize=9)
+    save(figure, path)
+
+
+def _bare(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _short(value: float) -> str:
+    """Formats a number between 0 and 1 without its leading zero, and only 1 as 1."""
+    text = f"{min(value, 0.994) if value < 1 else value:.2f}"
+    return text.lstrip("0") if value < 1 else "1"
+
+
+def _signed(value: float) -> str:
+    return "0" if abs(value) < 0.005 else f"{'+' if value > 0 else '−'}{abs(value):.2f}".replace("0.", ".")
+
+
+def _height(curve: Sequence[Sequence[float]], across: np.ndarray) -> np.ndarray:
+    """Returns the true positive rate at false positive rates, the highest where the curve is vertical."""
+    x, y = np.array(curve).T
+    step = 1e-9  # np.interp needs vertical parts to lean
+    return np.interp(across + step * len(x), x + step * np.arange(len(x)), y)
+
+
+def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns the points that none beats in both coordinates (less x, more y), by x."""
+    best: list[tuple[float, float]] = []
+    for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not best or y > best[-1][1]:
+            best.append((x, y))
+    return best
+
+
+def _place_labels(axes: Axes, points: Sequence[tuple[str, float, float]], bold: set[str]) -> None:
+    """Writes names beside points, each where it covers least of what is there already."""
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()
+    places = [axes.transData.transform((x, y)) for _, x, y in points]
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in places]
+    offsets = [
+        (dx, dy, side)
+        for far in (8, 16, 26, 38, 52, 70)
+        for dx, dy, side in (
+            (far, 0, "left"),
+            (far, far, "left"),
+            (far, -far, "left"),
+            (0, far, "center"),
+            (0, -far, "center"),
+            (-far, 0, "right"),
+            (-far, far, "right"),
+            (-far, -far, "right"),
+        )
+    ]
+    frame = axes.get_window_extent(renderer)
+    order = sorted(range(len(points)), key=lambda k: points[k][0] not in bold)
+    for k in order:
+        name, x, y = points[k]
+        best: tuple[float, Any, Any] | None = None
+        for rank, (dx, dy, side) in enumerate(offsets):
+            label = axes.annotate(
+                name,
+                (x, y),
+                (dx, dy),
+                textcoords="offset points",
+                ha=side,
+                va="center",
+                fontsize=8.5,
+                weight="bold" if name in bold else "normal",
+                arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.6} if rank >= 8 else None,
+            )
+            box = label.get_window_extent(renderer)
+            corners = (box.x0, box.y0, box.x1, box.y1)
+            outside = box.x0 < frame.x0 or box.x1 > figure.bbox.x1 or box.y0 < frame.y0 or box.y1 > frame.y1
+            cost = sum(_overlap(corners, other) for other in taken) + 1e6 * outside + 2 * rank
+            if best is None or cost < best[0]:
+                if best is not None:
+                    best[1].remove()
+                best = (cost, label, corners)
+            else:
+                label.remove()
+        assert best is not None
+        taken.append(best[2])
+
+
+def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))

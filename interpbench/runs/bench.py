@@ -1,0 +1,128 @@
+"""What all methods share on one checkpoint: pairs, truth, and the circuits that have been run already."""
+
+import logging
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.circuits.scores import Scores
+from interpbench.circuits.truth import State
+from interpbench.core import seeds
+from interpbench.core.config import STRICT, Count
+from interpbench.discovery.method import Method
+from interpbench.runs.device import select_device
+from interpbench.scoring.behaviour import Behaviour
+from interpbench.scoring.circuits import best_edges, ties_at, true_size
+from interpbench.scoring.faithfulness import completeness, faithfulness
+from interpbench.scoring.hypotheses import hypothesis_tests
+from interpbench.scoring.records import degenerate
+from interpbench.scoring.stability import stability
+from interpbench.tasks.problem import Pairs, Problem
+
+if TYPE_CHECKING:
+    from interpbench.runs.evaluate import EvaluateConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, config=STRICT)
+class StabilitySettings:
+    """How often methods are run again.
+
+    Attributes:
+        samples: bootstrap samples of the pairs.
+        seeds: seeds, besides the evaluation's own.
+        most_passes: methods that took more (forward and backward, in examples) are not run again.
+    """
+
+    samples: int = 10
+    seeds: int = 0
+    most_passes: Count = 10_000
+
+
+class Bench:
+    """One checkpoint with its pairs of inputs.
+
+    Args:
+        checkpoint: the network and its truth.
+        pairs: gives the pairs: the first are for discovery, the last for how circuits behave.
+        config: the evaluation.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, pairs: Callable[[], Pairs], config: "EvaluateConfig"):
+        self.checkpoint, self.config = checkpoint, config
+        self.network = checkpoint.model.to(select_device(config.device))
+        self._pairs = pairs
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """All pairs of inputs."""
+        return self._pairs()
+
+    def problem(self, examples: int) -> Problem:
+        """Returns what a method sees: the first `examples` pairs."""
+        return self.pairs.problem(self.network, examples, self.config.seed)
+
+    @cached_property
+    def behaviour(self) -> Behaviour:
+        """The network on pairs that discovery does not see, if there are enough."""
+        count = len(self.pairs.clean)
+        first = max(count - self.config.test_examples, min(self.config.examples, count))
+        if first == count:
+            log.warning("%s has %d pairs: none are left for tests", self.checkpoint.task, count)
+            first = max(0, count - self.config.test_examples)
+        rest = [x[first:] for x in (self.pairs.clean, self.pairs.corrupted, self.pairs.scored)]
+        return Behaviour(Pairs(*rest).problem(self.network, seed=self.config.seed))
+
+    @cached_property
+    def program(self) -> str:
+        """The task whose program it is, where tasks share one; its own for a task that is not ours."""
+        from interpbench.core.errors import UnknownNameError
+        from interpbench.tasks.catalogue import get_task
+
+        try:
+            return get_task(self.checkpoint.task).duplicate_of or self.checkpoint.task
+        except UnknownNameError:
+            return self.checkpoint.task
+
+    @cached_property
+    def left_out(self) -> list[str]:
+        """Why comparisons leave this model out."""
+        dead = ["its corrupted inputs change no answer"] if self.behaviour.dead else []
+        return [*dead, *degenerate(self.checkpoint.truth)]
+
+    @cached_property
+    def true_scores(self) -> Scores:
+        """The truth as if a method had found it."""
+        truth = self.checkpoint.truth
+        wanted = np.isin(truth.qkv_edges, (State.REQUIRED, State.FREE)).astype(float)
+        nodes = (truth.nodes == State.REQUIRED).astype(float)
+        return Scores(truth.graph, np.where(truth.graph.legal, wanted, np.nan), nodes)
+
+    def behaviour_of(self, scores: Scores, method: Method | None, problem: Problem | None) -> dict[str, Any]:
+        """Returns how the circuits of a ranking behave; with `thorough`, everything that is known to ask."""
+        if self.behaviour.dead:
+            return {}
+        found: dict[str, Any] = {
+            "changed": self.behaviour.changed,
+            "faithfulness": faithfulness(self.behaviour, scores),
+        }
+        size = true_size(self.checkpoint.truth)
+        if not self.config.thoroughly or not size:
+            return found
+        graph, rng = scores.graph, seeds.generator(self.config.seed, "ties", "true size")
+        circuit = best_edges(graph, scores.edges, size, rng)
+        found["ties"] = ties_at(graph, scores.edges, size)
+        found["completeness"] = completeness(self.behaviour, circuit)
+        found["tests"] = hypothesis_tests(self.behaviour, circuit)
+        settings, cost = self.config.stability, scores.cost
+        passes = cost.forward_examples + cost.backward_examples
+        if method is not None and problem is not None and passes <= settings.most_passes:
+            found["stability"] = stability(
+                method, problem, self.checkpoint.truth, size, settings.samples, settings.seeds
+            )
+        return found

@@ -1,0 +1,54 @@
+"""Writes a leaderboard: the compact records, the page made of them, and its figures."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from interpbench.checkpoints.find import released
+from interpbench.core.errors import InterpBenchError
+from interpbench.core.files import read_json, write_text
+from interpbench.reports.leaderboard import leaderboard_markdown
+from interpbench.scoring.board import Board
+from interpbench.scoring.records import Record
+
+NAME = "leaderboard"
+COMMAND = "make leaderboard"
+FORMAT = 1
+
+
+def write_leaderboard(records: Sequence[Record], folder: Path) -> Path:
+    """Writes `leaderboard.json`, `leaderboard.md` and its figures; returns the page's path."""
+    board = Board.of(records, released())
+    rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
+    write_text(
+        folder / f"{NAME}.json",
+        f'{{"format": {FORMAT}, "missing": {json.dumps(board.missing)}, "rows": [\n{rows}\n]}}\n',
+    )
+    return write_page(folder)
+
+
+def read_board(path: Path) -> Board:
+    """Reads `leaderboard.json`.
+
+    Raises:
+        InterpBenchError: if it is not one of ours.
+    """
+    data = read_json(path)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InterpBenchError(f"{path} is not a leaderboard of format {FORMAT}")
+    return Board(tuple(data["rows"]), tuple(data["missing"]))
+
+
+def page(board: Board) -> str:
+    """Returns the Markdown page of a board."""
+    return leaderboard_markdown(board, lambda name: f"{NAME}-{name}.png", COMMAND)
+
+
+def write_page(folder: Path) -> Path:
+    """Makes page and figures from the `leaderboard.json` in a folder."""
+    from interpbench.reports.leaderboard_figures import draw_figures
+
+    board = read_board(folder / f"{NAME}.json")
+    write_text(folder / f"{NAME}.md", page(board))
+    draw_figures(board, lambda name: folder / f"{NAME}-{name}.png")
+    return folder / f"{NAME}.md"

@@ -1,0 +1,41 @@
+"""`method=a,b`, `method=all` and `checkpoint=a,b` on the command line, which Hydra takes for sweeps."""
+
+from collections.abc import Sequence
+
+from interpbench.core.errors import UnknownNameError
+
+MANY = "all"
+
+
+def expand(arguments: Sequence[str]) -> list[str]:
+    """Rewrites comma lists and `method=all` as the lists that `configs/evaluate.yaml` knows; sweeps stay.
+
+    Raises:
+        UnknownNameError: for a method that is neither registered nor, by its path, a user's.
+    """
+    if any(argument in ("-m", "--multirun") for argument in arguments):
+        return list(arguments)
+    expanded: list[str] = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        names = [name.strip() for name in value.strip("[]").split(",") if name.strip()]
+        if key == "method" and (value == MANY or len(names) > 1):
+            _check(names)
+            expanded.append(f"methods={MANY if MANY in names else _listed(names)}")
+        elif key == "checkpoint" and len(names) > 1:
+            expanded.append(f"checkpoint={_listed(names)}")
+        else:
+            expanded.append(argument)
+    return expanded
+
+
+def _check(names: Sequence[str]) -> None:
+    from interpbench.discovery.method import methods
+
+    for name in names:
+        if name != MANY and name not in methods() and ":" not in name:
+            raise UnknownNameError("method", name, methods())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{','.join(names)}]"

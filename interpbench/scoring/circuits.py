@@ -1,0 +1,78 @@
+"""Circuits out of rankings: the best edges, what of them leads anywhere, and random ones to compare with.
+
+A circuit is a bool array `[reader, writer]` of the edges that are kept.
+"""
+
+import numpy as np
+
+from interpbench.circuits.components import Node
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.truth import State, Truth
+
+
+def true_size(truth: Truth) -> int:
+    """Returns how many q/k/v edges are required; the free ones of a required head edge count as one."""
+    free = truth.graph.merge(truth.qkv_edges == State.FREE, False) & (truth.head_edges == State.REQUIRED)
+    return truth.count("qkv_edge", State.REQUIRED) + int(free.sum())
+
+
+def best_edges(graph: Graph, scores: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Returns the circuit of the `size` best edges; `rng` decides between ties.
+
+    Args:
+        graph: the graph.
+        scores: `[reader, writer]`.
+        size: how many.
+        rng: where the order of ties comes from.
+    """
+    values = scores[graph.legal]
+    chosen = np.lexsort((rng.random(len(values)), -values))[:size]
+    circuit = np.zeros(graph.legal.shape, bool)
+    circuit[tuple(np.argwhere(graph.legal)[chosen].T)] = True
+    return circuit
+
+
+def ties_at(graph: Graph, scores: np.ndarray, size: int) -> bool:
+    """Returns whether the `size` best edges are a matter of choice."""
+    values = np.sort(scores[graph.legal])[::-1]
+    return 0 < size < len(values) and bool(values[size - 1] == values[size])
+
+
+def connected(graph: Graph, circuit: np.ndarray) -> np.ndarray:
+    """Returns the edges of a circuit that lie on a path from the embedding to the logits."""
+    column = [_writer_of(graph, reader) for reader in range(len(graph.readers))]
+    reached = np.zeros(len(graph.nodes), bool)
+    reached[0] = True
+    for reader, writer in enumerate(column):
+        if writer is not None:
+            reached[writer] |= bool((circuit[reader] & reached).any())
+    wanted, kept = np.zeros(len(graph.nodes), bool), np.zeros_like(circuit)
+    for reader in reversed(range(len(column))):
+        writer = column[reader]
+        if writer is None or wanted[writer]:
+            kept[reader] = circuit[reader] & reached
+            wanted |= kept[reader]
+    return kept
+
+
+def random_circuit(graph: Graph, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws random paths from the logits back to the embedding until they have `size` edges or more."""
+    circuit = np.zeros(graph.legal.shape, bool)
+    readers: dict[int, list[int]] = {}
+    for reader in range(len(graph.readers)):
+        writer = _writer_of(graph, reader)
+        readers.setdefault(-1 if writer is None else writer, []).append(reader)
+    size = min(size, int(graph.legal.sum()))
+    while circuit.sum() < size:
+        writer = -1
+        while writer:
+            reader = int(rng.choice(readers[writer]))
+            writer = int(rng.choice(np.flatnonzero(graph.legal[reader])))
+            circuit[reader, writer] = True
+    return circuit
+
+
+def _writer_of(graph: Graph, reader: int) -> int | None:
+    """Returns the writer that a reader feeds; None for the logits."""
+    place = graph.readers[reader]
+    return graph.node_index.get(Node(place.layer, place.head))

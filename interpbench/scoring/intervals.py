@@ -1,0 +1,61 @@
+"""Intervals of 95 %: exact for shares, a score interval for AUROC, the bootstrap for everything else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import beta, norm
+
+from interpbench.core import seeds
+
+DRAWS = 1_000
+"""Bootstrap samples."""
+MISS = 0.05
+"""How often an interval may miss."""
+
+
+def percentiles(draws: np.ndarray) -> tuple[float, float]:
+    """Returns the middle 95 % of bootstrap draws `[draw]`, NaN where a draw has no value."""
+    low, high = np.nanquantile(draws, (MISS / 2, 1 - MISS / 2))
+    return float(low), float(high)
+
+
+def binomial(hits: float, tries: int) -> tuple[float, float]:
+    """Returns the exact interval of a share (Clopper & Pearson 1934); `hits` may be a mean over ties."""
+    low = float(beta.ppf(MISS / 2, hits, tries - hits + 1)) if hits > 0 else 0.0
+    high = float(beta.ppf(1 - MISS / 2, hits + 1, tries - hits)) if hits < tries else 1.0
+    return low, high
+
+
+def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float, float]:
+    """Returns the score interval of an AUROC: method 5 of Newcombe (Statist. Med. 25, 2006, 559–573).
+
+    It solves (θ̂ − θ)² = z² V(θ) with Hanley and McNeil's variance, at the mean sample size.
+    Unlike the bootstrap it does not shrink to a point when every required item outranks every forbidden one.
+    """
+    z2, half = float(norm.ppf(1 - MISS / 2)) ** 2, (positives + negatives) / 2 - 1
+
+    def variance(x: float) -> float:
+        spread = 1 + half * ((1 - x) / (2 - x) + x / (1 + x))
+        return x * (1 - x) * spread / (positives * negatives)
+
+    def lower(value: float) -> float:
+        near = value - 1e-9
+        if near <= 0:
+            return 0.0
+        found: Any = brentq(lambda x: (value - x) ** 2 - z2 * variance(x), 0.0, near)
+        return float(found)
+
+    return lower(auroc), 1 - lower(1 - auroc)
+
+
+def resampling(count: int, *names: str | int) -> np.ndarray:
+    """Returns `[draw, count]`: how often each of `count` things is drawn; each row sums to `count`."""
+    return seeds.generator(0, "bootstrap", *names).multinomial(count, np.full(count, 1 / count), DRAWS)
+
+
+def clustered(clusters: Sequence[str]) -> np.ndarray:
+    """Returns `[draw, thing]` weights of a bootstrap that draws whole clusters of things."""
+    names, place = np.unique(np.array(clusters), return_inverse=True)
+    return resampling(len(names), "clusters")[:, place]

@@ -1,0 +1,167 @@
+"""Several methods on several models: lists, resuming, failures; and the committed leaderboard."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import read_record
+from interpbench.core.errors import ConfigError, InterpBenchError
+from interpbench.discovery.method import get_method, methods
+from interpbench.reports.leaderboard import FIGURES
+from interpbench.runs import cli
+from interpbench.runs.evaluate import EvaluateConfig, evaluate
+from interpbench.runs.leaderboard import page, read_board, write_leaderboard
+from interpbench.runs.several import expand
+from interpbench.scoring.board import HEADLINE, TRUTH, Board
+from tests.test_comparison import board
+
+DOCS = Path(__file__).parent.parent / "docs"
+QUICK = {"examples": 16, "test_examples": 16, "pictures": False, "device": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expanded"),
+    [
+        ("method=acdc", "method=acdc"),
+        ("method=all", "methods=all"),
+        ("method=acdc,eap", "methods=[acdc,eap]"),
+        ("method=[acdc, eap]", "methods=[acdc,eap]"),
+        ("method=eap,all", "methods=all"),
+        ("checkpoint=hist", "checkpoint=hist"),
+        ("checkpoint=hist,3", "checkpoint=[hist,3]"),
+        ("method.thresholds=[0.1,1]", "method.thresholds=[0.1,1]"),
+    ],
+)
+def test_lists_on_the_command_line(given: str, expanded: str) -> None:
+    assert expand([given]) == [expanded]
+    assert expand(["-m", given]) == ["-m", given]
+
+
+def test_an_unknown_method_in_a_list_is_named() -> None:
+    with pytest.raises(InterpBenchError, match="'acdk'; did you mean acdc"):
+        expand(["method=eap,acdk"])
+
+
+def test_settings_are_those_of_one_method() -> None:
+    with pytest.raises(ConfigError, match=r"method\.steps is a setting of one method"):
+        _ = EvaluateConfig(method={"name": "eap_ig", "steps": 3}, methods="all").chosen
+    chosen = EvaluateConfig(method={"name": "acdc"}, methods="all").chosen
+    assert [name for name, _ in chosen] == list(methods())
+
+
+def config(out: Path, **settings: object) -> EvaluateConfig:
+    return EvaluateConfig(method={"name": "acdc"}, out=str(out), **{**QUICK, **settings})  # type: ignore[arg-type]
+
+
+def test_finished_pairs_are_not_run_again(
+    compiled_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"methods": ["eap", "random"], "checkpoint": str(compiled_checkpoint), "thorough": True}
+    first, failures = evaluate(config(tmp_path, **settings))
+    assert [record.method for record in first] == ["eap", "random", TRUTH] and not failures
+    assert {"faithfulness", "completeness", "tests"} <= set(first[0].behaviour)
+    assert "stability" in first[0].behaviour and "stability" not in first[2].behaviour
+
+    eap, runs = type(get_method("eap")), []
+    original = eap.__call__
+    monkeypatch.setattr(eap, "__call__", lambda self, made: runs.append(1) or original(self, made))
+    second, _ = evaluate(config(tmp_path, **settings))
+    assert [json.dumps(r.to_json()) for r in second] == [json.dumps(r.to_json()) for r in first]
+    less, _ = evaluate(config(tmp_path, **{**settings, "methods": ["eap"], "thorough": False}))
+    assert less[0].behaviour == first[0].behaviour and not runs
+    for changed in ({"test_examples": 8}, {"fresh": True}):
+        runs.clear()
+        evaluate(config(tmp_path, **{**settings, **changed, "thorough": False}))
+        assert len(runs) == 1
+    next(tmp_path.glob("**/eap*.json")).write_text("{")  # cut short
+    runs.clear()
+    evaluate(config(tmp_path, **{**settings, "thorough": False}))
+    assert len(runs) == 1
+
+
+def test_a_failure_is_listed_and_the_others_go_on(
+    compiled_checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(self: object, problem: object) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(type(get_method("eap")), "__call__", broken)
+    overrides = [
+        *("method=eap,random", f"checkpoint={compiled_checkpoint}", f"out={tmp_path / 'out'}"),
+        *("device=cpu", "examples=16", "thorough=false", f"board={tmp_path / 'board'}"),
+    ]
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
+    with caplog.at_level(logging.ERROR), pytest.raises(SystemExit, match="1"):
+        cli.evaluate()
+    said = [entry.getMessage() for entry in caplog.records]
+    assert f"failed: eap on {compiled_checkpoint}: RuntimeError: out of luck" in said
+    made = read_board(tmp_path / "board" / "leaderboard.json")
+    assert made.methods == ["random"] and len(made.models) == 1
+
+
+def test_a_model_that_cannot_be_read_is_listed(compiled_checkpoint: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "models" / "broken"
+    broken.mkdir(parents=True)
+    (broken / "model.json").write_text("{}")
+    settings = {"methods": ["random"], "checkpoint": [str(broken), str(compiled_checkpoint)]}
+    records, failures = evaluate(config(tmp_path / "out", **settings, thorough=False))
+    assert len(records) == 1 and len(failures) == 1 and str(broken) in failures[0]
+
+
+def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
+    made = board()
+    assert "dead: its corrupted inputs change no answer" in page(made)
+    (tmp_path / "leaderboard.json").write_text(json.dumps({"format": 1, "missing": [], "rows": made.rows}))
+    from interpbench.runs.leaderboard import write_page
+
+    assert write_page(tmp_path).read_text() == page(made)
+    for name in FIGURES:
+        assert (tmp_path / f"leaderboard-{name}.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "leaderboard.json").write_text("[]")
+    with pytest.raises(InterpBenchError, match="not a leaderboard"):
+        read_board(tmp_path / "leaderboard.json")
+
+
+def test_a_board_without_models_is_a_page(tmp_path: Path) -> None:
+    assert write_leaderboard([], tmp_path).read_text().startswith("# Leaderboard")
+
+
+# The committed leaderboard.
+
+
+@pytest.fixture(scope="module")
+def committed() -> Board:
+    return read_board(DOCS / "leaderboard.json")
+
+
+def test_the_page_is_made_of_the_committed_records(committed: Board) -> None:
+    assert (DOCS / "leaderboard.md").read_text() == page(committed)
+    for name in FIGURES:
+        assert (DOCS / f"leaderboard-{name}.png").is_file()
+
+
+def test_the_leaderboard_is_of_released_models_and_all_methods(committed: Board) -> None:
+    hashes = {name: read_record(path).sha256[:12] for name, path in released().items()}
+    for row in committed.rows:
+        assert row["checkpoint"] == hashes[row["task"]], f"{row['task']} has changed: make leaderboard"
+    assert not set(committed.missing) & set(committed.models)
+    assert sorted(committed.methods) == list(methods())
+    assert len(committed.rows) == (len(methods()) + 1) * len(committed.models)
+
+
+def test_the_truth_is_what_can_be_reached(committed: Board) -> None:
+    assert set(committed.values(TRUTH, HEADLINE).values()) == {1}
+    for method in committed.methods:
+        for value in committed.values(method, HEADLINE).values():
+            assert 0 <= value <= 1
+    random = committed.mean("random", HEADLINE)
+    null = committed.null("auroc")
+    assert random is not None and null is not None
+    assert null.low - 0.05 < random.value < null.high + 0.05
