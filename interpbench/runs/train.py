@@ -100,26 +100,24 @@ def run(data: Mapping[str, Any]) -> bool:
 
 
 def own_experiment(task: str | int | None) -> str | None:
-    """Returns the name of a task if `configs/experiment` has a file of that name: its own settings."""
+    """Returns the name of a task, without its tokenizer, if `configs/experiment` has a file of that name."""
     if task in (None, "???"):
         return None
-    name = get_task(task).name
-    return name if _experiment_file(name).is_file() else None
+    name = get_task(task).name.partition("[")[0]
+    return name if (Path(config_folder()) / "experiment" / f"{name}.yaml").is_file() else None
 
 
 def own_settings(task: str | int) -> dict[str, Any]:
-    """Returns the task's own settings, nested; none for most."""
+    """Returns the settings of a task that has its own, nested; none for most."""
+    from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
     name = own_experiment(task)
     if name is None:
         return {}
-    settings: Any = OmegaConf.to_container(OmegaConf.load(_experiment_file(name)))
-    return {key: value for key, value in settings.items() if key != "task"}
-
-
-def _experiment_file(name: str) -> Path:
-    return Path(config_folder()) / "experiment" / f"{name}.yaml"
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        settings: Any = OmegaConf.to_container(compose("train", [f"experiment={name}"]), resolve=True)
+    return {key: value for key, value in settings.items() if key not in ("task", "experiment")}
 
 
 def train(config: TrainConfig) -> TrainOutcome:
