@@ -26,17 +26,29 @@ class Comparisons(Slots):
         years = (YEARS[:-1], "to", CENTURIES, YEARS, ":")
         slots = ["the", NOUNS, VERBS, "from", CENTURIES, *years]
         choices = [(slot,) if isinstance(slot, str) else slot for slot in slots]
-        super().__init__(choices, {"flipped": self.flipped})
+        super().__init__(choices, {"redrawn": self.redrawn, "flipped": self.flipped})
         self.years = np.array(self.codes(YEARS), np.int16)
+
+    def redrawn(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts with two other years, of which the other one is later."""
+        corrupted = tokens.copy()
+        corrupted[:, START] = self.years[rng.integers(len(YEARS) - 1, size=len(tokens))]
+        return self._answering(rng, corrupted, ~self._later(tokens))
 
     def flipped(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts in which the second year is on the other side of the first."""
-        start, finish = (np.searchsorted(self.years, tokens[:, place]) for place in (START, FINISH))
-        later, draw = finish > start, rng.random(len(tokens))
-        number = np.where(later, draw * (start + 1), start + 1 + draw * (len(YEARS) - 1 - start))
-        corrupted = tokens.copy()
-        corrupted[:, FINISH] = self.years[number.astype(int)]
-        return corrupted
+        return self._answering(rng, tokens.copy(), ~self._later(tokens))
+
+    def _later(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns whether the second year is later, `[row]`: years are sorted like their codes."""
+        return tokens[:, FINISH] > tokens[:, START]
+
+    def _answering(self, rng: np.random.Generator, tokens: np.ndarray, later: np.ndarray) -> np.ndarray:
+        """Puts a second year into `tokens` that is later than the first, or not."""
+        start, draw = np.searchsorted(self.years, tokens[:, START]), rng.random(len(tokens))
+        number = np.where(later, start + 1 + draw * (len(YEARS) - 1 - start), draw * (start + 1))
+        tokens[:, FINISH] = self.years[number.astype(int)]
+        return tokens
 
 
 PROMPTS = Comparisons()
