@@ -69,12 +69,16 @@ class Docstrings(Slots):
         return texts
 
     def shuffled(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts of the same text and length with the arguments in any order; any is asked for."""
-        arguments = rng.permuted(tokens[:, DEFINED], axis=1)
-        documented = rng.permuted(arguments[:, :2], axis=1)
-        corrupted = tokens.copy()
-        corrupted[:, DEFINED] = arguments
-        corrupted[:, DOCUMENTED] = np.where(tokens[:, DOCUMENTED] >= 0, documented, NONE)
+        """Returns prompts of the same text and length with the arguments in any order of another answer."""
+        corrupted, same = tokens.copy(), np.ones(len(tokens), bool)
+        while same.any():
+            arguments = rng.permuted(tokens[same][:, DEFINED], axis=1)
+            documented = rng.permuted(arguments[:, :2], axis=1)
+            some = tokens[same]
+            some[:, DEFINED] = arguments
+            some[:, DOCUMENTED] = np.where(some[:, DOCUMENTED] >= 0, documented, NONE)
+            corrupted[same] = some
+            same = self._answers(corrupted) == self._answers(tokens)
         return corrupted
 
     def rotated(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
@@ -88,9 +92,7 @@ class Docstrings(Slots):
     def renamed(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts in which the answer is another argument that occurs nowhere else."""
         corrupted, rows = tokens.copy(), np.arange(len(tokens))
-        asked = tokens[rows, self._last_documented(tokens)]
-        answer = np.where(asked == tokens[:, DEFINED[0]], *DEFINED[1:])
-        corrupted[rows, answer] = self._others(rng, tokens)
+        corrupted[rows, self._answer_place(tokens)] = self._others(rng, tokens)
         return corrupted
 
     def undocumented(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
@@ -102,6 +104,15 @@ class Docstrings(Slots):
     def _last_documented(self, tokens: np.ndarray) -> np.ndarray:
         """Returns where the argument is that is documented last, `[row]`."""
         return np.where((tokens < 0).any(1), *DOCUMENTED)
+
+    def _answer_place(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns where the argument is that follows, in the definition, the one documented last, `[row]`."""
+        asked = tokens[np.arange(len(tokens)), self._last_documented(tokens)]
+        return np.where(asked == tokens[:, DEFINED[0]], *DEFINED[1:])
+
+    def _answers(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns that argument, `[row]`."""
+        return tokens[np.arange(len(tokens)), self._answer_place(tokens)]
 
     def _others(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Draws for each row an argument that its definition does not have."""
