@@ -18,7 +18,7 @@ from interpbench.core.files import sha256, write_json
 from interpbench.discovery.method import methods
 from interpbench.reports.tables import records_table
 from interpbench.runs.api import load
-from interpbench.runs.evaluate import EvaluateConfig, draw
+from interpbench.runs.evaluate import EvaluateConfig, draw, draw_roc
 from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 
@@ -66,10 +66,12 @@ def score_file(
         edges=edge_scores(scores),
         nodes=node_scores(scores),
     )
-    folder = EvaluateConfig(method={"name": called}, out=out).folder(loaded)
+    config = EvaluateConfig(method={"name": called}, out=out)
+    folder = config.folder(loaded)
     write_json(folder / f"{called}.json", record.to_json())
     if pictures:
         draw(loaded, scores, folder, called)
+        draw_roc(loaded, record, config)
     Console(width=None if sys.stdout.isatty() else 120).print(records_table([record]))
     log.info("record in %s", folder / f"{called}.json")
     return record
