@@ -44,7 +44,7 @@ def write_folder_page(folder: Path, checkpoint: str = "all", out: Path | None = 
         )
     path = out or folder / PAGE
     write_page(path, results, networks)
-    log.info("page: %s", path)
+    log.info("page:       %s", path)
     return path
 
 
