@@ -204,7 +204,8 @@ class Call:
         return self.call
 
 
-TOUCH = "touch /tmp/interpbench-was-here"
+MARK = "interpbench-was-here"
+TOUCH = f"touch {MARK}"
 ATTACKS: dict[str, tuple[bytes, str]] = {
     "os.system": (pickle.dumps(Call(os.system, TOUCH)), "posix.system"),
     "old protocol": (pickle.dumps(Call(os.system, TOUCH), 0), "posix.system"),
@@ -245,7 +246,10 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_malicious_pickles_are_refused(folder: Path, name: str) -> None:
+def test_malicious_pickles_are_refused(
+    folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     data, said = ATTACKS[name]
     if said:
         refused(lambda: read_plain(data, "file"), "file", said)
@@ -256,7 +260,7 @@ def test_malicious_pickles_are_refused(folder: Path, name: str) -> None:
         (folder / file).write_bytes(data)
         refused(lambda: claimed_edges(folder, load_published(folder).truth.graph), file)
         (folder / file).write_bytes(before)
-    assert not Path("/tmp/interpbench-was-here").exists()
+    assert not Path(MARK).exists()
 
 
 def test_shared_parts_are_not_copied() -> None:
@@ -320,14 +324,20 @@ WEIGHTS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_malicious_weights_are_refused(folder: Path, name: str) -> None:
+def test_malicious_weights_are_refused(
+    folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     make, said = WEIGHTS[name]
     (folder / "ll_model.pth").write_bytes(make())
     refused(lambda: interpbench.load(folder), str(folder / "ll_model.pth"), said)
-    assert not Path("/tmp/interpbench-was-here").exists()
+    assert not Path(MARK).exists()
 
 
-def test_the_programs_of_these_tests_are_right(tmp_path: Path) -> None:
+def test_the_programs_of_these_tests_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pickle.loads(ATTACKS["os.system"][0])
+    assert Path(MARK).exists()
     (tmp_path / "w.pth").write_bytes(weights_pickle(tensor_program(2, 2), {"data/0": b"\0\0\x80?\0\0\0@"}))
     assert read_weights(tmp_path / "w.pth")["a"].tolist() == [1.0, 2.0]
     assert read_plain(pickled({"a": torch.float32, "b": (1, [True, None, 2.5])}), "file") == {

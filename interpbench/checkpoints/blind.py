@@ -24,11 +24,12 @@ from interpbench.checkpoints.format import (
     check_size,
     load_pairs,
     network,
+    read_numbered,
     read_pairs,
 )
 from interpbench.core.config import STRICT, convert
 from interpbench.core.errors import CheckpointError, InterpBenchError
-from interpbench.core.files import read_json, sha256, write_bytes
+from interpbench.core.files import sha256, write_bytes
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.config import TransformerConfig
 
@@ -211,14 +212,7 @@ def open_key(path: Path, record: ProblemRecord) -> Key:
 
 def _converted(kind: type[T], path: Path) -> T:
     """Reads JSON as a record of a format that is known."""
-    data = read_json(path, CheckpointError)
-    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-        raise CheckpointError(f"{path} is not part of a blind problem")
-    if data["format"] > FORMAT:
-        raise CheckpointError(
-            f"{path} has format {data['format']}, this version reads {FORMAT}: upgrade interpbench"
-        )
-    return convert(kind, data, str(path))
+    return convert(kind, read_numbered(path, FORMAT, "part of a blind problem"), str(path))
 
 
 def _json(value: Any) -> bytes:

@@ -201,16 +201,26 @@ def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer
     return model.requires_grad_(False)
 
 
+def read_numbered(path: Path, newest: int, what: str) -> dict[str, Any]:
+    """Reads a JSON object that says its format.
+
+    Raises:
+        CheckpointError: one line, if it is not `what` it should be, or of a format after `newest`.
+    """
+    data = read_json(path, CheckpointError)
+    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        raise CheckpointError(f"{path} is not {what}")
+    if data["format"] > newest:
+        raise CheckpointError(
+            f"{path} has format {data['format']}; this version reads up to {newest}: upgrade interpbench"
+        )
+    return data
+
+
 def read_record(folder: Path) -> ModelRecord:
     """Reads and checks `model.json` alone."""
     path = folder / RECORD
-    data = read_json(path, CheckpointError)
-    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-        raise CheckpointError(f"{path} is not a checkpoint of this project")
-    if data["format"] > FORMAT:
-        raise CheckpointError(
-            f"{path} has format {data['format']}; this version reads up to {FORMAT}: upgrade interpbench"
-        )
+    data = read_numbered(path, FORMAT, "a checkpoint of this project")
     try:
         record = TypeAdapter(ModelRecord).validate_python(data)
         check_size(record.shape)

@@ -6,7 +6,7 @@ file in `configs/method/`.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -21,6 +21,7 @@ from interpbench.core.errors import DiscoveryError
 from interpbench.core.own import is_own, own_name
 from interpbench.core.registry import Registry
 from interpbench.tasks.problem import Metric, Problem, agreeing
+from interpbench.transformer.model import Interventions
 from interpbench.transformer.patching import record
 
 Replacement = Literal["resample", "mean", "mean_position", "zero"]
@@ -157,6 +158,42 @@ def parts(count: int, rows_each: int) -> list[slice]:
     """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows."""
     at_once = max(1, ROWS_PER_CALL // rows_each)
     return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
+
+
+@torch.no_grad()
+def edge_by_edge(
+    problem: Problem,
+    runs: Runs,
+    edges: Sequence[tuple[int, int]],
+    patch: Callable[[Sequence[tuple[int, int]], int], Interventions],
+    cost: Cost,
+) -> np.ndarray:
+    """Returns how far the metric moves from its clean value with each edge alone patched.
+
+    Args:
+        problem: the problem.
+        runs: its runs.
+        edges: (reader, writer) of the edges to patch.
+        patch: makes, for some edges into one layer and that layer, the interventions, a candidate an edge.
+        cost: gets the runs added.
+
+    Returns:
+        `[R, W]` scores, 0 for the other legal edges and NaN for illegal ones.
+    """
+    graph, examples = problem.graph, len(problem.clean)
+    clean = float(runs.metric(problem.network.run(runs.residuals[0])).mean())
+    scores = np.where(graph.legal, 0.0, np.nan)
+    for layer in range(graph.n_layers + 1):
+        here = [(reader, writer) for reader, writer in edges if graph.readers[reader].layer == layer]
+        for some in parts(len(here), examples):
+            chosen = here[some]
+            residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(chosen), -1).flatten(2)
+            logits = problem.network.run(residual, patch(chosen, layer), layer)
+            moved = runs.metric(logits.view(*logits.shape[:2], len(chosen), examples)).mean(1)
+            for (reader, writer), value in zip(chosen, moved.tolist()):
+                scores[reader, writer] = value - clean
+            cost.count(len(chosen) * examples)
+    return scores
 
 
 def legal_scores(problem: Problem, values: Tensor) -> np.ndarray:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, edge_by_edge, method, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.model import Interventions
 
@@ -44,24 +44,14 @@ class PathPatching:
         """Runs many senders, then many edges of a layer, in one call."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
-        examples = len(problem.clean)
-        clean = float(runs.metric(problem.network.run(runs.residuals[0])).mean())
         free = [node.head is None and node.layer >= 0 and self.frozen == "heads" for node in graph.nodes]
         seen = _senders(problem, runs, free, cost)
-        scores = np.where(graph.legal, 0.0, np.nan)
-        for layer in range(graph.n_layers + 1):
-            here = [(r, w) for r, w in np.argwhere(graph.legal).tolist() if graph.readers[r].layer == layer]
-            for some in parts(len(here), examples):
-                chosen = here[some]
-                received = torch.stack([seen[r][..., w, :] for r, w in chosen])
-                residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(chosen), -1).flatten(2)
-                patch = _Receivers([r for r, _ in chosen], received)
-                logits = problem.network.run(residual, patch, layer)
-                moved = runs.metric(logits.view(*logits.shape[:2], len(chosen), examples)).mean(1)
-                for (reader, writer), value in zip(chosen, moved.tolist()):
-                    scores[reader, writer] = value - clean
-                cost.count(len(chosen) * examples)
-        return Scores(graph, scores, cost=cost)
+
+        def patch(chosen: Sequence[tuple[int, int]], layer: int) -> _Receivers:
+            return _Receivers([r for r, _ in chosen], torch.stack([seen[r][..., w, :] for r, w in chosen]))
+
+        edges = [(r, w) for r, w in np.argwhere(graph.legal).tolist()]
+        return Scores(graph, edge_by_edge(problem, runs, edges, patch, cost), cost=cost)
 
 
 def _senders(problem: Problem, runs: Runs, free: Sequence[bool], cost: Cost) -> list[Tensor]:

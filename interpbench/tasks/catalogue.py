@@ -68,7 +68,7 @@ def causal_task(
     network: Mapping[str, Any] | None = None,
     published: Mapping[str, Any] | None = None,
     description: str | None = None,
-    tokenized: Callable[[str], CausalTask] | None = None,
+    tokenized: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
     """Registers the decorated function, which returns a hand-written causal model, as a task.
 
@@ -150,4 +150,5 @@ def _tokenized(name: str, tokenizer: str) -> Task:
     if not isinstance(task, CausalTask) or task.tokenized is None:
         known = (t.name for t in catalogue().values() if isinstance(t, CausalTask) and t.tokenized)
         raise TaskError(f"task {task.name} has no words for a tokenizer; {', '.join(sorted(known))} have")
-    return replace(task.tokenized(tokenizer.replace("--", "/")), name=tokenized_name(task.name, tokenizer))
+    parts = task.tokenized(tokenizer.replace("--", "/"))
+    return replace(task, name=tokenized_name(task.name, tokenizer), tokenized=None, **parts)

@@ -126,7 +126,7 @@ class CausalTask(Task):
         nodes: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
         network: what its network has instead of what the default rule gives (`ModelSettings`).
         published: what the published network has instead of that.
-        tokenized: makes the same task in the pieces of a tokenizer (a name on the hub, or a folder); None
+        tokenized: what differs in the tokens of a tokenizer (a name on the hub, or a folder), by field; None
             where the tokens are no words.
     """
 
@@ -134,7 +134,7 @@ class CausalTask(Task):
     nodes: Mapping[str, str]
     network: Mapping[str, Any] = field(default_factory=dict[str, Any])
     published: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    tokenized: "Callable[[str], CausalTask] | None" = None
+    tokenized: Callable[[str], Mapping[str, Any]] | None = None
 
     @cached_property
     def model(self) -> CausalModel:

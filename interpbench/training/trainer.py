@@ -174,8 +174,8 @@ class Trainer:
         total = losses.sum()
         if weight:
             read = self.readouts.losses(worlds.kept, batch.values)
-            self.read = read.detach()
             total = total + weight * read.sum()
+            self.read_loss = weight * read.sum().detach()
         self.optimizer.zero_grad()
         total.backward()
         torch.nn.utils.clip_grad_norm_(self.trained.parameters(), self.settings.clip)
@@ -202,6 +202,8 @@ class Trainer:
         for name, value in zip(self.sampler.worlds(self.progress.step - 1), sums):
             key = "behaviour" if name == "source" else name
             terms[key] = terms.get(key, 0.0) + value
+        if self.objective.readout:
+            terms["readout"] = float(self.read_loss)
         return terms
 
     def _report(self, terms: dict[str, float], validation: Validation, sinks: Sequence[Sink]) -> str:

@@ -9,7 +9,6 @@ from interpbench.tasks.handwritten.ioi.model import ioi_model
 from interpbench.tasks.handwritten.ioi.prompts import Prompts
 from interpbench.tasks.handwritten.ioi.templates import LARGE, PUBLISHED
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
-from interpbench.tasks.task import CausalTask
 from interpbench.tasks.tokenizers import Tokenized, Words
 
 large = Prompts(LARGE, NAMES, PLACES, OBJECTS)
@@ -37,29 +36,22 @@ def _settings(prompts: Prompts, only_at_end: bool) -> dict[str, Any]:
     }
 
 
-def _in_tokens(prompts: Prompts, only_at_end: bool) -> Callable[[str], CausalTask]:
-    """Returns what makes the task on the same prompts in the tokens of a tokenizer."""
+def _in_tokens(prompts: Prompts, only_at_end: bool) -> Callable[[str], dict[str, Any]]:
+    """Returns what says how the task differs on the same prompts in the tokens of a tokenizer."""
 
-    def make(tokenizer: str) -> CausalTask:
+    def differences(tokenizer: str) -> dict[str, Any]:
         words = Words(tokenizer)
         names = words.single(prompts.names, FEWEST_NAMES)
         some = Prompts(prompts.templates, names, prompts.places, prompts.objects)
         inputs = Tokenized(some, some.vocab, some.length, words, len(names))
-        return CausalTask(
-            name="ioi",
-            description=f"Who gets the object, in the tokens of {tokenizer}.",
-            build=lambda: ioi_model(inputs.vocab, len(names), inputs.length, only_at_end),
-            vocab=inputs.vocab,
-            length=inputs.length,
-            inputs=inputs,
-            nodes=PLACEMENT,
-            attention="causal",
-            network=NETWORK,
-            published=WIDE,
-            family="ioi",
-        )
+        return {
+            "inputs": inputs,
+            "vocab": inputs.vocab,
+            "length": inputs.length,
+            "build": lambda: ioi_model(inputs.vocab, len(names), inputs.length, only_at_end),
+        }
 
-    return make
+    return differences
 
 
 @causal_task("ioi", **_settings(large, only_at_end=True))
