@@ -288,9 +288,7 @@ def test_quiet_nodes_write_the_same_for_every_input():
     aligned = [made.truth.graph.node_index[node] for node in made.evaluation.alignment.units]
     run = made.evaluation.activations(made.evaluation.task.domain.all())
     variance = run.stack.var(-1).mean((1, 2))
-    assert variance[aligned].min() > 3 * variance[made.sampler.forbidden_nodes].max(), (
-        "only the others go quiet"
-    )
+    assert variance[aligned].max() > 100 * variance[made.sampler.forbidden_nodes].max()
 
 
 def test_same_seed_same_bits_and_resumption(tmp_path):
