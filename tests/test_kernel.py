@@ -1,5 +1,6 @@
 """The kernel against a literal transformer, and its row-wise products against autograd's own."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -175,3 +176,13 @@ def test_worlds_gradient_equals_separate_runs():
     chosen[0, 5] = True
     model.run(model.embedding(base), Candidates(None, patch.stack, nodes=chosen)).square().sum().backward()
     torch.testing.assert_close(together, model.blocks[0].attn.W_O.grad)
+
+
+def test_positions_may_start_in_dimensions_of_their_own():
+    cfg = dataclasses.replace(TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4), init_matching=True)
+    plain, apart = Transformer(cfg, 3), Transformer(dataclasses.replace(cfg, init_positions=2), 3)
+    assert not apart.embed.W_E[:, 6:].any() and not apart.pos_embed.W_pos[:, :6].any()
+    assert torch.equal(apart.embed.W_E[:, :6], plain.embed.W_E[:, :6])
+    torch.testing.assert_close(apart.pos_embed.W_pos[:, 6:], 2 * plain.pos_embed.W_pos[:, 6:])
+    for block in apart.blocks:
+        assert torch.equal(block.attn.W_K, block.attn.W_Q)

@@ -5,7 +5,8 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT, Amount, Count
+from interpbench.core.config import STRICT, Amount, Count, Steps
+from interpbench.core.errors import ConfigError
 from interpbench.tasks.published import Widths, published_widths
 from interpbench.tasks.task import CausalTask, RaspTask, Task
 from interpbench.transformer.config import TransformerConfig
@@ -33,6 +34,7 @@ class ModelSettings:
     biases: bool = True
     init_std: Amount | None = None
     init_matching: bool | None = None
+    init_positions: Steps | None = None
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
@@ -56,11 +58,16 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         needed = len(task.vocab) + task.length + classes
         d_model = given.get("d_model") or max(16, 1 << (needed - 1).bit_length())
         widths = Widths(d_model, max(1, d_model // 4), 4 * d_model, None)
-    normalization = given.get("normalization")
+    normalization, d_model = given.get("normalization"), given.get("d_model", widths.d_model)
+    if given.get("init_positions", 0) >= d_model:
+        raise ConfigError(
+            f"model.init_positions={given['init_positions']} leaves tokens none of {d_model} dimensions; "
+            f"try {d_model // 4}"
+        )
     return TransformerConfig(
         n_layers=given.get("n_layers") or max(2, 1 + max(node.layer for node in nodes)),
         n_heads=n_heads,
-        d_model=given.get("d_model", widths.d_model),
+        d_model=d_model,
         d_head=given.get("d_head", widths.d_head),
         d_mlp=given.get("d_mlp", widths.d_mlp),
         normalization=None if normalization == "none" else normalization,
@@ -68,6 +75,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         biases=settings.biases,
         init_std=given.get("init_std") or widths.init_std,
         init_matching=given.get("init_matching", False),
+        init_positions=given.get("init_positions", 0),
         d_vocab=len(task.vocab) + 2,
         d_out=classes,
         n_ctx=task.length + 1,

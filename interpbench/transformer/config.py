@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.graph import Graph
-from interpbench.core.config import STRICT, Amount
+from interpbench.core.config import STRICT, Amount, Steps
 
 Size = Annotated[int, Field(ge=1, le=1 << 18)]
 
@@ -25,6 +25,8 @@ class TransformerConfig:
         init_std: standard deviation of the initial weights; None for 0.8 / sqrt(d_model).
         init_matching: whether every head's keys start with the weights of its queries, and what nodes write
             small beside the embedding, so that positions start out attending to tokens like their own.
+        init_positions: the last so many dimensions of the residual stream start with what positions embed as,
+            the others with what tokens do; 0 for all in all. Neither then has to be unmixed from the other.
     """
 
     n_layers: Size
@@ -41,6 +43,7 @@ class TransformerConfig:
     biases: bool = True
     init_std: Amount | None = None
     init_matching: bool = False
+    init_positions: Steps = 0
     eps: Amount = 1e-5
 
     @property

@@ -213,6 +213,11 @@ class Transformer(nn.Module):
                     parameter *= 0.1
                 elif name.endswith(("W_E", "W_pos")):
                     parameter *= 3
+            positions, dimensions = self.cfg.init_positions, self.cfg.d_model
+            if positions:
+                self.embed.W_E[:, dimensions - positions :] = 0
+                self.pos_embed.W_pos[:, : dimensions - positions] = 0
+                self.pos_embed.W_pos.mul_(math.sqrt(dimensions / positions))
 
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
