@@ -22,6 +22,7 @@ from interpbench.core.progress import Display
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.bench import Bench, StabilitySettings
 from interpbench.runs.device import select_device
+from interpbench.runs.entry import Outcome
 from interpbench.runs.measure import measured
 from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
@@ -100,8 +101,8 @@ class EvaluateConfig:
         return {**conditions, **(vars(self.stability) if self.thoroughly else {})}
 
 
-def run(data: Mapping[str, Any]) -> bool:
-    """Runs a composed configuration; returns whether every checkpoint could be evaluated."""
+def run(data: Mapping[str, Any]) -> Outcome:
+    """Runs a composed configuration; it fails if a checkpoint could not be evaluated."""
     config = convert(EvaluateConfig, data, "evaluate")
     records, failures = evaluate(config)
     if records:
@@ -122,7 +123,8 @@ def run(data: Mapping[str, Any]) -> bool:
         log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out)))
     for failure in failures:
         log.error("failed: %s", failure)
-    return not failures
+    result = "failed" if failures else "scored"
+    return Outcome(1 if failures else 0, {"result": result, "scores": len(records)}, failures)
 
 
 def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
