@@ -127,6 +127,7 @@ def _run(command: Command, config: Any, runs: Sequence[Composed]) -> list[Outcom
 def _for_processes() -> None:
     """Has processes that a launcher starts import this very package, and use one thread by default."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")  # or its import closes everyone's log handlers
     home = str(Path(__file__).resolve().parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
