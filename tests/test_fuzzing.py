@@ -200,7 +200,7 @@ def test_damaged_records_of_evaluations(
 def test_damaged_states_of_trainings(tmp_path: Path, count: int, little_memory: None) -> None:
     """Whatever still loads also trains on."""
     task = get_task("frac_prevs")
-    cfg = shape(task, ModelSettings(n_layers=2, n_heads=2, d_model=4, d_head=2, d_mlp=4))
+    cfg = shape(task, ModelSettings(n_layers=2, n_heads=4, d_model=4, d_head=1, d_mlp=4))
     alignment = align(task, cfg.graph)
     truth = find_truth(alignment, pairs=64)
 

@@ -89,9 +89,12 @@ def run_hydra(command: Command) -> NoReturn:
     statuses: list[int] = []
 
     def main(_: Any) -> None:
-        run = compose_run(command, list(HydraConfig.get().overrides.task))
-        announce([run])
-        statuses.append(command.job(run.data).status)
+        try:
+            run = compose_run(command, list(HydraConfig.get().overrides.task))
+            announce([run])
+            statuses.append(command.job(run.data).status)
+        except InterpBenchError as error:  # here, as Hydra would write a line of its own
+            statuses.append(complain(str(error)))
 
     try:
         if not SWEEP.isdisjoint(sys.argv) and HELP.isdisjoint(sys.argv):

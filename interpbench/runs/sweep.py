@@ -33,6 +33,7 @@ from interpbench.runs.entry import (
 
 log = logging.getLogger(__name__)
 SUMMARY = "summary.txt"
+FAILED = 2
 UNKNOWN = "no result; the same command goes on with it"
 
 
@@ -62,11 +63,13 @@ def sweep(command: Command, overrides: Sequence[str]) -> int:
         if config.hydra.launcher._target_.endswith("SlurmLauncher") and shutil.which("sbatch") is None:
             raise InterpBenchError("SLURM's sbatch is not here; hydra/launcher=joblib goes without")
         jobs = _combinations(hydra.config_loader, list(config.hydra.overrides.task))
+        if not jobs:
+            raise InterpBenchError("there is nothing to sweep over")
         labels = _labels(jobs)
         name = "-".join([*labels[0], sha256(repr(jobs).encode())[:8]]).replace("/", ".")
         folder = Path(str(config.hydra.sweep.dir)) / "sweeps" / name
         config.hydra.sweep.dir = str(folder)
-        line = shlex.join(["python", f"{command.name}.py", "-m", *overrides])
+        line = shlex.join(sys.orig_argv)
         write_text(folder / SUMMARY, line + "\n")
         prepared = [_prepare(command, job) for job in jobs]
         missing = [run for run in prepared if isinstance(run, Composed)]
@@ -99,9 +102,9 @@ def _prepare(command: Command, overrides: list[str]) -> Composed | Outcome:
     """Composes a run; returns how it ended if it is finished, or cannot even start."""
     try:
         run = compose_run(command, overrides)
-        return command.finished(run.data) or run
     except InterpBenchError as error:
         return _failed(str(error))
+    return _contained(command.finished, run.data) or run
 
 
 def _run(command: Command, config: Any, runs: Sequence[Composed]) -> list[Outcome]:
@@ -121,7 +124,7 @@ def _run(command: Command, config: Any, runs: Sequence[Composed]) -> list[Outcom
         return [each if isinstance(each, Outcome) else each.return_value for each in returned]
     except Exception as error:  # noqa: BLE001  whatever a launcher raises: what ended before is not lost
         complain(f"the launcher stopped: {_one_line(error)}")
-    return [command.finished(run.data) or _failed(UNKNOWN) for run in runs]
+    return [_contained(command.finished, run.data) or _failed(UNKNOWN) for run in runs]
 
 
 def _for_processes() -> None:
@@ -164,19 +167,26 @@ def perform(job: Callable[[Config], Outcome], config: Any) -> Outcome:
 
     configure_logging()
     data: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+    outcome = _contained(job, data)
+    assert outcome is not None
+    if outcome.status == FAILED:
+        complain(outcome.failures[0])
+    return outcome
+
+
+def _contained(function: Callable[[Config], Outcome | None], data: Config) -> Outcome | None:
+    """Returns what a function of a configuration returns; what it raises is a failure."""
     try:
-        return job(data)
+        return function(data)
     except InterpBenchError as error:
-        said = str(error)
+        return _failed(str(error))
     except Exception as error:
         log.exception("not one of the expected errors")
-        said = _one_line(error)
-    complain(said)
-    return _failed(said)
+        return _failed(_one_line(error))
 
 
 def _failed(said: str) -> Outcome:
-    return Outcome(2, {"result": "failed"}, (said,))
+    return Outcome(FAILED, {"result": "failed"}, (said,))
 
 
 def _one_line(error: Exception) -> str:
