@@ -1,184 +1,28 @@
-"""Damaged files, full disks, two runs at once, absent services: one line each, and nothing half-written."""
+"""Full disks, read-only folders, two runs at once, absent services: one line each, nothing half-written."""
 
-import io
+import ctypes
 import json
 import os
 import random
 import resource
-import shutil
 import subprocess
 import sys
 import threading
 import time
-import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from interpbench.checkpoints import legacy
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
-from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
-from interpbench.checkpoints.pickles import read_plain, read_weights
-from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed
 from interpbench.core.errors import InterpBenchError
-from interpbench.core.files import locked, sha256, write_bytes
+from interpbench.core.files import locked, write_bytes
 from interpbench.core.metrics import JsonLines, Wandb
-from interpbench.tasks.catalogue import get_task
 from tests.hub_server import serve
-from tests.published_files import write_mib, write_published
 
 ROOT = Path(__file__).parent.parent
 RELEASED = ROOT / "models"
-FEW, MANY = 100, 1000
-HEADROOM = 1 << 30
-"""Bytes of memory that reading a damaged file may take at most; the files here have less than 0.1 MB."""
-
-
-# Fuzzing.
-
-
-def mutations(data: bytes, seed: str, count: int) -> Iterator[bytes]:
-    """Yields damaged versions of a file: bits, bytes, words, blocks, cuts, and parts of other places."""
-    rng = random.Random(seed)
-    numbers = (0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1)
-    for _ in range(count):
-        changed = bytearray(data)
-        for _ in range(rng.choice((1, 1, 1, 2, 5))):
-            place = (
-                rng.randrange(len(changed) + 1)
-                if rng.random() < 0.5
-                else rng.randrange(min(len(changed), 400) + 1)
-            )
-            kind = rng.randrange(6)
-            if kind == 0 and place < len(changed):
-                changed[place] ^= 1 << rng.randrange(8)
-            elif kind == 1 and place < len(changed):
-                changed[place] = rng.randrange(256)
-            elif kind == 2:
-                size = rng.choice((1, 2, 4, 8))
-                word = (rng.choice(numbers) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-                changed[place : place + size] = word
-            elif kind == 3:
-                del changed[place : place + rng.choice((1, 2, 8, 100, 10_000))]
-            elif kind == 4:
-                start = rng.randrange(len(data))
-                changed[place:place] = data[start : start + rng.choice((1, 4, 16, 64))]
-            else:
-                changed[place:place] = str(rng.choice(numbers)).encode() * rng.choice((1, 1, 50))
-            if not changed:
-                changed = bytearray(b"x")
-        yield bytes(changed)
-
-
-@pytest.fixture(params=[FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-def count(request: pytest.FixtureRequest) -> int:
-    """How many damaged versions of a file to read."""
-    return request.param
-
-
-@pytest.fixture
-def little_memory() -> Iterator[None]:
-    """Lets the process grow by no more than `HEADROOM`, so that a huge allocation fails."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + HEADROOM, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def survives(read: Callable[[], object]) -> bool:
-    """Reads; returns whether that worked. Any error but the project's own, or more than a line, fails."""
-    try:
-        read()
-    except InterpBenchError as error:
-        assert "\n" not in str(error) and len(str(error)) < 1000
-        return False
-    return True
-
-
-@pytest.mark.parametrize("name", ["model.json", "certificate.json", "data.safetensors", "model.safetensors"])
-def test_damaged_files_of_ours(name: str, tmp_path: Path, count: int, little_memory: None) -> None:
-    folder = Path(shutil.copytree(RELEASED / "frac_prevs", tmp_path / "frac_prevs"))
-    path, record = folder / name, json.loads((folder / "model.json").read_text())
-    reads: dict[str, Callable[[], object]] = {
-        "model.json": lambda: load_checkpoint(folder),
-        "model.safetensors": lambda: load_checkpoint(folder),
-        "certificate.json": lambda: read_proof(path),
-        "data.safetensors": lambda: load_pairs(folder),
-    }
-    read = 0
-    for data in mutations(path.read_bytes(), name, count):
-        path.write_bytes(data)
-        if name == "model.safetensors":  # past the hash, which finds them all
-            (folder / "model.json").write_text(json.dumps({**record, "sha256": sha256(data)}))
-        read += survives(reads[name])
-    assert read < count
-
-
-def test_damaged_indices(tmp_path: Path, count: int, little_memory: None) -> None:
-    entry = indexed(RELEASED / "frac_prevs")
-    whole = json.dumps(Index(FORMAT, {"frac_prevs": entry}).to_json()).encode()
-    path = tmp_path / INDEX
-    for data in mutations(whole, "index", count):
-        path.write_bytes(data)
-        survives(lambda: read_index(path))
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    network = load_checkpoint(RELEASED / "frac_prevs").model
-    return write_published(
-        tmp_path_factory.mktemp("published") / "3",
-        network,
-        get_task(3),
-        [("hook_embed", "blocks.0.hook_mlp_in"), ("blocks.0.hook_mlp_out", "blocks.1.hook_v_input[2]")] * 3,
-        as_object=True,
-    )
-
-
-@pytest.mark.parametrize("name", ["ll_model_cfg.pkl", "edges.pkl", "ll_model.pth", "meta.json"])
-def test_damaged_published_files(
-    name: str, published: Path, tmp_path: Path, count: int, little_memory: None
-) -> None:
-    folder = Path(shutil.copytree(published, tmp_path / "3"))
-    graph, path = load_checkpoint(RELEASED / "frac_prevs").truth.graph, folder / name
-    cfg = legacy._shape(read_plain((folder / "ll_model_cfg.pkl").read_bytes(), "x"), path)
-    reads: dict[str, Callable[[], object]] = {
-        "ll_model_cfg.pkl": lambda: legacy._shape(read_plain(path.read_bytes(), path), path),
-        "edges.pkl": lambda: legacy.claimed_edges(folder, graph),
-        "ll_model.pth": lambda: legacy._fitting(read_weights(path), cfg, path),
-        "meta.json": lambda: legacy.read_json(path, legacy.CheckpointError),
-    }
-    for data in mutations(path.read_bytes(), name, count):
-        path.write_bytes(data)
-        survives(reads[name])
-
-
-def test_damaged_programs_of_weights(
-    published: Path, tmp_path: Path, count: int, little_memory: None
-) -> None:
-    """The pickle inside the archive, with a right checksum."""
-    with zipfile.ZipFile(published / "ll_model.pth") as archive:
-        parts = {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    (program,) = [name for name in parts if name.endswith("data.pkl")]
-    path = tmp_path / "ll_model.pth"
-    for data in mutations(parts[program], "program", count):
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for name, content in {**parts, program: data}.items():
-                archive.writestr(name, content)
-        path.write_bytes(buffer.getvalue())
-        survives(lambda: read_weights(path))
-
-
-def test_damaged_graphs(tmp_path: Path, count: int, little_memory: None) -> None:
-    network = load_checkpoint(RELEASED / "frac_prevs").model
-    folder = write_mib(tmp_path, network, {}, {"input->m0"})
-    path, graph = tmp_path / legacy.GRAPH, network.cfg.graph
-    for data in mutations(path.read_bytes(), "graph", count):
-        path.write_bytes(data)
-        survives(lambda: legacy.claimed_edges(folder, graph))
 
 
 # Disks.
@@ -219,6 +63,49 @@ def test_a_disk_that_is_full_when_the_checkpoint_is_written(tmp_path: Path) -> N
     (folder,) = (tmp_path / "frac_prevs").iterdir()
     assert {path.name for path in folder.iterdir()} <= {"config.json", ".lock"}
     assert train(config).folder == folder and load_checkpoint(folder)
+
+
+READ_ONLY = """
+import sys
+from interpbench.runs.cli import main
+few = ["certificate.pairs=64", "certificate.enumerate_up_to=1", "trainer.max_steps=1", "device=cpu"]
+for arguments in (
+    ["train", "task=3", *few],
+    ["train", "-m", "task=3,hist", *few],
+    ["evaluate", "method=random", "checkpoint=hist", "pictures=false"],
+    ["export", "hist", "--out", "hist"],
+    ["publish", "hist", "--to", "me/models", "--out", "hub"],
+    ["export-problem", "hist"],
+    ["convert", "truth", "truth.json", "--checkpoint", "hist"],
+    ["show", "hist", "--png"],
+):
+    sys.argv = ["interpbench", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        sys.stderr.write(f"exit status {end.code}\\n")
+"""
+
+
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    """Even root may not write there, without the capability to override permissions."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(RELEASED)
+    home.chmod(0o555)
+    libc = ctypes.CDLL(None)
+    drop_from_bounding_set, override = 24, 1
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY],
+        preexec_fn=lambda: libc.prctl(drop_from_bounding_set, override, 0, 0, 0),
+        **{"cwd": home, "capture_output": True, "text": True, "check": False},
+    )
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(("records and", "2 runs"))]
+    assert len(lines) == 2 * 8, done.stderr
+    for said, status in zip(lines[::2], lines[1::2]):
+        assert said.startswith(("error: cannot write ", "failed: models/hist: cannot write ")), said
+        assert said.endswith(": Permission denied") and status in ("exit status 1", "exit status 2"), status
+    assert [path.name for path in home.iterdir()] == ["models"]
 
 
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:
@@ -271,6 +158,39 @@ def test_training_goes_on_without_wandb(
         sink.write(1, {"loss": 1.0})
         sink.close()
     assert caplog.text.count("going on without it") == 2
+
+
+def test_training_goes_on_when_wandb_fails_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One warning, of one line; everything else is as without it."""
+    from interpbench.runs.train import TrainConfig, train
+
+    class Run:
+        calls = 0
+
+        def log(self, *_: object, **__: object) -> None:
+            self.calls += 1
+            if self.calls == 2:
+                raise ConnectionError("the network\nis gone")
+
+        def finish(self, **_: object) -> None:
+            pytest.fail("it has been switched off")
+
+    used = Run()
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **_: used))
+    few = {"enumerate_up_to": 1, "pairs": 64}
+    steps = {"max_steps": 6, "validate_every": 2, "validation_rows": 64}
+    settings = {"task": "frac_prevs", "certificate": few, "trainer": steps, "device": "cpu"}
+    with_it, without = (
+        train(TrainConfig(**settings, logger={"wandb": wandb}, out=str(tmp_path / str(wandb)))).folder
+        for wandb in (True, False)
+    )
+    assert used.calls == 2
+    warnings = [entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING"]
+    assert warnings == ["W&B failed, going on without it: the network is gone"]
+    for name in ("metrics.jsonl", "model.safetensors", "certificate.json"):
+        assert (with_it / name).read_bytes() == (without / name).read_bytes(), name
 
 
 # Kills.

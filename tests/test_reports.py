@@ -20,7 +20,7 @@ from interpbench.reports.drawing import _summary, draw_circuit, found_edges
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
-from interpbench.reports.tables import certificate_table, circuit_lines, records_table, tasks_table
+from interpbench.reports.tables import certificate_table, circuit_lines, records_table, rows_table
 from interpbench.reports.text import NOTHING, method_labels, share
 from interpbench.scoring.records import Record, compare
 from interpbench.tasks.catalogue import get_task
@@ -134,7 +134,7 @@ def test_certificate_table_names_what_is_wrong(enumerated: bool) -> None:
 
 
 def test_tasks_table_takes_any_rows() -> None:
-    shown = text(tasks_table([{"name": "x[/red]", "layers": 2}, {"name": "y", "legacy_id": None}]))
+    shown = text(rows_table([{"name": "x[/red]", "layers": 2}, {"name": "y", "legacy_id": None}]))
     assert "x[/red]" in shown and "legacy id" in shown and NOTHING in shown
 
 

@@ -80,14 +80,14 @@ class Wandb:
                 project=project, name=name, config=dict(config), dir=str(folder), mode=mode
             )
         except Exception as error:  # noqa: BLE001  whatever W&B raises must not stop a training
-            log.warning("W&B is not available, going on without it: %s", error)
+            log.warning("W&B is not available, going on without it: %s", _line(error))
 
     def _try(self, action: Any) -> None:
         try:
             if self._run is not None:
                 action()
         except Exception as error:  # noqa: BLE001  as above
-            log.warning("W&B failed, going on without it: %s", error)
+            log.warning("W&B failed, going on without it: %s", _line(error))
             self._run = None
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
@@ -97,3 +97,7 @@ class Wandb:
     def close(self) -> None:
         """Finishes the run."""
         self._try(lambda: self._run.finish(quiet=True))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,6 +1,7 @@
 """The one progress display: a live line on a terminal, a log line now and then elsewhere."""
 
 import logging
+import multiprocessing
 import sys
 import time
 from types import TracebackType
@@ -17,7 +18,8 @@ class Display:
     def __init__(self, title: str, total: int, every_seconds: float = 15.0):
         self.title, self.total, self.every = title, total, every_seconds
         self.console = Console(stderr=True)
-        self._live = sys.stderr.isatty()
+        alone = multiprocessing.current_process().name == "MainProcess"  # live lines overwrite each other
+        self._live = alone and sys.stderr.isatty()
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),

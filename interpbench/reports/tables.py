@@ -140,14 +140,15 @@ def _worst(entries: Mapping[str, Mapping[str, Any]], kind: str) -> list[tuple[st
     return [(f"{name} alone", entry) for name, entry in worst if entry["wrong"]]
 
 
-def tasks_table(rows: Sequence[Mapping[str, object]]) -> Table:
+def rows_table(rows: Sequence[Mapping[str, object]]) -> Table:
     """Returns any rows as a table; the columns are the keys, in order of appearance, numbers to the right."""
     table = Table()
     keys = list(dict.fromkeys(key for row in rows for key in row))
     for key in keys:
         values = [row[key] for row in rows if row.get(key) is not None]
         numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        table.add_column(key.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        name = key if "." in key else key.replace("_", " ")  # the names of settings stay as they are
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         cells = [row.get(key) for key in keys]
         table.add_row(*(NOTHING if cell is None else escape(str(cell)) for cell in cells))

@@ -12,7 +12,7 @@ from interpbench.circuits.formats import read_scores
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import sha256, write_json
-from interpbench.reports.tables import tasks_table
+from interpbench.reports.tables import rows_table
 from interpbench.reports.text import LEVEL_NAMES, number
 from interpbench.runs.api import load
 from interpbench.runs.score import ranked
@@ -85,6 +85,6 @@ def verify_problem(
         {"level": LEVEL_NAMES[level], **{key: number(value) for key, value in found.items()}}
         for level, found in scores.items()
     ]
-    Console(width=None if sys.stdout.isatty() else 120).print(tasks_table(rows))
+    Console(width=None if sys.stdout.isatty() else 120).print(rows_table(rows))
     log.info("receipt: %s", target)
     return receipt

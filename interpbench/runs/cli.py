@@ -2,13 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
 from interpbench.runs import interchange
-from interpbench.runs.entry import complain, configure_logging, run_hydra
+from interpbench.runs.entry import Command, Config, Outcome, complain, configure_logging, run_hydra
 from interpbench.runs.several import expand
 
 COMMANDS = (
@@ -34,39 +35,49 @@ def main() -> None:
 
 def train() -> None:
     """Composes `configs/train.yaml` with the command line and trains."""
-
-    def job(config: object) -> bool:
-        from interpbench.runs.train import run
-
-        return run(config)  # type: ignore[arg-type]
-
-    def experiment(config: Mapping[str, Any]) -> str | None:
-        from interpbench.runs.train import own_experiment
-
-        return own_experiment(config.get("task"))
-
     from interpbench.runs.tokenizer import with_tokenizer
 
     sys.argv[1:] = with_tokenizer(sys.argv[1:])
-    run_hydra("train", job, experiment)
+    run_hydra(Command("train", _train, _experiment, _finished))
+
+
+def _train(config: Config) -> Outcome:
+    from interpbench.runs.train import run
+
+    return run(config)
+
+
+def _experiment(config: Config) -> str | None:
+    from interpbench.runs.train import own_experiment
+
+    return own_experiment(config.get("task"))
+
+
+def _finished(config: Config) -> Outcome | None:
+    from interpbench.runs.train import finished
+
+    return finished(config)
 
 
 def evaluate() -> None:
     """Composes `configs/evaluate.yaml` with the command line and evaluates."""
-
-    def job(config: object) -> bool:
-        from interpbench.runs.evaluate import run
-
-        return run(config)  # type: ignore[arg-type]
-
     from interpbench.runs.own_methods import offer_methods
 
+    overrides = sys.argv[1:]
     try:
-        sys.argv[1:] = expand(offer_methods(sys.argv[1:]))
+        sys.argv[1:] = expand(offer_methods(overrides))
     except InterpBenchError as error:
         configure_logging()
         sys.exit(complain(str(error)))
-    run_hydra("evaluate", job)
+    run_hydra(Command("evaluate", partial(_evaluate, overrides)))
+
+
+def _evaluate(overrides: Sequence[str], config: Config) -> Outcome:
+    from interpbench.runs.evaluate import run
+    from interpbench.runs.own_methods import offer_methods
+
+    offer_methods(overrides)  # a process that a sweep started has not imported the user's methods
+    return run(config)
 
 
 class _Parser(argparse.ArgumentParser):

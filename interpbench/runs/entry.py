@@ -4,13 +4,16 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
 
 log = logging.getLogger(__name__)
+SWEEP = frozenset(("-m", "--multirun", "hydra.mode=MULTIRUN"))
+HELP = frozenset(("-h", "--help"))
 
 
 def config_folder() -> str:
@@ -29,56 +32,106 @@ def configure_logging() -> None:
 Config = Mapping[str, Any]
 
 
-def run_hydra(
-    name: str, job: Callable[[Config], bool], experiment: Callable[[Config], str | None] = lambda _: None
-) -> None:
-    """Composes `configs/<name>.yaml` with the command line, runs `job`, and exits.
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
 
-    Where the command line says nothing of `experiment=`, the file that `experiment` names is composed too,
-    before the other overrides.
+    Attributes:
+        status: 0 if it is as wished, 1 if it missed its target, 2 if it failed.
+        facts: what a sweep's summary says of it, one column each.
+        failures: one line each.
+    """
 
-    The exit status is 0 if every job returns True, 1 if one returns False, 2 for an error that the user can
-    fix, which is printed in one line. In a sweep the others still run and failures are listed at the end.
+    status: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    failures: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that Hydra configures.
+
+    Attributes:
+        name: of its file in `configs/`.
+        job: runs a composed configuration; a sweep may send it to another process.
+        experiment: names the file in `configs/experiment` to compose too, before the other overrides, where
+            these say nothing of `experiment=`.
+        finished: how the run of a configuration ended, if it has been run already.
+    """
+
+    name: str
+    job: Callable[[Config], Outcome]
+    experiment: Callable[[Config], str | None] = lambda _: None
+    finished: Callable[[Config], Outcome | None] = lambda _: None
+
+
+class Composed(NamedTuple):
+    """A run's configuration, all its overrides, and the experiment among them that was not asked for."""
+
+    data: Config
+    overrides: list[str]
+    own: str | None
+
+
+def run_hydra(command: Command) -> NoReturn:
+    """Composes `configs/<name>.yaml` with the command line, runs the command, and exits.
+
+    The exit status is 0 if everything is as wished, 1 if a run missed its target, 2 for an error that the
+    user can fix, which is printed in one line. With `-m`, `runs.sweep` does all of this.
     """
     import hydra
-    from hydra import compose
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
-    from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     configure_logging()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    outcomes: list[tuple[str, int]] = []
+    statuses: list[int] = []
 
-    def main(config: Any) -> None:
-        overrides = list(HydraConfig.get().overrides.task)
-        label = " ".join(overrides)
-
-        def plain(config: Any) -> Any:
-            return OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
-
+    def main(_: Any) -> None:
         try:
-            data = plain(config)
-            said = any(override.lstrip("+~").startswith("experiment") for override in overrides)
-            own = None if said else experiment(data)
-            if own is not None:
-                log.info("with configs/experiment/%s.yaml; experiment=none goes without", own)
-                data = plain(compose(name, [f"experiment={own}", *overrides]))
-            outcomes.append((label, 0 if job(data) else 1))
-        except InterpBenchError as error:
-            outcomes.append((label, complain(str(error))))
+            run = compose_run(command, list(HydraConfig.get().overrides.task))
+            announce([run])
+            statuses.append(command.job(run.data).status)
+        except InterpBenchError as error:  # here, as Hydra would write a line of its own
+            statuses.append(complain(str(error)))
 
     try:
-        hydra.main(config_path=config_folder(), config_name=name, version_base="1.3")(main)()
+        if not SWEEP.isdisjoint(sys.argv) and HELP.isdisjoint(sys.argv):
+            from interpbench.runs.sweep import sweep
+
+            sys.exit(sweep(command, [argument for argument in sys.argv[1:] if argument not in SWEEP]))
+        hydra.main(config_path=config_folder(), config_name=command.name, version_base="1.3")(main)()
+    except InterpBenchError as error:
+        sys.exit(complain(str(error)))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        sys.exit(complain(explain(name, str(error))))
+        sys.exit(complain(explain(command.name, str(error), str(error.__cause__ or ""))))
     except KeyboardInterrupt:
         sys.exit(complain("interrupted; the same command goes on where it was", 130))
-    failed = [label for label, status in outcomes if status]
-    if failed and len(outcomes) > 1:
-        log.error("%d of %d runs failed: %s", len(failed), len(outcomes), "; ".join(failed))
-    sys.exit(max((status for _, status in outcomes), default=0))
+    sys.exit(max(statuses, default=0))
+
+
+def compose_run(command: Command, overrides: list[str]) -> Composed:
+    """Composes the configuration of one run, with its task's own experiment; Hydra must be initialised."""
+    from hydra import compose
+    from omegaconf import OmegaConf
+
+    def composed(overrides: list[str]) -> Any:
+        return OmegaConf.to_container(compose(command.name, overrides), resolve=True, throw_on_missing=False)
+
+    data = composed(overrides)
+    said = any(override.lstrip("+~").startswith("experiment") for override in overrides)
+    own = None if said else command.experiment(data)
+    if own is None:
+        return Composed(data, overrides, None)
+    overrides = [f"experiment={own}", *overrides]
+    return Composed(composed(overrides), overrides, own)
+
+
+def announce(runs: Sequence[Composed]) -> None:
+    """Says which experiments come by themselves."""
+    for own in dict.fromkeys(run.own for run in runs if run.own):
+        log.info("with configs/experiment/%s.yaml; experiment=none goes without", own)
 
 
 def complain(message: str, status: int = 2) -> int:
@@ -87,25 +140,44 @@ def complain(message: str, status: int = 2) -> int:
     return status
 
 
-def explain(name: str, message: str) -> str:
+def explain(name: str, message: str, cause: str = "") -> str:
     """Turns Hydra's message into one line that names the nearest valid key or choice."""
     key = re.search(r"Could not override '([^']+)'", message)
     if key:
+        if key[1].startswith("hydra.launcher.") and not _launcher():
+            return f"{key[1]!r} is no setting of the launcher; choose another, as in hydra/launcher=joblib"
         return f"unknown key {key[1]!r}{did_you_mean(key[1], _keys(name))}"
     group = re.search(r"Could not find '([^']+)/([^'/]+)'", message)
     if group:
-        choices = [path.stem for path in (Path(config_folder()) / group[1]).glob("*.yaml")]
-        return f"unknown {group[1]} {group[2]!r}{did_you_mean(group[2], choices)}"
+        return f"unknown {group[1]} {group[2]!r}{did_you_mean(group[2], _choices(group[1]))}"
+    if message.startswith("Error merging override") and cause:
+        message = f"{message.removeprefix('Error merging override ')}: {cause.splitlines()[0]}"
     return " ".join(message.split())
 
 
+def _launcher() -> list[str]:
+    """Returns the override that chooses a launcher, if there is one."""
+    return [argument for argument in sys.argv if argument.startswith("hydra/launcher=")]
+
+
+def _choices(group: str) -> list[str]:
+    """Returns the choices of a group, also those that plug-ins offer."""
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        return GlobalHydra.instance().config_loader().get_group_options(group)
+
+
 def _keys(name: str) -> list[str]:
-    """Returns every key of a command's configuration, with its path."""
+    """Returns every key of a command's configuration and of the chosen launcher's, with its path."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
     with initialize_config_dir(config_folder(), version_base="1.3"):
-        data: Any = OmegaConf.to_container(compose(name), resolve=False)
+        data = compose(name, _launcher(), return_hydra_config=True)
+        settings: Any = OmegaConf.to_container(data, resolve=False)
+    chosen = settings.pop("hydra")["launcher"]
 
     def walk(node: Any, path: str) -> Iterator[str]:
         for key, value in node.items():
@@ -113,4 +185,4 @@ def _keys(name: str) -> list[str]:
             if isinstance(value, dict):
                 yield from walk(value, f"{path}{key}.")
 
-    return list(walk(data, ""))
+    return [*walk(settings, ""), *walk(chosen, "hydra.launcher.")]

@@ -22,9 +22,10 @@ from interpbench.core.progress import Display
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.bench import Bench, StabilitySettings
 from interpbench.runs.device import select_device
+from interpbench.runs.entry import Outcome
 from interpbench.runs.measure import measured
 from interpbench.scoring.board import TRUTH
-from interpbench.scoring.records import Record, compare, edge_scores, node_scores
+from interpbench.scoring.records import Record, compare, edge_scores, is_record, node_scores
 
 log = logging.getLogger(__name__)
 LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
@@ -100,8 +101,8 @@ class EvaluateConfig:
         return {**conditions, **(vars(self.stability) if self.thoroughly else {})}
 
 
-def run(data: Mapping[str, Any]) -> bool:
-    """Runs a composed configuration; returns whether every checkpoint could be evaluated."""
+def run(data: Mapping[str, Any]) -> Outcome:
+    """Runs a composed configuration; it fails if a checkpoint could not be evaluated."""
     config = convert(EvaluateConfig, data, "evaluate")
     records, failures = evaluate(config)
     if records:
@@ -122,7 +123,8 @@ def run(data: Mapping[str, Any]) -> bool:
         log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out)))
     for failure in failures:
         log.error("failed: %s", failure)
-    return not failures
+    result = "failed" if failures else "scored"
+    return Outcome(1 if failures else 0, {"result": result, "scores": len(records)}, failures)
 
 
 def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
@@ -230,8 +232,8 @@ def _finished(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
     if config.fresh or not path.is_file():
         return None
     try:
-        record = Record.from_json(read_json(path))
-    except (InterpBenchError, KeyError, TypeError, ValueError):
+        record = Record.from_json(read_json(path), path)
+    except InterpBenchError:
         return None  # of an older version, or cut short
     wanted = {
         **{"checkpoint": bench.checkpoint.record.sha256, "method": name, "settings": jsonable(settings)},
@@ -312,8 +314,15 @@ def read_records(folder: Path, like: Record) -> list[Record]:
     """Returns the methods' records in a folder that were made on the same weights, in the same way."""
     records: list[Record] = []
     for path in sorted(folder.glob("*.json")):
-        data = read_json(path)
-        same = (data.get("checkpoint"), data.get("structural")) == (like.checkpoint, like.structural)
-        if same and data["method"] != TRUTH:
-            records.append(Record.from_json(data))
+        try:
+            data = read_json(path)
+            if not is_record(data):
+                continue
+            record = Record.from_json(data, path)
+        except InterpBenchError as error:
+            log.warning("left out of the picture: %s", error)
+            continue
+        same = (record.checkpoint, record.structural) == (like.checkpoint, like.structural)
+        if same and record.method != TRUTH:
+            records.append(record)
     return records

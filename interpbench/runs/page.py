@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint, load_checkpoint, read_record
@@ -11,7 +10,7 @@ from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.evaluate import variables
 from interpbench.scoring.board import TRUTH
-from interpbench.scoring.records import Record
+from interpbench.scoring.records import Record, is_record
 
 log = logging.getLogger(__name__)
 PAGE = "report.html"
@@ -53,17 +52,9 @@ def read_results(folder: Path) -> list[tuple[str, Record]]:
     results: list[tuple[str, Record]] = []
     for path in sorted(folder.glob("**/*.json")):
         data = read_json(path)
-        if isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data):
-            if data["method"] != TRUTH:
-                results.append((path.stem, _record(path, data)))
+        if is_record(data) and data["method"] != TRUTH:
+            results.append((path.stem, Record.from_json(data, path)))
     return results
-
-
-def _record(path: Path, data: dict[str, Any]) -> Record:
-    try:
-        return Record.from_json(data)
-    except (TypeError, AttributeError):
-        raise InterpBenchError(f"{path} is damaged, or the record of another version") from None
 
 
 def _networks(checkpoint: str, wanted: set[str]) -> dict[str, Network]:

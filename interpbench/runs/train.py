@@ -20,7 +20,7 @@ from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.files import locked, read_json, sha256, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.runs.device import select_device
-from interpbench.runs.entry import config_folder
+from interpbench.runs.entry import Outcome, config_folder
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.shapes import ModelSettings, shape
@@ -70,6 +70,18 @@ class TrainConfig:
             **{key: value for key, value in asdict(self).items() if key in kept},
         }
 
+    @property
+    def kind(self) -> str:
+        """Where the weights come from: `compiled` or `trained`."""
+        return "compiled" if self.model.kind == "compiled" else "trained"
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is: a function of everything that determines the result."""
+        task = get_task(self.task)
+        key = sha256(repr((self.settings(), shape(task, self.model), _fingerprint(task))).encode())[:8]
+        return Path(self.out) / task.name / f"{self.kind}-seed{self.seed}-{key}"
+
 
 @dataclass(frozen=True)
 class TrainOutcome:
@@ -88,15 +100,36 @@ class TrainOutcome:
         verdict = f"certified{scope}" if self.certified else f"NOT certified: {failures}"
         return f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
 
+    def summary(self) -> Outcome:
+        """Returns what a sweep's summary says."""
+        result = "certified" if self.certified else "not certified"
+        facts = {"result": result, "steps": self.steps, "folder": str(self.folder)}
+        if self.certified:
+            return Outcome(0, facts)
+        return Outcome(1, facts, (f"{result}: {'; '.join(self.certificate['failures'][:2])}",))
 
-def run(data: Mapping[str, Any]) -> bool:
-    """Runs a composed configuration; returns whether the target was reached."""
-    if data.get("task") in (None, "???"):
-        raise ConfigError("task is missing: say task=frac_prevs, or a number; `interpbench tasks` lists them")
-    config = convert(TrainConfig, {key: value for key, value in data.items() if key != "experiment"}, "train")
+
+def run(data: Mapping[str, Any]) -> Outcome:
+    """Runs a composed configuration."""
+    config = _converted(data)
     outcome = train(config)
     log.info("%s", outcome.line(get_task(config.task).name))
-    return outcome.certified
+    return outcome.summary()
+
+
+def finished(data: Mapping[str, Any]) -> Outcome | None:
+    """Returns how the run of a composed configuration ended, if there is nothing left to do."""
+    config = _converted(data)
+    folder = config.folder
+    if config.fresh or config.release or not (folder / CERTIFICATE).exists():
+        return None
+    return _outcome(folder, config).summary()
+
+
+def _converted(data: Mapping[str, Any]) -> TrainConfig:
+    if data.get("task") in (None, "???"):
+        raise ConfigError("task is missing: say task=frac_prevs, or a number; `interpbench tasks` lists them")
+    return convert(TrainConfig, {key: value for key, value in data.items() if key != "experiment"}, "train")
 
 
 def own_experiment(task: str | int | None) -> str | None:
@@ -125,10 +158,7 @@ def train(config: TrainConfig) -> TrainOutcome:
     import torch
 
     task = get_task(config.task)
-    settings = config.settings()
-    key = sha256(repr((settings, shape(task, config.model), _fingerprint(task))).encode())[:8]
-    kind = "compiled" if config.model.kind == "compiled" else "trained"
-    folder = Path(config.out) / task.name / f"{kind}-seed{config.seed}-{key}"
+    settings, kind, folder = config.settings(), config.kind, config.folder
     if config.fresh and folder.exists():
         with locked(folder):
             shutil.rmtree(folder)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from interpbench.core.errors import ScoresError
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.curves import METRICS, Curve
 from interpbench.scoring.hypotheses import TESTS
@@ -29,9 +30,21 @@ Path = Sequence[str]
 
 
 def row(record: Record) -> dict[str, Any]:
-    """Returns a record without what only its own page needs; numbers that have an interval as three."""
+    """Returns a record without what only its own page needs; numbers that have an interval as three.
+
+    Raises:
+        ScoresError: if its behaviour, which has many forms, is none of them.
+    """
+    try:
+        return _rounded(_row(record))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        said = f"the record of {record.method} on {record.task} is damaged"
+        raise ScoresError(f"{said}; fresh=true makes it anew") from None
+
+
+def _row(record: Record) -> dict[str, Any]:
     behaviour = record.behaviour
-    whole = {
+    return {
         "task": record.task,
         "program": record.program or record.task,
         "checkpoint": record.checkpoint[:12],
@@ -71,7 +84,6 @@ def row(record: Record) -> dict[str, Any]:
             for name, one in behaviour.get("stability", {}).items()
         },
     }
-    return _rounded(whole)
 
 
 def _level(curve: Curve, drawn: bool) -> dict[str, Any]:

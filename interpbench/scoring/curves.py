@@ -163,14 +163,6 @@ def to_json(curve: Curve) -> dict[str, Any]:
     return {**curve.__dict__, "roc": [list(point) for point in curve.roc], "intervals": intervals}
 
 
-def from_json(data: Mapping[str, Any]) -> Curve:
-    """Reads what `to_json` wrote."""
-    fields: dict[str, Any] = {**data}
-    fields["roc"] = tuple((x, y) for x, y in data["roc"])
-    fields["intervals"] = {name: (low, high) for name, (low, high) in data.get("intervals", {}).items()}
-    return Curve(**fields)
-
-
 def metrics(curve: Curve) -> list[dict[str, Any]]:
     """Returns every number of a curve as plain data: name, title, value, low, high, source of the interval.
 

@@ -1,14 +1,15 @@
 """The record of one evaluation: one method on one checkpoint."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, Level, State, Truth
-from interpbench.scoring.curves import Curve, from_json, score, to_json
+from interpbench.core.errors import ScoresError
+from interpbench.scoring.curves import Curve, score, to_json
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Record:
     seed: int
     structural: bool
     levels: dict[str, Curve]
-    cost: dict[str, float]
+    cost: dict[str, int | float]
     seconds: float
     edges: dict[str, float]
     nodes: dict[str, float] = field(default_factory=dict[str, float])
@@ -53,11 +54,24 @@ class Record:
         return {**asdict(self), "levels": {name: to_json(curve) for name, curve in self.levels.items()}}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Record":
-        """Reads what `to_json` wrote."""
-        fields: dict[str, Any] = {**data}
-        fields["levels"] = {name: from_json(curve) for name, curve in data["levels"].items()}
-        return cls(**fields)
+    def from_json(cls, data: Any, where: object = "a record") -> "Record":
+        """Reads what `to_json` wrote.
+
+        Raises:
+            ScoresError: one line that begins with `where`, if anything is missing, unknown or ill-typed.
+        """
+        try:
+            return TypeAdapter(cls).validate_python(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))[:99]
+            said = f"{place}: {first['msg']}"
+            raise ScoresError(f"{where} is damaged, or the record of another version: {said}") from None
+
+
+def is_record(data: Any) -> bool:
+    """Returns whether plain data, damaged or not, is meant to be a record of an evaluation."""
+    return isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data)  # pyright: ignore
 
 
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:

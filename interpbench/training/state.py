@@ -3,15 +3,18 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_bytes
+
+T = TypeVar("T")
 
 
 def save_state(
@@ -25,8 +28,8 @@ def save_state(
     write_bytes(path, save(contiguous, {"progress": json.dumps(dict(progress))}))
 
 
-def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restores what `save_state` saved and returns `progress`.
+def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, kind: type[T]) -> T:
+    """Restores what `save_state` saved and returns `progress`, as the dataclass that it is of.
 
     Raises:
         CheckpointError: if the file is damaged or of another model.
@@ -34,19 +37,33 @@ def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -
     try:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-            progress: dict[str, Any] = json.loads(file.metadata()["progress"])
-        model.load_state_dict(
-            {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}
-        )
-        state = optimizer.state_dict()
+            data = json.loads(file.metadata()["progress"])
+        progress = TypeAdapter(kind).validate_python(data)
+        if set(data) != set(vars(progress)):
+            raise KeyError("progress of another version")
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
             if name.startswith("optimizer/"):
-                _, number, kind = name.split("/")
-                moments.setdefault(int(number), {})[kind] = value
-        optimizer.load_state_dict({**state, "state": moments})
+                _, number, moment = name.split("/")
+                moments.setdefault(int(number), {})[moment] = value
+        _check(moments, optimizer)
+        weights = {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}
+        model.load_state_dict(weights)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(
             f"{path} cannot be resumed from ({type(error).__name__}); delete it to start anew"
         ) from None
     return progress
+
+
+def _check(moments: Mapping[int, Mapping[str, Tensor]], optimizer: torch.optim.Optimizer) -> None:
+    """Raises ValueError unless there are Adam's moments of every weight, or, before the first step, none."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    found = {n: {name: value.shape for name, value in each.items()} for n, each in moments.items()}
+    wanted = {
+        n: {"step": torch.Size(), "exp_avg": weight.shape, "exp_avg_sq": weight.shape}
+        for n, weight in enumerate(weights)
+    }
+    if found and found != wanted:
+        raise ValueError("moments of other weights")

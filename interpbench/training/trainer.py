@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.truth import Truth
-from interpbench.core.config import STRICT, Amount, Count, Share
+from interpbench.core.config import STRICT, Amount, Count, Share, Steps
 from interpbench.core.errors import TrainingError
 from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
@@ -68,7 +68,7 @@ class TrainerSettings:
 class Progress:
     """What a run carries along besides weights; plain data, saved with the state."""
 
-    step: int = 0
+    step: Steps = 0
     best: float = 0.0
     stale: int = 0
     factor: float = 1.0
@@ -128,7 +128,7 @@ class Trainer:
         )
         self.progress = Progress()
         if self.state_file is not None and self.state_file.exists():
-            self.progress = Progress(**load_state(self.state_file, self.trained, self.optimizer))
+            self.progress = load_state(self.state_file, self.trained, self.optimizer, Progress)
             log.info("resuming at step %d", self.progress.step)
 
     @property

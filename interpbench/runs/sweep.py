@@ -1,0 +1,216 @@
+"""Sweeps: every combination of the values that a command line lists, here, in parallel or on a cluster.
+
+Hydra composes each run, and one of its launchers, chosen by `hydra/launcher=`, starts those that are not
+finished. A sweep keeps nothing itself: how a run ended is what it returns or wrote, so that a sweep may be
+killed anywhere and started again.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from interpbench.core.errors import InterpBenchError
+from interpbench.core.files import sha256, write_text
+from interpbench.runs.entry import (
+    Command,
+    Composed,
+    Config,
+    Outcome,
+    announce,
+    complain,
+    compose_run,
+    config_folder,
+    configure_logging,
+)
+
+log = logging.getLogger(__name__)
+SUMMARY = "summary.txt"
+FAILED = 2
+UNKNOWN = "no result; the same command goes on with it"
+
+
+def sweep(command: Command, overrides: Sequence[str]) -> int:
+    """Runs every combination that is not finished; prints and writes a summary.
+
+    Returns:
+        The exit status, the highest of all runs; a run that fails does not stop the others.
+
+    Raises:
+        InterpBenchError: if the sweep cannot start.
+        HydraException: if a combination cannot be composed; nothing has been started then.
+    """
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.types import RunMode
+
+    options = [override for override in overrides if override.startswith("-")]
+    if options:
+        raise InterpBenchError(f"a sweep takes settings, not the option {options[0]!r}")
+    with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        config = hydra.compose_config(
+            command.name, list(overrides), RunMode.MULTIRUN, with_log_configuration=False
+        )
+        if config.hydra.launcher._target_.endswith("SlurmLauncher") and shutil.which("sbatch") is None:
+            raise InterpBenchError("SLURM's sbatch is not here; hydra/launcher=joblib goes without")
+        jobs = _combinations(hydra.config_loader, list(config.hydra.overrides.task))
+        if not jobs:
+            raise InterpBenchError("there is nothing to sweep over")
+        labels = _labels(jobs)
+        name = "-".join([*labels[0], sha256(repr(jobs).encode())[:8]]).replace("/", ".")
+        folder = Path(str(config.hydra.sweep.dir)) / "sweeps" / name
+        config.hydra.sweep.dir = str(folder)
+        line = shlex.join(sys.orig_argv)
+        write_text(folder / SUMMARY, line + "\n")
+        prepared = [_prepare(command, job) for job in jobs]
+        missing = [run for run in prepared if isinstance(run, Composed)]
+        announce(missing)
+        log.info("%d runs, %d to do; summary in %s", len(jobs), len(missing), folder / SUMMARY)
+        ended = iter(_run(command, config, missing) if missing else [])
+    outcomes = [run if isinstance(run, Outcome) else next(ended) for run in prepared]
+    _report(labels, outcomes, folder / SUMMARY, line)
+    return max(outcome.status for outcome in outcomes)
+
+
+def _combinations(loader: Any, overrides: list[str]) -> list[list[str]]:
+    """Returns the overrides of every run."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parsed = OverridesParser.create(config_loader=loader).parse_overrides(overrides)
+    (jobs,) = BasicSweeper.split_arguments(parsed, None)
+    return jobs
+
+
+def _labels(jobs: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Returns what tells each run from the others: the settings of which there are several values."""
+    settings = [dict(override.split("=", 1) for override in job) for job in jobs]
+    several = [key for key in settings[0] if len({each[key] for each in settings}) > 1]
+    return [{key: each[key].strip("'\"") for key in several or each} for each in settings]
+
+
+def _prepare(command: Command, overrides: list[str]) -> Composed | Outcome:
+    """Composes a run; returns how it ended if it is finished, or cannot even start."""
+    try:
+        run = compose_run(command, overrides)
+    except InterpBenchError as error:
+        return _failed(str(error))
+    return _contained(command.finished, run.data) or run
+
+
+def _run(command: Command, config: Any, runs: Sequence[Composed]) -> list[Outcome]:
+    """Has Hydra's launcher start the runs, and waits for all of them."""
+    from hydra._internal.callbacks import Callbacks
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.plugins import Plugins
+    from hydra.types import HydraContext
+
+    _for_processes()
+    context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks())
+    task = partial(perform, command.job)
+    try:
+        launcher = Plugins.instance().instantiate_launcher(context, task_function=task, config=config)
+        with _hearing_of_all(config):
+            returned: Sequence[Any] = launcher.launch([run.overrides for run in runs], initial_job_idx=0)
+        return [each if isinstance(each, Outcome) else each.return_value for each in returned]
+    except Exception as error:  # noqa: BLE001  whatever a launcher raises: what ended before is not lost
+        complain(f"the launcher stopped: {_one_line(error)}")
+    return [_contained(command.finished, run.data) or _failed(UNKNOWN) for run in runs]
+
+
+def _for_processes() -> None:
+    """Has processes that a launcher starts import this very package, and use one thread by default."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")  # or its import closes everyone's log handlers
+    home = str(Path(__file__).resolve().parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+
+
+@contextlib.contextmanager
+def _hearing_of_all(config: Any) -> Generator[None]:
+    """Lets a job of submitit that died be one failure; by itself, its launcher waits for no more then."""
+    if "submitit" not in str(config.hydra.launcher._target_):
+        yield
+        return
+    from submitit import Job
+
+    wait: Callable[[Any], list[Any]] = Job.results
+
+    def results(job: Any) -> list[Any]:
+        try:
+            return wait(job)
+        except Exception as error:  # noqa: BLE001  of several unrelated classes
+            log.debug("%s", error)
+            return [_failed(f"killed, or out of memory or time; its log is {job.paths.stderr}")]
+
+    Job.results = results  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Job.results = wait  # type: ignore[method-assign]
+
+
+def perform(job: Callable[[Config], Outcome], config: Any) -> Outcome:
+    """Runs one job of a sweep, in whatever process; anything that it raises is its failure."""
+    from omegaconf import OmegaConf
+
+    configure_logging()
+    data: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+    outcome = _contained(job, data)
+    assert outcome is not None
+    if outcome.status == FAILED:
+        complain(outcome.failures[0])
+    return outcome
+
+
+def _contained(function: Callable[[Config], Outcome | None], data: Config) -> Outcome | None:
+    """Returns what a function of a configuration returns; what it raises is a failure."""
+    try:
+        return function(data)
+    except InterpBenchError as error:
+        return _failed(str(error))
+    except Exception as error:
+        log.exception("not one of the expected errors")
+        return _failed(_one_line(error))
+
+
+def _failed(said: str) -> Outcome:
+    return Outcome(FAILED, {"result": "failed"}, (said,))
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _report(labels: Sequence[Mapping[str, str]], outcomes: Sequence[Outcome], path: Path, line: str) -> None:
+    """Prints the summary's table and the failures, and writes both."""
+    from rich.console import Console
+
+    from interpbench.reports.tables import rows_table
+
+    table = rows_table([{**label, **outcome.facts} for label, outcome in zip(labels, outcomes)])
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    failures = [
+        f"failed: {' '.join(f'{key}={value}' for key, value in label.items())}: {failure}"
+        for label, outcome in zip(labels, outcomes)
+        for failure in outcome.failures
+    ]
+    bad = sum(outcome.status > 0 for outcome in outcomes)
+    verdict = f"{bad} of {len(outcomes)} runs failed" if bad else f"all {len(outcomes)} runs are done"
+    for failure in failures:
+        log.error("%s", failure)
+    log.info("%s; summary in %s", verdict, path)
+    written = io.StringIO()
+    Console(file=written, width=160).print(table)
+    write_text(path, "\n".join([line, "", written.getvalue().rstrip(), "", *failures, verdict]) + "\n")
