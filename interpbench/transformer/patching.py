@@ -211,15 +211,14 @@ class Taps(Interventions):
     towards the patch. The network is run on an embedding that requires a gradient.
 
     Args:
-        delta: `[W, D, T, B]`: patch minus clean.
+        delta: `[W, D, T, B]`: patch minus clean; None if nothing moves.
         moved: `[point, W]`, on the CPU: how much of `delta` is added to what each writer writes.
         blocked: a layer whose outputs pass no gradient on, or None.
     """
 
-    def __init__(self, delta: Tensor, moved: Tensor, blocked: int | None = None):
-        self.delta, self.blocked = delta, blocked
-        self.moved = moved.to(delta)
-        self.moves = moved.ne(0).any(0).tolist()
+    def __init__(self, delta: Tensor | None = None, moved: Tensor | None = None, blocked: int | None = None):
+        self.delta, self.moved, self.blocked = delta, moved, blocked
+        self.moves = [] if moved is None else moved.ne(0).any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -231,10 +230,10 @@ class Taps(Interventions):
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Moves and keeps the outputs."""
-        if any(self.moves[writer] for writer in writers):
+        if self.delta is not None and self.moved is not None and any(self.moves[w] for w in writers):
             chosen = list(writers)
-            step = self.moved[:, chosen].T[:, None, None, :, None] * self.delta[chosen].unsqueeze(3)
-            outputs = outputs + step.flatten(3)
+            moved = self.moved[:, chosen].T[:, None, None, :, None].to(self.delta)
+            outputs = outputs + (moved * self.delta[chosen].unsqueeze(3)).flatten(3)
         self.outputs.append(outputs)
         return outputs.detach() if self._layers[writers[0]] == self.blocked else outputs
 
