@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.differences import Differences
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.rowwise import blend, swap
 
@@ -151,7 +152,7 @@ class Candidates(Interventions):
         """Writers from this one on come after every patched edge."""
         self.fixed = [writer for writer in range(below) if self.used_writers[writer]]
         self.computed: list[int] = []
-        self.parts: list[Tensor] = []
+        self.differences = Differences(self.candidates, self.patch[below : self.seen])
 
     def given(self, writers: Sequence[int]) -> Tensor:
         """Sums what writers that are not computed write."""
@@ -183,7 +184,7 @@ class Candidates(Interventions):
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
             own = torch.where(chosen, self.patch[list(writers)].unsqueeze(3), own)
         if self.masks is not None and writers[0] < self.seen:
-            self.parts.append(self.patch[list(writers)].unsqueeze(3) - own)
+            self.differences.write(self.patch[list(writers)], own)
             self.computed += writers
         return own.reshape(count, features, length, rows)
 
@@ -198,9 +199,8 @@ class Candidates(Interventions):
             assert self.clean is not None
             fixed = self.patch[self.fixed] - self.clean[self.fixed]
             split = split + torch.einsum("krw,wdtb->rdtkb", mask[:, :, self.fixed], fixed)
-        if self.parts:
-            moved = torch.einsum("krw,wdtkb->rdtkb", mask[:, :, self.computed], torch.cat(self.parts))
-            split = split + moved
+        if self.computed:
+            split = split + self.differences.read(mask[:, :, self.computed])
         return residual[..., :0], split.expand(len(readers), -1, -1, -1, -1).flatten(3)
 
 
