@@ -48,16 +48,75 @@ class Recipe:
     behaviour: float = 1.0
 
 
-class Reference:
-    """Trains a `TransformerBridge` that starts from a network's weights, for a task with numerical output."""
+class Hooked:
+    """A `TransformerBridge` that starts from a network's weights, and the recipe's step on given data."""
 
-    def __init__(self, network: Transformer, alignment: Alignment, recipe: Recipe, seed: int):
-        assert alignment.task.model.numerical
-        self.recipe, self.alignment = recipe, alignment
+    def __init__(self, network: Transformer, recipe: Recipe):
+        self.recipe = recipe
         self.bridge = to_transformer_lens(network)
         self.parameters = list(self.bridge.parameters())
         self.optimizer = torch.optim.Adam(self.parameters, recipe.learning_rate, recipe.betas)
-        self.rng = np.random.default_rng(seed)
+
+    def learn(
+        self,
+        tokens: Tensor,
+        patch: Tensor,
+        labels: Tensor,
+        swapped: tuple[Node, Tensor],
+        outside: Node,
+    ) -> None:
+        """Takes the three optimiser steps of a batch.
+
+        Args:
+            tokens: `[B, T]`, the bases.
+            patch: `[B, T]`, the sources.
+            labels: `[B, T - 1]`, numbers or classes, -100 where nothing is scored.
+            swapped: an aligned node, and the labels with its variables swapped.
+            outside: a node outside the circuit.
+        """
+        aligned, counterfactual = swapped
+        self._descend(self.recipe.iit, self.patched(tokens, patch, aligned), counterfactual)
+        self._descend(self.recipe.strict, self.patched(tokens, patch, outside), labels)
+        self._descend(self.recipe.behaviour, self.bridge(tokens, return_type="logits"), labels)
+
+    def patched(self, base: Tensor, source: Tensor, node: Node) -> Tensor:
+        """Returns logits of `base [B, T]` with a node's activation, everywhere, from `source [B, T]`."""
+        kept: list[Tensor] = []
+
+        def keep(activation: Tensor, hook: Any) -> None:
+            kept.append(activation)
+
+        def swap(activation: Tensor, hook: Any) -> Tensor:
+            if node.head is None:
+                return kept[0]
+            activation = activation.clone()
+            activation[:, :, node.head] = kept[0][:, :, node.head]
+            return activation
+
+        name = f"blocks.{node.layer}." + ("mlp.hook_post" if node.head is None else "attn.hook_z")
+        with torch.no_grad():
+            self.bridge.run_with_hooks(source, return_type="logits", fwd_hooks=[(name, keep)])
+        return self.bridge.run_with_hooks(base, return_type="logits", fwd_hooks=[(name, swap)])
+
+    def _descend(self, weight: float, logits: Tensor, targets: Tensor) -> None:
+        self.optimizer.zero_grad()
+        outputs = logits[:, 1:]
+        if targets.is_floating_point():
+            loss = weight * functional.mse_loss(outputs[..., 0], targets)
+        else:
+            loss = weight * functional.cross_entropy(outputs.transpose(1, 2), targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
+        self.optimizer.step()
+
+
+class Reference(Hooked):
+    """Trains by the recipe, for a task with numerical output and few inputs."""
+
+    def __init__(self, network: Transformer, alignment: Alignment, recipe: Recipe, seed: int):
+        assert alignment.task.model.numerical
+        super().__init__(network, recipe)
+        self.alignment, self.rng = alignment, np.random.default_rng(seed)
         self.aligned, self.outside = list(alignment.units), list(alignment.outside)
         inputs = alignment.task.domain.all()
         self.tokens = torch.from_numpy(alignment.task.token_ids(inputs))
@@ -85,36 +144,7 @@ class Reference:
         aligned = self.aligned[self.rng.integers(len(self.aligned))]
         outside = self.outside[self.rng.integers(len(self.outside))]
         counterfactual = self.counterfactuals[aligned][base, source]
-
-        self._descend(self.recipe.iit, self.patched(tokens, patch, aligned), counterfactual)
-        self._descend(self.recipe.strict, self.patched(tokens, patch, outside), labels)
-        self._descend(self.recipe.behaviour, self.bridge(tokens, return_type="logits"), labels)
-
-    def patched(self, base: Tensor, source: Tensor, node: Node) -> Tensor:
-        """Returns logits of `base [B, T]` with a node's activation, everywhere, from `source [B, T]`."""
-        kept: list[Tensor] = []
-
-        def keep(activation: Tensor, hook: Any) -> None:
-            kept.append(activation)
-
-        def swap(activation: Tensor, hook: Any) -> Tensor:
-            if node.head is None:
-                return kept[0]
-            activation = activation.clone()
-            activation[:, :, node.head] = kept[0][:, :, node.head]
-            return activation
-
-        name = f"blocks.{node.layer}." + ("mlp.hook_post" if node.head is None else "attn.hook_z")
-        with torch.no_grad():
-            self.bridge.run_with_hooks(source, return_type="logits", fwd_hooks=[(name, keep)])
-        return self.bridge.run_with_hooks(base, return_type="logits", fwd_hooks=[(name, swap)])
-
-    def _descend(self, weight: float, logits: Tensor, targets: Tensor) -> None:
-        self.optimizer.zero_grad()
-        loss = weight * functional.mse_loss(logits[:, 1:, 0], targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
-        self.optimizer.step()
+        self.learn(tokens, patch, labels, (aligned, counterfactual), outside)
 
     def network(self) -> Transformer:
         """Returns a copy as this project's transformer, so that one ruler measures both trainings."""

@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interpbench.runs.api import compare, discover, load, load_problem, show, tasks, train
+    from interpbench.runs.api import compare, discover, draw, load, load_problem, show, tasks, train
 
-__all__ = ["compare", "discover", "load", "load_problem", "show", "tasks", "train"]
+__all__ = ["compare", "discover", "draw", "load", "load_problem", "show", "tasks", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -174,9 +174,9 @@ def test_free_edges_of_one_head_edge_take_one_place() -> None:
         [inputs[1], 0],
         [len(states) - 1, states.shape[1] - 1],
     ]
-    assert _summary(truth, scores(values), found) == "found: 2 of 2 required edges among the top 2"
+    assert _summary(truth, scores(values), found) == "2 of 2 required edges among the top 2"
     values[-1, -1], values[0, 0] = 0, 4
-    assert _summary(truth, scores(values), found_edges(truth, scores(values))).startswith("found: 1 of 2")
+    assert _summary(truth, scores(values), found_edges(truth, scores(values))).startswith("1 of 2")
 
 
 def test_every_wire_goes_from_its_source_to_its_reader_around_the_boxes() -> None:
@@ -214,7 +214,9 @@ def test_pictures_are_written_and_repeat_exactly(tmp_path: Path) -> None:
         tmp_path / "deep" / f"{name}.png" for name in ("first", "again", "alone", "roc")
     )
     for path in (first, again):
-        draw_circuit(TRUTH, path, {Node(0): ("is_x", "b", "c")}, scores(-REQUIRED.astype(float)), "a title")
+        draw_circuit(
+            TRUTH, path, {Node(0): ("is_x", "b", "c")}, {"acdc": scores(-REQUIRED.astype(float))}, "a title"
+        )
     draw_circuit(TRUTH, alone)
     assert first.read_bytes() == again.read_bytes()
     assert imread(first).shape[1] == 2 * imread(alone).shape[1]

@@ -1,4 +1,4 @@
-"""Pictures of circuits: what the truth is and, beside it, what a method found."""
+"""Pictures of circuits: what the truth is and, beside it, what methods found."""
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath
@@ -47,7 +47,7 @@ def draw_circuit(
     truth: Truth,
     path: FilePath,
     variables: Mapping[Node, tuple[str, ...]] | None = None,
-    scores: Scores | None = None,
+    found: Mapping[str, Scores] | None = None,
     title: str = "",
 ) -> None:
     """Draws the circuit and writes it as PNG.
@@ -56,31 +56,29 @@ def draw_circuit(
         truth: the states of nodes and q/k/v edges; forbidden edges are not drawn.
         path: the file to write.
         variables: the variables that each node carries, to be written into its box.
-        scores: draw also, in a second panel, what a method found (see `found_edges`).
+        found: draw also, in a panel each, what methods found: name to scores (see `found_edges`).
         title: what to write above.
     """
     layout = Layout(truth.graph)
     width, height = layout.size
-    panels = 1 if scores is None else 2
-    figure = Figure(figsize=(panels * width, height + HEAD + LEGEND))
-    for place in range(panels):
-        axes = figure.add_axes((place / panels, 0, 1 / panels, 1))
+    panels = [("truth", _true_wires(truth))]
+    for name, scores in (found or {}).items():
+        chosen = found_edges(truth, scores)
+        panels.append((f"{name} found {_summary(truth, scores, chosen)}", _found_wires(truth, chosen)))
+    figure = Figure(figsize=(len(panels) * width, height + HEAD + LEGEND))
+    for place, (heading, wires) in enumerate(panels):
+        axes = figure.add_axes((place / len(panels), 0, 1 / len(panels), 1))
         axes.set(xlim=(0, width), ylim=(-LEGEND, height + HEAD))
         axes.axis("off")
-        if place == 0 or scores is None:
-            wires, heading = _true_wires(truth), "truth"
-        else:
-            found = found_edges(truth, scores)
-            wires, heading = _found_wires(truth, found), _summary(truth, scores, found)
         _panel(axes, layout, truth, variables or {}, wires)
         axes.text(MARGIN, height + 0.14, heading, fontsize=9, color="0.3")
         if place == 0:
             axes.text(MARGIN, height + 0.36, title, fontsize=12, weight="bold")
-    legend = TRUTH_LEGEND if scores is None else FOUND_LEGEND
+    legend = FOUND_LEGEND if found else TRUTH_LEGEND
     figure.legend(
         handles=[Line2D([], [], label=label, **LINES[style]) for style, label in legend.items()],
         loc="lower center",
-        ncols=len(legend) if panels * width > 8 else 2,
+        ncols=len(legend) if len(panels) * width > 8 else 2,
         frameon=False,
         fontsize=8.5,
         handlelength=2.6,
@@ -128,7 +126,7 @@ def _summary(truth: Truth, scores: Scores, found: np.ndarray) -> str:
     claims, required = _claims(truth), _required(truth)
     counted, size = claims >= 0, len(required)
     hits = len(required & set(claims[found].tolist()))
-    text = f"found: {hits} of {size} required edges among the top {size}"
+    text = f"{hits} of {size} required edges among the top {size}"
     if not size:
         return text
     tied = counted & (scores.edges == scores.edges[found & counted].min())

@@ -1,5 +1,6 @@
 """The library's front door: what `import interpbench` offers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,3 +128,15 @@ def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict
     from interpbench.scoring.records import compare as run
 
     return run(truth, scores, structural)
+
+
+def draw(
+    checkpoint: "Checkpoint | str | int | Path", path: str | Path, found: "Mapping[str, Scores] | None" = None
+) -> None:
+    """Writes a PNG of a checkpoint's true circuit and, beside it, of what methods found (name to scores)."""
+    from interpbench.reports.drawing import draw_circuit
+    from interpbench.runs.evaluate import variables
+
+    if isinstance(checkpoint, str | int | Path):
+        checkpoint = load(checkpoint)
+    draw_circuit(checkpoint.truth, Path(path), variables(checkpoint), found, checkpoint.task)

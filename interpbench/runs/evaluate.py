@@ -286,8 +286,8 @@ def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> Non
     """Draws what a method found against the truth."""
     from interpbench.reports.drawing import draw_circuit
 
-    title = f"{checkpoint.task}: {name}"
-    draw_circuit(checkpoint.truth, folder / f"circuit-{name}.png", variables(checkpoint), scores, title)
+    picture = folder / f"circuit-{name}.png"
+    draw_circuit(checkpoint.truth, picture, variables(checkpoint), {name: scores}, checkpoint.task)
 
 
 def draw_roc(checkpoint: Checkpoint, record: Record, config: EvaluateConfig) -> None:

@@ -15,3 +15,13 @@ def position_losses(logits: Tensor, targets: Tensor) -> Tensor:
     if targets.dtype.is_floating_point:
         return (outputs[0] - targets).square()
     return functional.cross_entropy(outputs[None], targets[None], reduction="none")[0]
+
+
+def relative_variance(written: Tensor) -> Tensor:
+    """Returns how much what nodes write varies with the input, in units of the embedding, summed over nodes.
+
+    Args:
+        written: `[1 + nodes, D, P, B]`: what the embedding and some nodes write, for B inputs.
+    """
+    variance = written.var(-1).mean((1, 2))
+    return (variance[1:] / variance[0].detach()).sum()

@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.core.config import STRICT, Amount, Steps
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
+Swaps = Literal["even", "deep"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -21,9 +22,17 @@ class Objective:
         edge_strict: with edges outside the circuit patched, its output stays.
         readout: in every one of these worlds, a linear map from what an aligned node writes gives the value
             of its variable; the maps are trained along and thrown away.
+        quiet: what a node outside the circuit writes is the same for every input: its variance over inputs,
+            in units of the embedding's, added up over these nodes.
+        swaps: which units IIT swaps: `even` (half the rows any one unit, half a random subset; half of the
+            swaps effective on purpose) or `deep` (three quarters one unit, likelier if more of the circuit
+            comes after it; a quarter effective on purpose).
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
+        outputs_after: the steps, to the next pool of draws, after which behaviour and IIT are trained; before
+            that the readouts alone are, so that variables early in the circuit are there before anything can
+            go around them.
         strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
             network learns what to do sooner while nothing else is asked of it.
     """
@@ -33,7 +42,10 @@ class Objective:
     strict: Amount = 1.0
     edge_strict: Amount = 1.0
     readout: Amount = 0.0
+    quiet: Amount = 0.0
+    swaps: Swaps = "even"
     targets: Targets = "mixed"
+    outputs_after: Steps = 0
     strict_after: Steps = 0
 
     @property

@@ -113,7 +113,7 @@ class Sampler:
         target = np.stack([trace[model.output] for trace in traces])  # [world, row, pos]
         scored = has_value(target)
         target = np.where(scored, target, 0)
-        shares = self._shares(scored, worlds)
+        shares = self._shares(scored, worlds, number * self.steps >= self.objective.outputs_after)
 
         def split(array: np.ndarray, axis: int) -> Tensor:
             """Cuts the row axis into steps, which become the first axis."""
@@ -155,9 +155,9 @@ class Sampler:
             values[name] = value.transpose(2, 0, 1)
         return values
 
-    def _shares(self, scored: np.ndarray, worlds: tuple[str, ...]) -> np.ndarray:
+    def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
-        weights = np.array([self.objective.weight(term) for term in ("behaviour", *worlds[1:])])
+        weights = np.array([outputs * self.objective.weight(term) for term in ("behaviour", *worlds[1:])])
         cut = scored.reshape(len(weights), self.steps, self.batch, -1)
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
@@ -181,9 +181,10 @@ class Sampler:
     def interventions(
         self, rng: np.random.Generator, rows: int, held_out: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Trace]:
-        """Draws bases, sources and interchange interventions, about half of them effective.
+        """Draws bases, sources and interchange interventions, many of them effective.
 
-        Half of the rows swap one unit, the others a random subset of units with a random source each.
+        Some rows swap one unit, the others a random subset of units with a random source each: see
+        `Objective.swaps`.
 
         Args:
             rng: the generator.
@@ -196,10 +197,13 @@ class Sampler:
         """
         domain, units, model = self.task.domain, self.alignment.units, self.task.model
         base = domain.draw(rng, rows, held_out)
+        deep = self.objective.swaps == "deep"
         pick = rng.random((rows, len(units)))
+        if deep:
+            pick **= np.arange(len(units), 0, -1.0) ** -2  # the largest is unit i in proportion to the square
         single = pick.argmax(1)[:, None] == np.arange(len(units))
         subset = rng.integers(SOURCES + 1, size=(rows, len(units)))
-        swaps = np.where(rng.random((rows, 1)) < 0.5, single, subset).astype(np.int8)
+        swaps = np.where(rng.random((rows, 1)) < (0.75 if deep else 0.5), single, subset).astype(np.int8)
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
         trace = model.run(candidates)
@@ -208,7 +212,7 @@ class Sampler:
         after = swapped[model.output]
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
         answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
-        wanted = rng.random((rows, 1)) < 0.5
+        wanted = rng.random((rows, 1)) < (0.25 if deep else 0.5)
         preference = rng.random((rows, CANDIDATES)) + (effective & wanted) + 2 * answered
         chosen = np.arange(rows) * CANDIDATES + preference.argmax(1)
         nodes = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)

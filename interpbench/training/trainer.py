@@ -20,7 +20,7 @@ from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
-from interpbench.training.losses import position_losses
+from interpbench.training.losses import position_losses, relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Batch, Sampler
@@ -167,15 +167,21 @@ class Trainer:
         batch: Batch = self.sampler(self.progress.step, self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.settings, self.progress)
-        weight = self.objective.readout
-        worlds = Worlds(batch.nodes, batch.edges, self.readouts.nodes.values() if weight else ())
+        objective = self.objective
+        outside = [0, *self.sampler.forbidden_nodes] if objective.quiet else []
+        kept = [*outside, *(self.readouts.nodes.values() if objective.readout else ())]
+        worlds = Worlds(batch.nodes, batch.edges, kept)
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         total = losses.sum()
-        if weight:
-            read = self.readouts.losses(worlds.kept, batch.values)
-            total = total + weight * read.sum()
-            self.read_loss = weight * read.sum().detach()
+        self.others: dict[str, Tensor] = {}
+        if objective.readout:
+            self.others["readout"] = objective.readout * self.readouts.losses(worlds.kept, batch.values).sum()
+        if objective.quiet:
+            written = torch.stack([worlds.kept[writer][:, 1:, : self.settings.batch] for writer in outside])
+            self.others["quiet"] = objective.quiet * relative_variance(written)
+        for loss in self.others.values():
+            total = total + loss
         self.optimizer.zero_grad()
         total.backward()
         torch.nn.utils.clip_grad_norm_(self.trained.parameters(), self.settings.clip)
@@ -202,9 +208,7 @@ class Trainer:
         for name, value in zip(self.sampler.worlds(self.progress.step - 1), sums):
             key = "behaviour" if name == "source" else name
             terms[key] = terms.get(key, 0.0) + value
-        if self.objective.readout:
-            terms["readout"] = float(self.read_loss)
-        return terms
+        return {**terms, **{name: float(loss.detach()) for name, loss in self.others.items()}}
 
     def _report(self, terms: dict[str, float], validation: Validation, sinks: Sequence[Sink]) -> str:
         rate = learning_rate(self.settings, self.progress)

@@ -1,0 +1,144 @@
+"""A training step of IOI against TransformerLens hooks, side by side in one run, and where its time goes.
+
+Both start from the same random weights of the task's shape (6 layers, 4 heads, d_model 64, d_mlp 256,
+LayerNorm) and take steps of equal batch on the same data, drawn beforehand: the hooks take the published
+recipe's three optimiser steps with five passes through the network; ours one step with a world each for
+behaviour, IIT and strictness (`siit`), and one more in which every edge outside the circuit may be patched
+(`siit_edges`; `ioi` with the other terms of the task's own configuration).
+
+Run: `python -m benchmarks.ioi`, in about three minutes.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.reference_recipe import Hooked, Recipe
+from benchmarks.training import seconds
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.causal.model import Intervention, has_value
+from interpbench.runs.train import own_settings
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.training.certificate import CertificateSettings
+from interpbench.training.objective import Objective
+from interpbench.training.trainer import Trainer, TrainerSettings
+from interpbench.transformer.model import Transformer
+
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+
+
+class Setting:
+    """The task, its network, and data for the reference."""
+
+    def __init__(self, batch: int) -> None:
+        self.task, self.batch = get_task("ioi"), batch
+        settings = own_settings("ioi")
+        self.objective = replace(Objective(**settings["objective"]), strict_after=0)
+        self.cfg = shape(self.task, ModelSettings(**settings["model"]))
+        self.alignment = align(self.task, self.cfg.graph)
+        self.truth = find_truth(self.alignment)
+
+    def trainer(self, objective: Objective) -> Trainer:
+        """Returns this project's trainer."""
+        return Trainer(
+            Transformer(self.cfg, 0),
+            self.alignment,
+            self.truth,
+            objective,
+            TrainerSettings(batch=self.batch),
+            CertificateSettings(),
+            0,
+        )
+
+    def reference(self) -> Callable[[], None]:
+        """Returns the step of the published recipe, on a batch of its own each time."""
+        hooked, rng = Hooked(Transformer(self.cfg, 0), Recipe()), np.random.default_rng(0)
+        domain, model, output = self.task.domain, self.task.model, self.task.model.output
+        everywhere = np.ones(self.batch, bool)
+        aligned, outside = list(self.alignment.units), list(self.alignment.outside)
+
+        def labels(values: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(np.where(has_value(values), values, -100).astype(np.int64))
+
+        def step() -> None:
+            base, source = (data.pop() for data in drawn)
+            node = aligned[rng.integers(len(aligned))]
+            trace = model.run(source)
+            swaps = {name: Intervention(trace[name], everywhere) for name in self.alignment.units[node]}
+            hooked.learn(
+                torch.from_numpy(self.task.token_ids(base)),
+                torch.from_numpy(self.task.token_ids(source)),
+                labels(model.outputs(base)),
+                (node, labels(model.run(base, swaps)[output])),
+                outside[rng.integers(len(outside))],
+            )
+
+        drawn = [[domain.draw(rng, self.batch) for _ in range(1000)] for _ in range(2)]
+        return step
+
+
+def compare(setting: Setting, rounds: int) -> None:
+    """Prints how long a step of each takes, in turns; ours includes its share of drawing the data."""
+    objectives = {
+        "siit": Objective(edge_strict=0.0),
+        "siit_edges": Objective(),
+        "ioi": setting.objective,
+    }
+    trainers = {name: setting.trainer(objective) for name, objective in objectives.items()}
+    drawing: dict[str, float] = {}
+    for name, trainer in trainers.items():
+        drawing[name] = seconds(trainer.step) / trainer.sampler.steps
+    turns = {"reference": setting.reference(), **{name: trainer.step for name, trainer in trainers.items()}}
+    times: dict[str, list[float]] = {name: [] for name in turns}
+    for _ in range(rounds + 1):
+        for name, step in turns.items():
+            times[name].append(seconds(step) + drawing.get(name, 0.0))
+    typical = {name: statistics.median(some[1:]) for name, some in times.items()}
+    print(f"1. One step of ioi, batch {setting.batch} (median of {rounds}), CPU time of one thread")
+    for name, value in typical.items():
+        low, high = np.quantile(times[name][1:], (0.1, 0.9))
+        print(
+            f"   {name:11}{1e3 * value:8.0f} ms ({1e3 * low:.0f} to {1e3 * high:.0f})"
+            f"{typical['reference'] / value:8.1f} times less"
+        )
+
+
+def products(setting: Setting, steps: int) -> None:
+    """Prints which share of a step's time is in matrix products."""
+    trainer = setting.trainer(setting.objective)
+    trainer.step()
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        for _ in range(steps):
+            trainer.step()
+    events = profiled.key_averages()
+    total = sum(event.self_cpu_time_total for event in events)
+    print(f"2. Where the time of a step with all terms goes ({steps} steps)")
+    inside = sum(event.self_cpu_time_total for event in events if event.key in PRODUCTS)
+    print(f"   {'matrix products':28}{inside / total:6.0%}")
+    print(f"   {'everything else':28}{1 - inside / total:6.0%}")
+    others = [event for event in events if event.key not in PRODUCTS]
+    for event in sorted(others, key=lambda event: -event.self_cpu_time_total)[:8]:
+        print(f"     {event.key[:40]:28}{event.self_cpu_time_total / total:4.0%}")
+
+
+def main() -> None:
+    """Runs the comparison."""
+    parser = argparse.ArgumentParser(description="A training step of IOI against TransformerLens hooks.")
+    parser.add_argument("--rounds", type=int, default=11, help="repeats of the comparison of steps")
+    parser.add_argument("--batch", type=int, default=64, help="pairs of a step")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    setting = Setting(options.batch)
+    compare(setting, options.rounds)
+    products(setting, 10)
+
+
+if __name__ == "__main__":
+    main()
