@@ -232,7 +232,7 @@ def greedy(ours: Ours, theirs: AutoCircuit, threshold: float) -> None:
     mine = ours.turn(Acdc(thresholds=(threshold,), metric="kl"))
     other = theirs.turn("acdc", threshold=threshold)
     table({f"acdc, {threshold:g}": [mine], "theirs": [other]}, f"acdc, {threshold:g}")
-    kept, kept_by_them = (turn.values > threshold for turn in (mine, other))
+    kept, kept_by_them = (turn.values > 2 * threshold for turn in (mine, other))  # theirs is single precision
     differently = (kept != kept_by_them).sum()
     print(f"   kept {kept.sum()} edges, theirs {kept_by_them.sum()}; {differently} decided differently")
 
@@ -242,7 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What scores for all edges of the IOI network cost.")
     parser.add_argument("--prompts", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3, help="repeats; ACDC runs once for each threshold")
-    parser.add_argument("--steps", type=int, default=5, help="gradient steps of subnetwork probing")
+    parser.add_argument("--steps", type=int, default=20, help="gradient steps of subnetwork probing")
     parser.add_argument("--thresholds", type=float, nargs="+", default=[0.001, 0.01], help="of ACDC")
     parser.add_argument("--auto-circuit", metavar="PYTHON", help="of an environment that has auto-circuit")
     options = parser.parse_args()
