@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-transformer-lens-2 lint install benchmark leaderboard
+.PHONY: demo test test-fast test-transformer-lens-2 lint install benchmark benchmark-auto-circuit leaderboard
 
 demo: install
 	$(BIN)/interpbench demo
@@ -32,6 +32,19 @@ lint: install
 benchmark: install
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.acdc
+	$(BIN)/python -m benchmarks.discovery
+
+# The same work done by auto-circuit, whose pins clash with ours, in an environment of its own.
+benchmark-auto-circuit: install .venv-auto-circuit/installed
+	$(BIN)/python -m benchmarks.discovery --auto-circuit .venv-auto-circuit/bin/python
+
+.venv-auto-circuit/installed:
+	$(PYTHON) -m venv .venv-auto-circuit
+	.venv-auto-circuit/bin/python -m pip install --quiet --disable-pip-version-check \
+		'transformer-lens==2.18.0' 'torch==2.13.0' 'numpy<2' 'pyarrow<22' 'plotly<6' ordered-set blobfile
+	.venv-auto-circuit/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		'auto-circuit==1.0.1'
+	touch $@
 
 leaderboard: install
 	$(BIN)/python evaluate.py method=all checkpoint=all board=docs pictures=false

@@ -6,7 +6,7 @@ import torch
 
 from interpbench.circuits.scores import Cost
 from interpbench.core.errors import ConfigError, DiscoveryError, UnknownNameError
-from interpbench.discovery.attribution import along_inputs, attribute
+from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.method import clean_and_patch, get_method, methods
 from interpbench.scoring.curves import score
 from interpbench.tasks.problem import Metric, Problem
@@ -187,6 +187,13 @@ def test_eap_equals_finite_differences():
         assert scores[r, w] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
 
 
+def test_eap_runs_each_side_once():
+    made = problem(4)
+    examples = len(made.clean)
+    for name in ("eap", "atp", "hisp", "relp", "gim"):
+        assert get_method(name)(made).cost == Cost(2, 2 * examples, 1, examples)
+
+
 def test_eap_edges_of_a_node_sum_to_its_node_attribution():
     """Σ over readers of score(u→v) is the node attribution ⟨ã_u − a_u, ∂M/∂a_u⟩."""
     made = problem(5, normalization="LNPre")
@@ -225,8 +232,7 @@ def test_divergences_have_no_gradient_at_the_clean_point_and_are_refused():
     for metric in Metric.VANISHING:
         with pytest.raises(DiscoveryError, match="no gradient at the clean point"):
             get_method("eap", {"metric": metric})(made)
-    runs = clean_and_patch(made, "kl", "resample", Cost())
-    assert attribute(made, runs, along_inputs(made, [0.0]), Cost()).abs().max() < 1e-12
+    assert attribute(made, clean_slopes(made, "kl", "resample", Cost())).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("normalization", [None, "LN"])

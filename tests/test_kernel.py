@@ -105,6 +105,21 @@ def test_full_mask_gives_the_patched_run_and_empty_mask_the_model(model):
     torch.testing.assert_close(got[:, :, 1], patched)
 
 
+def test_masks_and_patches_have_exact_gradients(model):
+    tokens, graph = inputs(1), model.cfg.graph
+    generator = torch.Generator().manual_seed(0)
+    masks = torch.rand(2, *graph.legal.shape, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        clean, patch = record(model, tokens)[1], record(model, inputs(2))[1].stack
+        residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
+
+    def value(masks, patch):
+        return model.run(residual, Candidates(masks, patch)).square().mean()
+
+    leaves = masks.requires_grad_(), patch.requires_grad_()
+    assert torch.autograd.gradcheck(value, leaves, fast_mode=True)
+
+
 def test_worlds_equal_the_oracle(model):
     """Source, clean, node-patched, edge-patched worlds in one pass; every row its own intervention."""
     rng = np.random.default_rng(3)

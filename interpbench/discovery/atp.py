@@ -7,8 +7,8 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import along_inputs, needs_slope, slopes
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.attribution import clean_slopes, needs_slope
+from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem
 
 
@@ -31,7 +31,7 @@ class Atp:
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
-    cost: ClassVar[str] = "three forward passes and one backward pass"
+    cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     def __call__(self, problem: Problem) -> Scores:
@@ -42,10 +42,9 @@ class Atp:
         """
         needs_slope(self.metric, "atp")
         cost, graph = Cost(), problem.graph
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
-        edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)
+        edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=problem.clean.device)
         nodes = edges.new_zeros(len(graph.nodes))
-        for some in slopes(problem, runs, along_inputs(problem, [0.0]), cost):
+        for some in clean_slopes(problem, self.metric, self.replacement, cost):
             by_node, by_edge = some.node_effects(), some.edge_effects(graph)
             if self.absolute:
                 by_node, by_edge = by_node.abs(), by_edge.abs()

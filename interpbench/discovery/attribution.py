@@ -4,8 +4,8 @@ The metric's derivative by an edge's mask is ⟨ã_u − a_u, ∂M/∂in_v⟩, s
 The points at which a method takes the gradient are rows of one batch.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,10 +13,10 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
 from interpbench.core.errors import DiscoveryError
-from interpbench.discovery.method import Runs, parts
-from interpbench.tasks.problem import Metric, Problem
+from interpbench.discovery.method import Replacement, Runs, known_metric, parts, replaced
+from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Taps
+from interpbench.transformer.patching import Taps, record
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,14 @@ class Slopes:
         for readers, before, grad in self.by_reader(graph):
             effects[readers, :before] = torch.einsum("rdtb,wdtb->rwb", grad.mean(3), self.delta[:before])
         return effects
+
+    def by_mask(self, graph: Graph) -> Tensor:
+        """Returns `[point, R, W]`: the metric's derivative by every edge's mask, summed over examples."""
+        points = self.writers.shape[3]
+        total = self.delta.new_zeros(points, *graph.legal.shape, dtype=torch.float64)
+        for readers, before, grad in self.by_reader(graph):
+            total[:, readers, :before] += torch.einsum("rdtkb,wdtb->krw", grad, self.delta[:before])
+        return total
 
     def by_reader(self, graph: Graph) -> Iterator[tuple[slice, int, Tensor]]:
         """Yields the readers that read at one place, how many writers they see, and their gradients."""
@@ -80,27 +88,57 @@ def slopes(
         taps = Taps(delta, moved, blocked)
         logits = network.run(embedding.requires_grad_(), taps)
         value = runs.metric.part(rows)(logits.view(*logits.shape[:2], points, -1)).sum()
-        taken = [*taps.inputs, *taps.outputs]
-        grads = torch.autograd.grad(value, taken, allow_unused=True, materialize_grads=True)
         cost.count(embedding.shape[-1], backward=True)
-        grads = [grad.unflatten(-1, (points, -1)) for grad in grads]
-        readers = len(taps.inputs)
-        yield Slopes(rows, delta, list(grads[:readers]), torch.cat(grads[readers:]))
+        yield Slopes(rows, delta, *_gradients(value, taps, points))
 
 
-def attribute(
-    problem: Problem, runs: Runs, moved: Tensor, cost: Cost, network: Transformer | None = None
-) -> Tensor:
+def clean_slopes(
+    problem: Problem, metric: str, replacement: Replacement, cost: Cost, network: Transformer | None = None
+) -> Iterator[Slopes]:
+    """Yields the gradients at the clean point; their forward pass is the clean run, so there is no other.
+
+    Args:
+        problem: the problem.
+        metric: a name of `Metric`.
+        replacement: what takes the place of clean activations.
+        cost: gets the passes added: two forward, one backward.
+        network: the problem's, or one that differs from it in its backward pass.
+
+    Raises:
+        DiscoveryError: if the metric has no such name.
+    """
+    known_metric(metric)
+    network = network or problem.network
+    with torch.no_grad():
+        corrupted_logits, corrupted = record(problem.network, problem.corrupted)
+    cost.count(len(problem.corrupted))
+    patch = replaced(corrupted.stack, replacement)
+    for rows in parts(len(problem.clean), 1):
+        some = replace(problem, clean=problem.clean[rows], scored=problem.scored[:, rows])
+        embedding = network.embedding(some.clean).detach()
+        taps = Taps()
+        logits = network.run(embedding.requires_grad_(), taps)
+        measured = Metric(agreeing(metric, problem), some, logits, corrupted_logits[..., rows])
+        cost.count(len(some.clean), backward=True)
+        delta = patch[..., rows] - torch.cat(taps.outputs).detach()
+        yield Slopes(rows, delta, *_gradients(measured(logits).sum(), taps, 1))
+
+
+def _gradients(value: Tensor, taps: Taps, points: int) -> tuple[list[Tensor], Tensor]:
+    """Returns a value's gradients `[..., point, B]` at the readers and at the writers."""
+    taken = [*taps.inputs, *taps.outputs]
+    grads = torch.autograd.grad(value, taken, allow_unused=True, materialize_grads=True)
+    grads = [grad.unflatten(-1, (points, -1)) for grad in grads]
+    readers = len(taps.inputs)
+    return list(grads[:readers]), torch.cat(grads[readers:])
+
+
+def attribute(problem: Problem, found: Iterable[Slopes]) -> Tensor:
     """Returns `[point, R, W]`: the metric's derivative by every edge's mask, averaged over examples.
 
-    Where there is no edge it is 0. The arguments are those of `slopes`.
+    Where there is no edge it is 0.
     """
-    shape = len(moved), *problem.graph.legal.shape
-    total = torch.zeros(shape, dtype=torch.float64, device=runs.clean.device)
-    for some in slopes(problem, runs, moved, cost, network):
-        for readers, before, grad in some.by_reader(problem.graph):
-            total[:, readers, :before] += torch.einsum("rdtkb,wdtb->krw", grad, some.delta[:before])
-    return total / len(problem.clean)
+    return torch.stack([some.by_mask(problem.graph) for some in found]).sum(0) / len(problem.clean)
 
 
 def along_inputs(problem: Problem, points: Sequence[float]) -> Tensor:

@@ -6,7 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import along_inputs, attribute
+from interpbench.discovery.attribution import along_inputs, attribute, slopes
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem
 
@@ -36,7 +36,7 @@ class CleanCorrupted:
         """Runs both ends in one batch."""
         cost = Cost()
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
-        values = attribute(problem, runs, along_inputs(problem, [0.0, 1.0]), cost).mean(0)
+        values = attribute(problem, slopes(problem, runs, along_inputs(problem, [0.0, 1.0]), cost)).mean(0)
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

@@ -6,8 +6,8 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import along_inputs, attribute, needs_slope
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
+from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem
 
 
@@ -26,7 +26,7 @@ class Eap:
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, to first order"
-    cost: ClassVar[str] = "three forward passes and one backward pass"
+    cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     def __call__(self, problem: Problem) -> Scores:
@@ -37,8 +37,7 @@ class Eap:
         """
         needs_slope(self.metric, "eap")
         cost = Cost()
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
-        values = attribute(problem, runs, along_inputs(problem, [0.0]), cost)[0]
+        values = attribute(problem, clean_slopes(problem, self.metric, self.replacement, cost))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

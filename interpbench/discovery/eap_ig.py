@@ -6,7 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
-from interpbench.discovery.attribution import along_inputs, attribute, midpoints
+from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem
 
@@ -38,7 +38,8 @@ class EapIg:
         """Stacks the points on the batch axis."""
         cost = Cost()
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
-        values = attribute(problem, runs, along_inputs(problem, midpoints(self.steps)), cost).mean(0)
+        points = along_inputs(problem, midpoints(self.steps))
+        values = attribute(problem, slopes(problem, runs, points, cost)).mean(0)
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
-from interpbench.discovery.attribution import attribute, midpoints
+from interpbench.discovery.attribution import attribute, midpoints, slopes
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem
 
@@ -47,6 +47,7 @@ class EapIgActivations:
         blocks = sorted(set(kinds))
         member = torch.tensor([[kind == block for kind in kinds] for block in blocks]).float()
         moved = torch.tensor(midpoints(self.steps))[:, None] * member[:, None]  # [block, step, W]
-        each = attribute(problem, runs, moved.flatten(0, 1), cost).unflatten(0, moved.shape[:2]).mean(1)
+        found = slopes(problem, runs, moved.flatten(0, 1), cost)
+        each = attribute(problem, found).unflatten(0, moved.shape[:2]).mean(1)
         values = torch.einsum("crw,cw->rw", each, member.to(each))
         return Scores(graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost)

@@ -8,8 +8,8 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import along_inputs, attribute, needs_slope
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
+from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward import Rules, with_rules
 
@@ -37,7 +37,7 @@ class Gim:
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
-    cost: ClassVar[str] = "three forward passes and one backward pass"
+    cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
     exempt: ClassVar[Mapping[str, str]] = {
         "linear": "gradients by values are halved, also where attention patterns are constants"
@@ -52,9 +52,8 @@ class Gim:
         needs_slope(self.metric, "gim")
         cost = Cost()
         qkv = (0.25, 0.25, 0.5) if self.divide else (1.0, 1.0, 1.0)
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         ruled = with_rules(problem.network, Rules(freeze_norm=True, temperature=self.temperature, qkv=qkv))
-        values = attribute(problem, runs, along_inputs(problem, [0.0]), cost, ruled)[0]
+        values = attribute(problem, clean_slopes(problem, self.metric, self.replacement, cost, ruled))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

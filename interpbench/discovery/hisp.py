@@ -8,8 +8,8 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import along_inputs, needs_slope, slopes
-from interpbench.discovery.method import clean_and_patch, method
+from interpbench.discovery.attribution import clean_slopes, needs_slope
+from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
 
 
@@ -30,7 +30,7 @@ class Hisp:
     metric: str = "shift"
     normalise: bool = True
     sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
-    cost: ClassVar[str] = "three forward passes and one backward pass"
+    cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "node"
 
     def __call__(self, problem: Problem) -> Scores:
@@ -41,9 +41,8 @@ class Hisp:
         """
         needs_slope(self.metric, "hisp")
         cost, graph = Cost(), problem.graph
-        runs = clean_and_patch(problem, self.metric, "zero", cost)
-        total = torch.zeros(len(graph.nodes), dtype=torch.float64, device=runs.clean.device)
-        for some in slopes(problem, runs, along_inputs(problem, [0.0]), cost):
+        total = torch.zeros(len(graph.nodes), dtype=torch.float64, device=problem.clean.device)
+        for some in clean_slopes(problem, self.metric, "zero", cost):
             total += some.node_effects().abs().sum(1)
         nodes = (total / len(problem.clean)).cpu().numpy()
         if self.normalise:

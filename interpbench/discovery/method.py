@@ -133,8 +133,7 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     Raises:
         DiscoveryError: if the metric has no such name.
     """
-    if metric not in Metric.NAMES:
-        raise DiscoveryError(f"unknown metric {metric!r}; choose from {', '.join(Metric.NAMES)}")
+    known_metric(metric)
     clean_logits, clean = record(problem.network, problem.clean)
     corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.clean))
@@ -142,6 +141,16 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     patch = replaced(corrupted.stack, replacement)
     measured = Metric(agreeing(metric, problem), problem, clean_logits, corrupted_logits)
     return Runs(clean.stack, patch, clean.residuals, measured)
+
+
+def known_metric(name: str) -> None:
+    """Refuses a metric that there is not.
+
+    Raises:
+        DiscoveryError: with those that there are.
+    """
+    if name not in Metric.NAMES:
+        raise DiscoveryError(f"unknown metric {name!r}; choose from {', '.join(Metric.NAMES)}")
 
 
 def replaced(corrupted: Tensor, replacement: Replacement) -> Tensor:

@@ -6,8 +6,8 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import along_inputs, attribute, needs_slope
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
+from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward import Rules, with_rules
 
@@ -34,7 +34,7 @@ class RelP:
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
-    cost: ClassVar[str] = "three forward passes and one backward pass"
+    cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     def __call__(self, problem: Problem) -> Scores:
@@ -46,9 +46,8 @@ class RelP:
         needs_slope(self.metric, "relp")
         cost = Cost()
         rules = Rules(freeze_norm=True, ratio_activation=True, freeze_pattern=self.constant_attention)
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         ruled = with_rules(problem.network, rules)
-        values = attribute(problem, runs, along_inputs(problem, [0.0]), cost, ruled)[0]
+        values = attribute(problem, clean_slopes(problem, self.metric, self.replacement, cost, ruled))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

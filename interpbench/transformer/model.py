@@ -121,14 +121,17 @@ class Attention(nn.Module):
             weights, biases, output = weights[:, heads], biases[:, heads], output[heads]
         kinds, count, width, features = weights.shape
         length = shared.shape[1]
-        projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
-        q, k, v = projected.view(kinds, count, width, length, -1).unbind()
-        mixed = self.mix(q, k, v)
+        parts: list[Tensor] = []
+        if shared.shape[2] or split is None:
+            projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
+            q, k, v = projected.view(kinds, count, width, length, -1).unbind()
+            parts.append(self.mix(q, k, v))
         if split is not None:
             weights = weights.reshape(-1, width, features)
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
             q, k, v = own.view(kinds, count, width, length, -1).unbind()
-            mixed = torch.cat([mixed, self.mix(q, k, v)], -1)
+            parts.append(self.mix(q, k, v))
+        mixed = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
         if summed:
             total = output.transpose(0, 1).reshape(features, -1) @ mixed.flatten(0, 1).flatten(1)
             return total.view(features, length, -1)
@@ -292,4 +295,6 @@ class Transformer(nn.Module):
 def _join(rows: tuple[Tensor, Tensor | None]) -> Tensor:
     """Puts shared rows and the rows of a single reader back together."""
     shared, split = rows
-    return shared if split is None else torch.cat([shared, split[0]], -1)
+    if split is None:
+        return shared
+    return torch.cat([shared, split[0]], -1) if shared.shape[2] else split[0]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.differences import Differences
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.rowwise import blend, swap
 
@@ -151,7 +152,7 @@ class Candidates(Interventions):
         """Writers from this one on come after every patched edge."""
         self.fixed = [writer for writer in range(below) if self.used_writers[writer]]
         self.computed: list[int] = []
-        self.parts: list[Tensor] = []
+        self.differences = Differences(self.candidates, self.patch[below : self.seen])
 
     def given(self, writers: Sequence[int]) -> Tensor:
         """Sums what writers that are not computed write."""
@@ -183,7 +184,7 @@ class Candidates(Interventions):
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
             own = torch.where(chosen, self.patch[list(writers)].unsqueeze(3), own)
         if self.masks is not None and writers[0] < self.seen:
-            self.parts.append(self.patch[list(writers)].unsqueeze(3) - own)
+            self.differences.write(self.patch[list(writers)], own)
             self.computed += writers
         return own.reshape(count, features, length, rows)
 
@@ -198,9 +199,8 @@ class Candidates(Interventions):
             assert self.clean is not None
             fixed = self.patch[self.fixed] - self.clean[self.fixed]
             split = split + torch.einsum("krw,wdtb->rdtkb", mask[:, :, self.fixed], fixed)
-        if self.parts:
-            moved = torch.einsum("krw,wdtkb->rdtkb", mask[:, :, self.computed], torch.cat(self.parts))
-            split = split + moved
+        if self.computed:
+            split = split + self.differences.read(mask[:, :, self.computed])
         return residual[..., :0], split.expand(len(readers), -1, -1, -1, -1).flatten(3)
 
 
@@ -211,15 +211,14 @@ class Taps(Interventions):
     towards the patch. The network is run on an embedding that requires a gradient.
 
     Args:
-        delta: `[W, D, T, B]`: patch minus clean.
+        delta: `[W, D, T, B]`: patch minus clean; None if nothing moves.
         moved: `[point, W]`, on the CPU: how much of `delta` is added to what each writer writes.
         blocked: a layer whose outputs pass no gradient on, or None.
     """
 
-    def __init__(self, delta: Tensor, moved: Tensor, blocked: int | None = None):
-        self.delta, self.blocked = delta, blocked
-        self.moved = moved.to(delta)
-        self.moves = moved.ne(0).any(0).tolist()
+    def __init__(self, delta: Tensor | None = None, moved: Tensor | None = None, blocked: int | None = None):
+        self.delta, self.moved, self.blocked = delta, moved, blocked
+        self.moves = [] if moved is None else moved.ne(0).any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -231,10 +230,10 @@ class Taps(Interventions):
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Moves and keeps the outputs."""
-        if any(self.moves[writer] for writer in writers):
+        if self.delta is not None and self.moved is not None and any(self.moves[w] for w in writers):
             chosen = list(writers)
-            step = self.moved[:, chosen].T[:, None, None, :, None] * self.delta[chosen].unsqueeze(3)
-            outputs = outputs + step.flatten(3)
+            moved = self.moved[:, chosen].T[:, None, None, :, None].to(self.delta)
+            outputs = outputs + (moved * self.delta[chosen].unsqueeze(3)).flatten(3)
         self.outputs.append(outputs)
         return outputs.detach() if self._layers[writers[0]] == self.blocked else outputs
 

@@ -1,0 +1,262 @@
+"""What scores for all edges of the IOI network cost, and the same work done by auto-circuit, side by side.
+
+The network is the released `ioi`, if there is one, else the task's shape with random weights: 1,108 edges.
+Prompts are drawn from its domain, with the corruption `abc`. One thread; medians over rounds in which
+everybody has a turn.
+
+1. EAP, EAP-IG with 10 points, and exact patching: calls of the network, and time.
+2. With `--auto-circuit python`, the Python of an environment that has auto-circuit: its EAP, subnetwork
+   probing over edges, and ACDC, on the same weights and prompts, all prompts in one batch.
+   * EAP of both is the same formula; the largest difference is printed.
+   * Subnetwork probing: the same steps of Adam, rate, penalty, start of the gates, and replacement (the
+     mean of the corrupted inputs at each position). auto-circuit draws gates for each prompt, we for all
+     prompts together, so scores agree in rank, not in value.
+   * ACDC: the same KL, threshold and order of edges. We decide in double precision, auto-circuit in single;
+     how many edges are decided differently is printed. It runs the network once for each edge.
+
+Run: `python -m benchmarks.discovery`. With auto-circuit it takes long; `--prompts 32` shortens it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from scipy.stats import spearmanr
+
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.hooked import save_hooked
+from interpbench.circuits.components import Edge, Hook, acdc_hooks
+from interpbench.circuits.scores import Scores
+from interpbench.discovery.acdc import Acdc
+from interpbench.discovery.eap import Eap
+from interpbench.discovery.eap_ig import EapIg
+from interpbench.discovery.edge_sp import EdgeSp
+from interpbench.discovery.exact import Exact
+from interpbench.discovery.method import Method
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.problem import Problem
+from interpbench.tasks.shapes import shape
+from interpbench.transformer.model import Transformer
+
+RATE, PENALTY, KEPT = 0.1, 10.0, 5 / 6
+"""auto-circuit's defaults: Adam's rate, λ, and where σ(θ) starts."""
+
+
+def problem(prompts: int) -> tuple[str, Problem]:
+    """Returns what the network is, and the problem."""
+    task, folder = get_task("ioi"), released().get("ioi")
+    network = Transformer(shape(task)) if folder is None else load_checkpoint(folder).model
+    name = "random weights" if folder is None else "the released model"
+    return name, draw_pairs(task, prompts, corruption="abc").problem(network)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn took and found: seconds, calls of the network, and scores in ACDC's order of edges."""
+
+    cpu: float
+    wall: float
+    calls: int
+    values: np.ndarray
+    passes: float = 0.0
+    """Forward passes of all prompts."""
+
+
+class Ours:
+    """This project's methods on a problem."""
+
+    def __init__(self, made: Problem):
+        self.made = made
+        visits = [
+            (reader, writer)
+            for reader in reversed(range(len(made.graph.readers)))
+            for writer in np.flatnonzero(made.graph.legal[reader])[::-1].tolist()
+        ]
+        self.readers, self.writers = np.array(visits).T
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The edges in the order in which ACDC visits them."""
+        graph = self.made.graph
+        return [Edge(graph.nodes[w], graph.readers[r]) for r, w in zip(self.readers, self.writers)]
+
+    def turn(self, method: Method) -> Turn:
+        """Runs a method."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        scores: Scores = method(self.made)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        cost = scores.cost
+        values = scores.edges[self.readers, self.writers]
+        return Turn(cpu, wall, cost.forward_calls, values, cost.forward_examples / len(self.made.clean))
+
+
+class AutoCircuit:
+    """A process that runs auto-circuit's methods on the same problem."""
+
+    def __init__(self, python: str, ours: Ours):
+        self.folder = tempfile.TemporaryDirectory()
+        write_for_worker(ours, Path(self.folder.name))
+        worker = Path(__file__).with_name("auto_circuit_worker.py")
+        self.process = subprocess.Popen(
+            [python, str(worker), self.folder.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"},
+        )
+        self.versions: dict[str, str] = self._read()
+
+    def _read(self) -> dict:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("auto-circuit's process ended; its error is above")
+        return json.loads(line)
+
+    def turn(self, method: str, **settings: float) -> Turn:
+        """Runs a method."""
+        assert self.process.stdin is not None
+        print(json.dumps({"method": method, **settings}), file=self.process.stdin, flush=True)
+        found = self._read()
+        return Turn(found["cpu"], found["wall"], found["calls"], np.array(found["values"]), found["calls"])
+
+    def __enter__(self) -> "AutoCircuit":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.communicate()
+        self.folder.cleanup()
+
+
+def write_for_worker(ours: Ours, folder: Path) -> None:
+    """Writes weights, prompts and the order of edges."""
+    made = ours.made
+    save_hooked(made.network, folder)
+    end, rows = made.scored.int().argmax(0), torch.arange(len(made.clean))
+    assert bool((made.scored.sum(0) == 1).all()), "auto-circuit compares one position of each prompt"
+    with torch.no_grad():
+        answer, wrong = (
+            made.network(tokens)[rows, end].argmax(-1) for tokens in (made.clean, made.corrupted)
+        )
+    prompts = {"clean": made.clean, "corrupted": made.corrupted, "end": end, "answer": answer, "wrong": wrong}
+    save_file(prompts, folder / "prompts.safetensors")
+
+    def place(hook: Hook) -> tuple[str, int | None]:
+        return hook[0], hook[1][-1]
+
+    edges = [(*place(child), *place(parent)) for child, parent in map(acdc_hooks, ours.edges)]
+    (folder / "edges.json").write_text(json.dumps(edges))
+
+
+def rounds(count: int, turns: dict[str, Callable[[], Turn]]) -> dict[str, list[Turn]]:
+    """Gives everybody a turn `count` times, after one that is thrown away."""
+    taken: dict[str, list[Turn]] = {name: [] for name in turns}
+    for number in range(count + 1):
+        for name, turn in turns.items():
+            done = turn()
+            if number:
+                taken[name].append(done)
+    return taken
+
+
+def table(taken: dict[str, list[Turn]], against: str) -> None:
+    """Prints calls, passes, median seconds with their spread, and how many times those of `against`."""
+    base = statistics.median(turn.cpu for turn in taken[against])
+    print(f"   {'':22}{'calls':>6}{'passes':>9}{'CPU s':>9}{'from':>9}{'to':>9}{'wall s':>9}{'ratio':>8}")
+    for name, turns in taken.items():
+        cpu = [turn.cpu for turn in turns]
+        typical, wall = statistics.median(cpu), statistics.median(turn.wall for turn in turns)
+        print(
+            f"   {name:22}{turns[0].calls:6}{turns[0].passes:9.1f}{typical:9.2f}{min(cpu):9.2f}"
+            f"{max(cpu):9.2f}{wall:9.2f}{typical / base:8.1f}"
+        )
+
+
+def ours_alone(ours: Ours, count: int) -> None:
+    """Prints the first table."""
+    methods = {"eap": Eap(), "eap_ig, 10 points": EapIg(steps=10), "exact": Exact()}
+    taken = rounds(count, {name: lambda m=method: ours.turn(m) for name, method in methods.items()})
+    print(f"1. Scores of all edges (median of {count}); ratio to eap")
+    table(taken, "eap")
+
+
+def side_by_side(
+    ours: Ours, theirs: AutoCircuit, count: int, steps: int, thresholds: Sequence[float]
+) -> None:
+    """Prints the comparisons with auto-circuit."""
+    names = ", ".join(f"{name} {version}" for name, version in theirs.versions.items())
+    print(f"2. Against {names}; ratio to ours")
+    taken = rounds(
+        count, {"eap": lambda: ours.turn(Eap(absolute=False)), "theirs": lambda: theirs.turn("eap")}
+    )
+    table(taken, "eap")
+    mine, other = (turns[0].values for turns in taken.values())
+    print(f"   largest difference {np.abs(mine - other).max():.1e} of {np.abs(mine).max():.1e}")
+
+    probing = EdgeSp(
+        penalties=(PENALTY,), steps=steps, rate=RATE, kept=KEPT, replacement="mean_position", metric="kl"
+    )
+    taken = rounds(
+        count,
+        {
+            f"edge_sp, {steps} steps": lambda: ours.turn(probing),
+            "theirs": lambda: theirs.turn("edge_sp", steps=steps, penalty=PENALTY, rate=RATE),
+        },
+    )
+    table(taken, f"edge_sp, {steps} steps")
+    mine, other = (turns[0].values for turns in taken.values())
+    print(f"   rank correlation of scores {spearmanr(mine, other)[0]:.2f}")
+
+    for threshold in thresholds:
+        greedy(ours, theirs, threshold)
+
+
+def greedy(ours: Ours, theirs: AutoCircuit, threshold: float) -> None:
+    """Prints the comparison of ACDC at one threshold, one turn each."""
+    mine = ours.turn(Acdc(thresholds=(threshold,), metric="kl"))
+    other = theirs.turn("acdc", threshold=threshold)
+    table({f"acdc, {threshold:g}": [mine], "theirs": [other]}, f"acdc, {threshold:g}")
+    kept, kept_by_them = (turn.values > 2 * threshold for turn in (mine, other))  # theirs is single precision
+    differently = (kept != kept_by_them).sum()
+    print(f"   kept {kept.sum()} edges, theirs {kept_by_them.sum()}; {differently} decided differently")
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description="What scores for all edges of the IOI network cost.")
+    parser.add_argument("--prompts", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3, help="repeats; ACDC runs once for each threshold")
+    parser.add_argument("--steps", type=int, default=20, help="gradient steps of subnetwork probing")
+    parser.add_argument("--thresholds", type=float, nargs="+", default=[0.001, 0.01], help="of ACDC")
+    parser.add_argument("--auto-circuit", metavar="PYTHON", help="of an environment that has auto-circuit")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    name, made = problem(options.prompts)
+    ours = Ours(made)
+    print(
+        f"ioi, {name}, {len(made.graph.edges):,} edges, {options.prompts} prompts, torch {torch.__version__}"
+    )
+    ours_alone(ours, options.rounds)
+    if options.auto_circuit:
+        with AutoCircuit(options.auto_circuit, ours) as theirs:
+            side_by_side(ours, theirs, options.rounds, options.steps, options.thresholds)
+
+
+if __name__ == "__main__":
+    main()
