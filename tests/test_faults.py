@@ -1,6 +1,5 @@
 """Full disks, read-only folders, two runs at once, absent services: one line each, nothing half-written."""
 
-import ctypes
 import json
 import os
 import random
@@ -87,17 +86,22 @@ for arguments in (
 """
 
 
+DROP = """
+import ctypes, os, sys
+drop_from_bounding_set, override = 24, 1
+ctypes.CDLL(None).prctl(drop_from_bounding_set, override, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 def test_a_read_only_folder(tmp_path: Path) -> None:
     """Even root may not write there, without the capability to override permissions."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "models").symlink_to(RELEASED)
     home.chmod(0o555)
-    libc = ctypes.CDLL(None)
-    drop_from_bounding_set, override = 24, 1
     done = subprocess.run(
-        [sys.executable, "-c", READ_ONLY],
-        preexec_fn=lambda: libc.prctl(drop_from_bounding_set, override, 0, 0, 0),
+        [sys.executable, "-c", DROP, sys.executable, "-c", READ_ONLY],
         **{"cwd": home, "capture_output": True, "text": True, "check": False},
     )
     lines = [line for line in done.stderr.splitlines() if not line.startswith(("records and", "2 runs"))]

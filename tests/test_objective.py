@@ -1,0 +1,59 @@
+"""What makes deep circuits learnable: readouts that come first, early swaps, quiet nodes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.training.losses import relative_variance
+from interpbench.training.objective import Objective
+from interpbench.training.sampling import Sampler
+from tests.test_training import CPU, QUICK, setting, trainer
+
+
+def test_outputs_can_begin_after_the_readouts():
+    objective = Objective(readout=1.0, outputs_after=64, strict_after=64)
+    made = trainer(objective=objective, settings=dataclasses.replace(QUICK, batch=64))
+    early, late = made.sampler(63, CPU), made.sampler(64, CPU)
+    assert early.worlds == ("source", "iit") and not early.weights.any()
+    assert early.nodes.any() and early.values, "readouts see swaps from the start"
+    assert late.worlds == ("source", "iit", "strict", "edge_strict") and late.weights.any((0, 2)).all()
+
+
+def test_deep_swaps_are_mostly_of_one_early_unit():
+    _, alignment, truth = setting("hist")
+    count = len(alignment.units)
+    assert count > 1
+    drawn = {}
+    for kind in ("even", "deep"):
+        sampler = Sampler(alignment, truth, Objective(swaps=kind), 64, 0)
+        _, _, nodes, _ = sampler.interventions(np.random.default_rng(0), 64 * 64)
+        swaps = nodes[[alignment.graph.node_index[node] for node in alignment.units]] > 0
+        single = swaps.sum(0) == 1
+        drawn[kind] = (swaps & single).sum(1) / single.sum()
+    assert drawn["even"] == pytest.approx(np.full(count, 1 / count), abs=0.04)
+    wanted = np.arange(count, 0, -1.0) ** 2
+    assert np.abs(drawn["deep"] - wanted / wanted.sum()).max() < 0.08 and drawn["deep"][0] > drawn["even"][0]
+
+
+def test_quiet_nodes_write_the_same_for_every_input():
+    written = torch.randn(3, 4, 5, 6, generator=torch.Generator().manual_seed(0))
+    parts = [
+        [np.var(node[d, t].numpy(), ddof=1) for d in range(4) for t in range(5)] for node in written.unbind()
+    ]
+    means = [float(np.mean(part)) for part in parts]
+    assert float(relative_variance(written)) == pytest.approx(sum(means[1:]) / means[0], rel=1e-5)
+    alone = {"behaviour": 0.0, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
+    made = trainer(
+        objective=Objective(**alone, quiet=1.0), settings=dataclasses.replace(QUICK, max_steps=200)
+    )
+    sums = []
+    for _ in range(100):
+        made.step()
+        sums.append(float(made.others["quiet"].detach()))
+    assert sums[-1] < 0.1 * sums[0]
+    aligned = [made.truth.graph.node_index[node] for node in made.evaluation.alignment.units]
+    run = made.evaluation.activations(made.evaluation.task.domain.all())
+    variance = run.stack.var(-1).mean((1, 2))
+    assert variance[aligned].max() > 100 * variance[made.sampler.forbidden_nodes].max()
