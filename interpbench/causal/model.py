@@ -43,6 +43,8 @@ class Variable:
         mechanism: takes one array `[row, pos]` per read and returns `[row, pos]`.
         values: the finite value set of a categorical variable; None if it is numerical.
         formula: what the mechanism computes, for people to read.
+        attends: takes what the mechanism takes and returns bool `[row, query, key]`: where a head that
+            computes the variable looks; at BOS where it returns nothing. None if the model does not say.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Variable:
     mechanism: Callable[..., np.ndarray]
     values: tuple[object, ...] | None
     formula: str = ""
+    attends: Callable[..., np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,10 +110,25 @@ class CausalModel:
             if name == "tokens":
                 value = np.asarray(tokens, np.int16)
             else:
-                inputs = [_set(trace[read.parent], edges.get((name, read))) for read in variable.reads]
+                inputs = self._inputs(name, trace, edges)
                 value = variable.mechanism(*inputs) if inputs else variable.mechanism(tokens)
             trace[name] = _set(value, interventions.get(name))
         return trace
+
+    def attended(
+        self, name: str, trace: Trace, edges: Mapping[tuple[str, Read], Intervention] | None = None
+    ) -> np.ndarray:
+        """Returns bool `[row, query, key]`: where the head of a variable that says so looks in a run."""
+        attends = self.variables[name].attends
+        assert attends is not None
+        return attends(*self._inputs(name, trace, edges or {}))
+
+    def _inputs(
+        self, name: str, trace: Trace, edges: Mapping[tuple[str, Read], Intervention]
+    ) -> list[np.ndarray]:
+        """Returns what a variable's mechanism takes."""
+        reads = self.variables[name].reads
+        return [_set(trace[read.parent], edges.get((name, read))) for read in reads]
 
     def outputs(self, tokens: np.ndarray) -> np.ndarray:
         """Returns the output alone."""

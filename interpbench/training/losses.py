@@ -3,6 +3,9 @@
 from torch import Tensor
 from torch.nn import functional
 
+LEAST = 1e-6
+"""Added to attention before its logarithm: nothing is gained by less."""
+
 
 def position_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Returns the loss at every position but BOS.
@@ -15,6 +18,16 @@ def position_losses(logits: Tensor, targets: Tensor) -> Tensor:
     if targets.dtype.is_floating_point:
         return (outputs[0] - targets).square()
     return functional.cross_entropy(outputs[None], targets[None], reduction="none")[0]
+
+
+def attention_loss(pattern: Tensor, shares: Tensor) -> Tensor:
+    """Returns the cross-entropy of a head's attention.
+
+    Args:
+        pattern: `[T, T, N]`: query, key, row; position 0 is BOS.
+        shares: `[P, T, N]`, P = T - 1: each query's and key's share of the loss.
+    """
+    return -(shares * (pattern[1:] + LEAST).log()).sum()
 
 
 def relative_variance(written: Tensor) -> Tensor:

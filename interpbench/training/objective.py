@@ -22,6 +22,9 @@ class Objective:
         edge_strict: with edges outside the circuit patched, its output stays.
         readout: in every one of these worlds, a linear map from what an aligned node writes gives the value
             of its variable; the maps are trained along and thrown away.
+        attention: in every one of these worlds, the head of an aligned variable looks where the variable
+            says that it does (cross-entropy of its attention). It is the variable's head that learns it then,
+            and what it makes of what it reads comes after.
         quiet: what a node outside the circuit writes is the same for every input: its variance over inputs,
             in units of the embedding's, added up over these nodes.
         swaps: which units IIT swaps: `even` (half the rows any one unit, half a random subset; half of the
@@ -31,8 +34,8 @@ class Objective:
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
         outputs_after: the steps, to the next pool of draws, after which behaviour and IIT are trained; before
-            that the readouts alone are, so that variables early in the circuit are there before anything can
-            go around them.
+            that readouts and attention alone are, so that variables early in the circuit are there before
+            anything can go around them.
         strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
             network learns what to do sooner while nothing else is asked of it.
     """
@@ -42,6 +45,7 @@ class Objective:
     strict: Amount = 1.0
     edge_strict: Amount = 1.0
     readout: Amount = 0.0
+    attention: Amount = 0.0
     quiet: Amount = 0.0
     swaps: Swaps = "even"
     targets: Targets = "mixed"

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.truth import structural_reads
-from interpbench.causal.model import Intervention, Trace, changed, has_value
+from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
+from interpbench.core.errors import TrainingError
 from interpbench.training.objective import Objective, Targets
 from interpbench.training.readout import ABSENT
 
@@ -41,6 +42,8 @@ class Batch:
         nodes: `[W, world, batch]`: the source, from 1, that a node is taken from; 0 for none.
         edges: `[R, W, batch]` 0/1 for the last world, or None.
         values: variable to its values `[P, world, batch]`, if the objective asks for readouts.
+        attended: variable to where its head is to look, `[P, T, world, batch]`, if the objective asks for it:
+            shares of the loss at each query and key.
         worlds: the name of each world.
     """
 
@@ -50,6 +53,7 @@ class Batch:
     nodes: Tensor
     edges: Tensor | None
     values: dict[str, Tensor]
+    attended: dict[str, Tensor]
     worlds: tuple[str, ...]
 
 
@@ -95,6 +99,7 @@ class Sampler:
         nodes = np.zeros((n_writers, len(worlds), rows), np.int8)
         traces = [model.run(source)]
         edges = None
+        reads: dict[tuple[str, Read], Intervention] = {}
         for world, name in enumerate(worlds[1:], start=1):
             traces.append(counterfactual if name == "iit" else unchanged)
             if name == "iit":
@@ -106,7 +111,8 @@ class Sampler:
                 edges = np.zeros((len(graph.readers), n_writers, rows), np.float32)
                 chosen = self._choose(rng, len(self.idle_edges), rows)
                 edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
-                traces[-1] = self._patched_reads(base, source, edges > 0)
+                reads = self._patched_reads(traces[0], edges > 0)
+                traces[-1] = model.run(base, edges=reads)
 
         tokens = [source] + [base] * (len(worlds) - 1)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
@@ -127,6 +133,7 @@ class Sampler:
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
         values = {name: split(x, 2) for name, x in self._values(tokens, traces).items()}
+        looks = {name: split(x, 3) for name, x in self._attended(tokens, traces, reads).items()}
         return [
             Batch(
                 ids_t[i],
@@ -135,6 +142,7 @@ class Sampler:
                 nodes_t[i],
                 None if edges_t is None else edges_t[i],
                 {name: value[i] for name, value in values.items()},
+                {name: look[i] for name, look in looks.items()},
                 worlds,
             )
             for i in range(self.steps)
@@ -154,6 +162,43 @@ class Sampler:
                 value = np.where(there, value, np.int16(ABSENT))
             values[name] = value.transpose(2, 0, 1)
         return values
+
+    def _attended(
+        self, tokens: list[np.ndarray], traces: list[Trace], reads: dict[tuple[str, Read], Intervention]
+    ) -> dict[str, np.ndarray]:
+        """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
+
+        A query's share is even over the keys that its variable attends to, and all at BOS if there are none.
+        A variable's queries at BOS have half of its loss, the others the other half.
+        """
+        looks: dict[str, np.ndarray] = {}
+        if self.objective.attention == 0:
+            return looks
+        there = np.stack(tokens) >= 0  # [world, row, pos]
+        for name in self._lookers():
+            edges = [{} for _ in traces[1:]] + [reads]
+            keys = [self.task.model.attended(name, trace, edge) for trace, edge in zip(traces, edges)]
+            chosen = np.stack(keys)  # [world, row, query, key]
+            somewhere = np.any(chosen, axis=3)
+            share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
+            share /= share.sum(3, keepdims=True)
+            for rows in (there & ~somewhere, there & somewhere):
+                count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
+                share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
+            share[~there] = 0
+            looks[name] = share.transpose(2, 3, 0, 1)
+        return looks
+
+    def _lookers(self) -> list[str]:
+        """Returns the aligned variables that say where their head looks."""
+        model = self.task.model
+        names = [name for names in self.alignment.units.values() for name in names]
+        looking = [name for name in names if model.variables[name].attends is not None]
+        if not looking:
+            raise TrainingError(
+                f"objective.attention: no variable of {self.task.name!r} says where its head looks"
+            )
+        return looking
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
@@ -223,16 +268,14 @@ class Sampler:
         traces = [{name: values[place] for name, values in trace.items()} for place in (chosen, following)]
         return base, candidates[chosen], nodes, self._swap(base, traces, swaps)
 
-    def _patched_reads(self, base: np.ndarray, source: np.ndarray, edges: np.ndarray) -> Trace:
-        """Returns the program's variables with edges patched, row by row: `edges [R, W, row]`."""
-        model, trace = self.task.model, self.task.model.run(source)
-        interventions = {
-            read: Intervention(trace[read[1].parent], edges[place])
+    def _patched_reads(self, source: Trace, edges: np.ndarray) -> dict[tuple[str, Read], Intervention]:
+        """Returns what the program's own reads get with edges patched, row by row: `edges [R, W, row]`."""
+        return {
+            read: Intervention(source[read[1].parent], edges[place])
             for place, reads in self.reads.items()
             if edges[place].any()
             for read in reads
         }
-        return model.run(base, edges=interventions)
 
     def _swap(self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray) -> Trace:
         """Returns the program's variables with units swapped: `swaps [row, unit]`, 0: none, s: trace s."""

@@ -20,7 +20,7 @@ from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
-from interpbench.training.losses import position_losses, relative_variance
+from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Batch, Sampler
@@ -170,13 +170,20 @@ class Trainer:
         objective = self.objective
         outside = [0, *self.sampler.forbidden_nodes] if objective.quiet else []
         kept = [*outside, *(self.readouts.nodes.values() if objective.readout else ())]
-        worlds = Worlds(batch.nodes, batch.edges, kept)
+        watched = [self.readouts.nodes[name] for name in batch.attended]
+        worlds = Worlds(batch.nodes, batch.edges, kept, watched)
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         total = losses.sum()
         self.others: dict[str, Tensor] = {}
         if objective.readout:
             self.others["readout"] = objective.readout * self.readouts.losses(worlds.kept, batch.values).sum()
+        if batch.attended:
+            looks = [
+                attention_loss(worlds.patterns[head], shares.flatten(2))
+                for head, shares in zip(watched, batch.attended.values())
+            ]
+            self.others["attention"] = objective.attention * torch.stack(looks).sum()
         if objective.quiet:
             written = torch.stack([worlds.kept[writer][:, 1:, : self.settings.batch] for writer in outside])
             self.others["quiet"] = objective.quiet * relative_variance(written)

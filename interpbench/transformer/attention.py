@@ -20,15 +20,18 @@ def softmax(scores: Tensor) -> Tensor:
 
 def attend(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, normalise: Callable[[Tensor], Tensor] = softmax
-) -> Tensor:
-    """Softmax attention of q (scaled already), k, v `[H, E, T, N]`, giving `[H, E, T, N]`.
+) -> tuple[Tensor, Tensor]:
+    """Softmax attention of q (scaled already), k, v `[H, E, T, N]`.
 
     `normalise` turns scores `[H, Q, K, N]` into the pattern.
+
+    Returns:
+        The averaged values `[H, E, T, N]` and the pattern.
     """
     pattern = normalise(attention_scores(q, k, causal))
     if q.device.type == "cpu":
-        return rowwise.attend_values(pattern, v)
-    return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0)
+        return rowwise.attend_values(pattern, v), pattern
+    return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0), pattern
 
 
 def attention_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:

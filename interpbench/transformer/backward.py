@@ -59,7 +59,7 @@ class RuledAttention(Attention):
 
     rules: Rules
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Averages values by the attention pattern."""
         q, k, v = (scaled(x, scale) for x, scale in zip((q, k, v), self.rules.qkv))
         return attend(q, k, v, self.causal, self._pattern)

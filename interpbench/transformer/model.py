@@ -36,6 +36,9 @@ class Interventions:
         """Gets the outputs `[K, D, T, N]` of some writers; returns what is written."""
         return outputs
 
+    def attend(self, writers: Sequence[int], patterns: Sequence[Tensor]) -> None:
+        """Gets the attention patterns `[K, Q, K, N]` of some heads, the rows as `read` splits them."""
+
     def ignores(self, writers: Sequence[int]) -> bool:
         """Returns whether `write` neither changes nor keeps these outputs: only their sum is made then."""
         return type(self).write is Interventions.write
@@ -108,10 +111,12 @@ class Attention(nn.Module):
 
     def forward(
         self, shared: Tensor, split: Tensor | None, heads: Sequence[int], summed: bool = False
-    ) -> Tensor:
-        """Returns what some heads write, from inputs as `Interventions.read` gives them.
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Runs some heads on inputs as `Interventions.read` gives them.
 
-        The result is `[H, D, T, N]`, or the sum over heads `[D, T, N]`.
+        Returns:
+            What they write, `[H, D, T, N]`, or their sum `[D, T, N]`; and their patterns `[H, Q, K, N]`, for
+            shared rows and for split ones.
         """
         scale = self.W_Q.shape[2] ** -0.5
         weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
@@ -121,7 +126,7 @@ class Attention(nn.Module):
             weights, biases, output = weights[:, heads], biases[:, heads], output[heads]
         kinds, count, width, features = weights.shape
         length = shared.shape[1]
-        parts: list[Tensor] = []
+        parts: list[tuple[Tensor, Tensor]] = []
         if shared.shape[2] or split is None:
             projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
             q, k, v = projected.view(kinds, count, width, length, -1).unbind()
@@ -131,15 +136,16 @@ class Attention(nn.Module):
             own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
             q, k, v = own.view(kinds, count, width, length, -1).unbind()
             parts.append(self.mix(q, k, v))
-        mixed = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+        mixed = torch.cat([values for values, _ in parts], -1) if len(parts) > 1 else parts[0][0]
+        patterns = [pattern for _, pattern in parts]
         if summed:
             total = output.transpose(0, 1).reshape(features, -1) @ mixed.flatten(0, 1).flatten(1)
-            return total.view(features, length, -1)
+            return total.view(features, length, -1), patterns
         written = output @ mixed.flatten(2)
-        return written.view(count, features, length, -1)
+        return written.view(count, features, length, -1), patterns
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Averages values by the attention pattern: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]`."""
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Averages values: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]` and the pattern."""
         return attend(q, k, v, self.causal)
 
 
@@ -268,7 +274,8 @@ class Transformer(nn.Module):
             split = None if split is None else block.ln1(split)
             writers = [writer + head for head in heads]
             summed = patch.ignores(writers)
-            written = block.attn(block.ln1(shared), split, heads, summed)
+            written, patterns = block.attn(block.ln1(shared), split, heads, summed)
+            patch.attend(writers, patterns)
             residual = residual + (written if summed else patch.write(writers, written).sum(0))
         if len(heads) < count:
             residual = residual + patch.given([writer + h for h in range(count) if h not in heads])

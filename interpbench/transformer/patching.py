@@ -55,11 +55,14 @@ class Worlds(Interventions):
         edges: `[R, W, B]` float 0/1: in the last world, which edges read the source world; None for no
             such world.
         keep: writers whose outputs, swaps included, `kept` has after a run, `[D, T, N]` each.
+        watch: heads whose attention `patterns` has after a run, `[Q, K, N]` each.
     """
 
-    def __init__(self, nodes: Tensor, edges: Tensor | None, keep: Iterable[int] = ()):
+    def __init__(
+        self, nodes: Tensor, edges: Tensor | None, keep: Iterable[int] = (), watch: Iterable[int] = ()
+    ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
-        self.keep = frozenset(keep)
+        self.keep, self.watch = frozenset(keep), frozenset(watch)
         self.swaps: list[tuple[int, int, Tensor, list[bool]]] = []
         for source in range(1, int(nodes.max()) + 1):
             masks = nodes == source
@@ -74,6 +77,13 @@ class Worlds(Interventions):
         """Forgets an earlier run."""
         self.differences: list[Tensor] = []
         self.kept: dict[int, Tensor] = {}
+        self.patterns: dict[int, Tensor] = {}
+
+    def attend(self, writers: Sequence[int], patterns: Sequence[Tensor]) -> None:
+        """Keeps the patterns of heads that are watched."""
+        for writer in self.watch.intersection(writers):
+            place = writers.index(writer)
+            self.patterns[writer] = torch.cat([pattern[place] for pattern in patterns], -1)
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""

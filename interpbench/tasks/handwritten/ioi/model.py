@@ -8,6 +8,7 @@ word that comes twice, which changes no answer.
 
 import numpy as np
 
+from interpbench.causal.attention import earlier, is_last
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
 
 NAME, INHIBITED = 10, 15
@@ -37,6 +38,7 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
                 last_duplicate,
                 tuple(range(length)),
                 "the last position before this one with the same token; none if there is none",
+                lambda tokens: at(last_duplicate(tokens)),
             ),
             Variable(
                 "s_inhibition",
@@ -44,6 +46,7 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
                 lambda places, tokens: name_at(places, tokens, n_names),
                 vocab[:n_names],
                 "the name at that position; none if there is none",
+                lambda places, tokens: at(places),
             ),
             Variable(
                 "name_mover",
@@ -53,6 +56,7 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
                 f"the name with the highest score up to here, which is {NAME} × (how often it is a token) − "
                 f"{INHIBITED} × (how often s_inhibition); none for a tie or a score of 0 or less"
                 + ("; none before the last position" if only_at_end else ""),
+                lambda tokens, inhibition: named(tokens, inhibition, n_names),
             ),
         ],
         "name_mover",
@@ -73,10 +77,15 @@ def name_at(places: np.ndarray, tokens: np.ndarray, n_names: int) -> np.ndarray:
     return np.where((places >= 0) & (found < n_names), found, NONE)
 
 
-def is_last(tokens: np.ndarray) -> np.ndarray:
-    """Returns `[row, pos]` bool: the last token of each row."""
-    following = np.concatenate([tokens[:, 1:], np.full_like(tokens[:, :1], NONE)], 1)
-    return (tokens >= 0) & (following < 0)
+def at(places: np.ndarray) -> np.ndarray:
+    """Returns bool `[row, query, key]`: the one key at `places [row, query]`, if any."""
+    return places[:, :, None] == np.arange(places.shape[1])
+
+
+def named(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
+    """Returns bool `[row, query, key]`: every position up to the query with a name or an inhibition."""
+    counts = ((tokens >= 0) & (tokens < n_names)) | (inhibition >= 0)
+    return counts[:, None, :] & earlier(tokens.shape[1])
 
 
 def best_name(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
@@ -89,7 +98,7 @@ def best_name(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.nd
     score = NAME * (tokens[:, :, None] == candidate).astype(np.int16)
     score -= INHIBITED * (inhibition[:, :, None] == candidate).astype(np.int16)
     score = score.cumsum(1, dtype=np.int16)
-    seen = np.tri(tokens.shape[1], dtype=bool) & name[:, None, :]
+    seen = earlier(tokens.shape[1]) & name[:, None, :]
     score = np.where(seen, score, np.int16(0))
     best = score.max(2)
     winners = seen & (score == best[:, :, None])
