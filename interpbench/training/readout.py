@@ -13,9 +13,6 @@ from torch.nn import functional
 
 from interpbench.alignment.alignment import Alignment
 
-ABSENT = -2
-"""Stands for the value of a categorical variable after the end of a row; NaN does for a numerical one."""
-
 
 class Readouts(nn.Module):
     """One affine map a variable: to logits of its values and of None, or to its number."""
@@ -49,7 +46,7 @@ class Readouts(nn.Module):
                 errors = torch.where(there, read[0] - wanted.nan_to_num(), 0).square()
                 losses.append(errors.sum() / there.sum().clamp(min=1))
                 continue
-            none, some = wanted == -1, wanted >= 0
+            none, some = wanted < 0, wanted >= 0
             target = torch.where(some, wanted, len(weight) - 1).long()
             errors = functional.cross_entropy(read[None], target[None], reduction="none")[0]
             shares = none / none.sum().clamp(min=1) + some / some.sum().clamp(min=1)

@@ -23,7 +23,6 @@ from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
 from interpbench.training.objective import Objective, Targets
-from interpbench.training.readout import ABSENT
 
 SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
@@ -132,8 +131,8 @@ class Sampler:
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
-        values = {name: split(x, 2) for name, x in self._values(tokens, traces).items()}
-        looks = {name: split(x, 3) for name, x in self._attended(tokens, traces, reads).items()}
+        values = {name: split(x, 2) for name, x in self._values(traces).items()}
+        looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()}
         return [
             Batch(
                 ids_t[i],
@@ -148,23 +147,19 @@ class Sampler:
             for i in range(self.steps)
         ]
 
-    def _values(self, tokens: list[np.ndarray], traces: list[Trace]) -> dict[str, np.ndarray]:
+    def _values(self, traces: list[Trace]) -> dict[str, np.ndarray]:
         """Returns the variables that are read out, `[P, world, row]`; none, if none are."""
         if self.objective.readout == 0:
             return {}
-        there = np.stack(tokens) >= 0
         values: dict[str, np.ndarray] = {}
         for name in (name for names in self.alignment.units.values() for name in names):
             value = np.stack([trace[name] for trace in traces])
-            if value.dtype.kind == "f":
-                value = np.where(there, value, np.nan).astype(np.float32)
-            else:
-                value = np.where(there, value, np.int16(ABSENT))
-            values[name] = value.transpose(2, 0, 1)
+            kind = np.float32 if value.dtype.kind == "f" else value.dtype
+            values[name] = value.transpose(2, 0, 1).astype(kind)
         return values
 
     def _attended(
-        self, tokens: list[np.ndarray], traces: list[Trace], reads: dict[tuple[str, Read], Intervention]
+        self, traces: list[Trace], reads: dict[tuple[str, Read], Intervention]
     ) -> dict[str, np.ndarray]:
         """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
 
@@ -174,7 +169,6 @@ class Sampler:
         looks: dict[str, np.ndarray] = {}
         if self.objective.attention == 0:
             return looks
-        there = np.stack(tokens) >= 0  # [world, row, pos]
         for name in self._lookers():
             edges = [{} for _ in traces[1:]] + [reads]
             keys = [self.task.model.attended(name, trace, edge) for trace, edge in zip(traces, edges)]
@@ -182,10 +176,9 @@ class Sampler:
             somewhere = np.any(chosen, axis=3)
             share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
-            for rows in (there & ~somewhere, there & somewhere):
+            for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
-            share[~there] = 0
             looks[name] = share.transpose(2, 3, 0, 1)
         return looks
 
