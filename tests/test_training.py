@@ -20,7 +20,7 @@ from interpbench.training.certificate import CertificateSettings, certify, lower
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
-from interpbench.training.readout import ABSENT, Readouts
+from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.training.validation import validate
@@ -124,7 +124,7 @@ def test_swapped_rows_answer_what_the_program_answers_row_by_row():
 
 @pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs", "ioi_published_prompts"])
 def test_readouts_ask_for_the_programs_variables_in_every_world(name):
-    """World by world and row by row, with the program run on that row alone; None and padding apart."""
+    """World by world and row by row, with the program run on that row alone, padding included."""
     _, alignment, truth = setting(name)
     batch = Sampler(alignment, truth, Objective(readout=1.0), 8, 0)(1, CPU)
     model, graph = alignment.task.model, alignment.graph
@@ -145,14 +145,12 @@ def test_readouts_ask_for_the_programs_variables_in_every_world(name):
         for world, trace in enumerate(wanted):
             for name in names:
                 value = batch.values[name][:, world, row].numpy()
-                there = tokens[world, row] >= 0
-                np.testing.assert_allclose(value[there], trace[name][0][there], rtol=1e-6)
-                assert (np.isnan(value) | (value == ABSENT))[~there].all()
+                np.testing.assert_allclose(value, trace[name][0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["first_occurrences", "frac_prevs", "ioi_published_prompts"])
 def test_readout_losses_are_position_by_position(name):
-    """Against a loop over positions: half the weight on None, half on the rest, nothing on padding."""
+    """Against a loop over positions: half the weight on None, half on the rest."""
     _, alignment, truth = setting(name)
     batch = Sampler(alignment, truth, Objective(readout=1.0), 8, 0)(1, CPU)
     readouts = Readouts(alignment, 12, 0)
@@ -168,7 +166,7 @@ def test_readout_losses_are_position_by_position(name):
             read = (read + readouts.biases[number][:, 0]).detach()
             if values.dtype.is_floating_point:
                 parts["number"] += [] if np.isnan(value) else [(read[0].item() - value) ** 2]
-            elif value != ABSENT:
+            else:
                 place = len(read) - 1 if value == -1 else int(value)
                 parts["none" if value == -1 else "some"].append(-read.log_softmax(0)[place].item())
         if values.dtype.is_floating_point:
