@@ -166,6 +166,8 @@ def test_the_model_is_the_reference_program(name: str) -> None:
         duplicate = oracle.duplicates(text)  # type: ignore[arg-type]
         inhibition = oracle.inhibitions(duplicate, text, prompts.names)  # type: ignore[arg-type]
         answer = oracle.movers(text, inhibition, prompts.names, name != "ioi_next_token")  # type: ignore[arg-type]
+        published = oracle.published_movers(text, inhibition, prompts.names, name != "ioi_next_token")  # type: ignore[arg-type]
+        assert answer == published
         assert values["duplicate"][row] == duplicate
         assert values["s_inhibition"][row] == inhibition
         assert values["name_mover"][row] == answer
@@ -287,7 +289,7 @@ def test_most_swaps_that_can_matter_do() -> None:
     after = trace[task.model.output]
     before = task.model.outputs(base)
     assert 0.5 < changed(before, after).any(1).mean() < 0.8
-    assert (after >= 0).any(1).mean() > 0.9, "rows without an answer teach nothing"
+    assert (after >= 0).any(1).mean() > 0.8, "rows without an answer teach nothing"
     assert ((after >= 0) & (after == before)).any(1).mean() > 0.05
 
 

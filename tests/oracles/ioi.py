@@ -21,9 +21,23 @@ def inhibitions(duplicate: Sequence[int | None], tokens: Row, names: Sequence[st
 
 
 def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool) -> list[str | None]:
+    """The one name up to j that is not inhibited up to j, where only names up to j are inhibited."""
+    answers: list[str | None] = []
+    for j in range(len(tokens)):
+        seen = {token for token in tokens[: j + 1] if token in names}
+        inhibited = {name for name in inhibition[: j + 1] if name is not None}
+        left = seen - inhibited if inhibited <= seen else set()
+        scored = _is_scored(tokens, j, only_at_end)
+        answers.append(left.pop() if scored and len(left) == 1 else None)
+    return answers
+
+
+def published_movers(
+    tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool
+) -> list[str | None]:
     """The name v with the highest L[j, v] = sum over i <= j of 10 [v = t[i]] - 15 [v = inh[i]]."""
     answers: list[str | None] = []
-    for j, token in enumerate(tokens):
+    for j in range(len(tokens)):
         score = dict.fromkeys(names, 0)
         for i in range(j + 1):
             if tokens[i] in score:
@@ -31,7 +45,11 @@ def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool
             if inhibition[i] in score:
                 score[inhibition[i]] -= 15  # type: ignore[index]
         best = [name for name in names if score[name] == max(score.values())]
-        is_end = j + 1 == len(tokens) or tokens[j + 1] is None
-        scored = token is not None and (is_end or not only_at_end)
+        scored = _is_scored(tokens, j, only_at_end)
         answers.append(best[0] if scored and len(best) == 1 else None)
     return answers
+
+
+def _is_scored(tokens: Row, j: int, only_at_end: bool) -> bool:
+    is_end = j + 1 == len(tokens) or tokens[j + 1] is None
+    return tokens[j] is not None and (is_end or not only_at_end)

@@ -4,15 +4,18 @@ After Wang et al. 2022, in the simplified form of the published InterpBench mode
 lengths: a position after a row's end (token None) has no value and reads as none. Values swapped in from a
 row of another length act position by position. Only names are inhibited: the published model inhibits every
 word that comes twice, which changes no answer.
+
+The published name mover adds 10 for each time that a name comes and takes 15 away for each inhibition of it.
+On prompts the two agree. They differ where a swap inhibits a name that is not in the prompt: there the
+published one answers the name that comes most often, and ours has no answer. A head 16 wide that adds up what
+it reads cannot tell a hundred names apart in such sums (`benchmarks/ioi_capacity.py`), so no network of this
+shape could be certified for it.
 """
 
 import numpy as np
 
 from interpbench.causal.attention import earlier, is_last
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
-
-NAME, INHIBITED = 10, 15
-"""What each time of a name adds to its score, and each inhibition takes away."""
 
 
 def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bool) -> CausalModel:
@@ -26,8 +29,8 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
     """
 
     def mover(tokens: np.ndarray, inhibition: np.ndarray) -> np.ndarray:
-        best = best_name(tokens, inhibition, n_names)
-        return np.where(is_last(tokens), best, NONE) if only_at_end else best
+        left = remaining_name(tokens, inhibition, n_names)
+        return np.where(is_last(tokens), left, NONE) if only_at_end else left
 
     return CausalModel(
         [
@@ -53,8 +56,8 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
                 (Read("tokens"), Read("s_inhibition")),
                 mover,
                 vocab[:n_names],
-                f"the name with the highest score up to here, which is {NAME} × (how often it is a token) − "
-                f"{INHIBITED} × (how often s_inhibition); none for a tie or a score of 0 or less"
+                "the only name up to here that is not inhibited; none if several or none are left, or if a "
+                "name is inhibited that is not there"
                 + ("; none before the last position" if only_at_end else ""),
                 lambda tokens, inhibition: named(tokens, inhibition, n_names),
             ),
@@ -88,20 +91,20 @@ def named(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarra
     return counts[:, None, :] & earlier(tokens.shape[1])
 
 
-def best_name(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
-    """Returns `[row, pos]`: the only name with the highest score up to there, if that is above 0.
+def remaining_name(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
+    """Returns `[row, pos]`: of the names up to there without the inhibited ones, the only one that remains.
 
-    Names that have not occurred score 0 or less, so that only those that have need to be compared.
+    None if several or none remain, or if an inhibited name is not among the names.
     """
-    name = (tokens >= 0) & (tokens < n_names)
-    candidate = tokens[:, None, :]  # [row, seen at pos, candidate's pos]
-    score = NAME * (tokens[:, :, None] == candidate).astype(np.int16)
-    score -= INHIBITED * (inhibition[:, :, None] == candidate).astype(np.int16)
-    score = score.cumsum(1, dtype=np.int16)
-    seen = earlier(tokens.shape[1]) & name[:, None, :]
-    score = np.where(seen, score, np.int16(0))
-    best = score.max(2)
-    winners = seen & (score == best[:, :, None])
-    highest = np.where(winners, candidate, -1).max(2)
-    lowest = np.where(winners, candidate, n_names).min(2)
-    return np.where((best > 0) & (highest == lowest) & (tokens >= 0), highest, NONE).astype(np.int16)
+    upto = earlier(tokens.shape[1])  # [pos, earlier or same]
+    names = np.where(tokens < n_names, tokens, NONE)
+    same = (inhibition[:, :, None] == names[:, None, :]) & (names >= 0)[
+        :, None, :
+    ]  # [row, inhibited at, named at]
+    taken = np.logical_or.accumulate(same, axis=1)  # [row, pos, named at]
+    found = np.logical_or.accumulate(same, axis=2)  # [row, inhibited at, pos]
+    amiss = ((inhibition >= 0)[:, :, None] & ~found & upto.T).any(1)
+    left = (names >= 0)[:, None, :] & upto & ~taken
+    highest = np.where(left, names[:, None, :], NONE).max(2)
+    lowest = np.where(left, names[:, None, :], n_names).min(2)
+    return np.where((highest == lowest) & ~amiss & (tokens >= 0), highest, NONE).astype(np.int16)
