@@ -1,9 +1,9 @@
 """Can a head of some width answer as a name mover that scores names, or only as one that takes them away?
 
 IOI's name mover sees names, each a token or an inhibition, and adds up what it reads of them; the answer is
-the name with the largest logit. Here a vector of the head's width for each name as a token, one as an inhibition,
-and one for its logit are trained by themselves, with the right attention given: no transformer of this width
-does better with even attention over names and inhibitions. Rows are base/source pairs of the task, 70 % with
+the name with the largest logit. Here a vector of the head's width for each name as a token, one as an
+inhibition, and one for its logit are trained by themselves, with even attention over names and inhibitions
+given: what is hard for these is hard for a transformer. Rows are base/source pairs of the task, 70 % with
 S-inhibition swapped; the error is of held-out rows, by two rules:
 
 * scored: the name with the highest score, 10 for each token and -15 for each inhibition (the published one);
