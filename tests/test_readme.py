@@ -13,8 +13,8 @@ from hydra import compose, initialize_config_dir
 from interpbench.circuits.truth import LEVELS
 from interpbench.discovery import method as methods
 from interpbench.runs.entry import config_folder
+from interpbench.runs.overrides import hydra_overrides
 from interpbench.runs.several import expand
-from interpbench.runs.tokenizer import with_tokenizer
 from interpbench.tasks import catalogue
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -97,7 +97,7 @@ OWN = [c for c in COMMANDS if "my_method.py" in c]
 def test_hydra_commands_compose(command):
     _, script, *overrides = shlex.split(command)
     sweep = "-m" in overrides
-    overrides = [o.split(",")[0] if sweep else o for o in expand(with_tokenizer(overrides)) if o != "-m"]
+    overrides = [o.split(",")[0] if sweep else o for o in expand(hydra_overrides(overrides)) if o != "-m"]
     with initialize_config_dir(config_folder(), version_base="1.3"):
         compose(Path(script).stem, [o for o in overrides if not o.startswith("--")])
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from interpbench.causal.model import changed
 from interpbench.core.errors import TaskError
-from interpbench.runs.tokenizer import with_tokenizer
+from interpbench.runs.overrides import hydra_overrides
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.handwritten.ioi import large
@@ -96,9 +96,10 @@ def test_a_tokenizer_that_cannot_be_used_is_one_line(tmp_path: Path, folder: Pat
 
 
 def test_the_command_line_names_the_tokenizer() -> None:
-    assert with_tokenizer(["task=ioi", "seed=1"]) == ["task=ioi", "seed=1"]
+    assert hydra_overrides(["task=ioi", "seed=1"]) == ["task=ioi", "seed=1"]
     given = ["task=ioi,ioi_next_token", "task.tokenizer=a/b", "seed=1"]
-    assert with_tokenizer(given) == ["task='ioi[a--b]','ioi_next_token[a--b]'", "seed=1"]
-    assert with_tokenizer(["task=ioi", "task.tokenizer=null"]) == ["task=ioi"]
+    assert hydra_overrides(given) == ["task='ioi[a--b]','ioi_next_token[a--b]'", "seed=1"]
+    assert hydra_overrides(["task=ioi", "task.tokenizer=null"]) == ["task=ioi"]
+    assert hydra_overrides(["task=ioi", "alignment.tokens=m0"]) == ["task=ioi", "+alignment.tokens=m0"]
     with pytest.raises(SystemExit):
-        with_tokenizer(["task=ioi", "task.tokeniser=gpt2"])
+        hydra_overrides(["task=ioi", "task.tokeniser=gpt2"])

@@ -16,7 +16,8 @@ class Alignment:
     """Variable to node, total and legal.
 
     A node that carries several variables (an MLP that computes two maps) is one unit of intervention:
-    swapping its activation must act like swapping all of them together.
+    swapping its activation must act like swapping all of them together. An input variable is at the
+    embedding, or at an MLP that carries it to whatever reads it.
     """
 
     task: Task
@@ -37,6 +38,13 @@ class Alignment:
     def outside(self) -> tuple[Node, ...]:
         """The nodes that carry no variable; the embedding always belongs to the circuit."""
         return tuple(node for node in self.graph.nodes if node != EMBED and node not in self.units)
+
+    @cached_property
+    def carriers(self) -> tuple[Node, ...]:
+        """The MLPs that carry an input variable."""
+        model = self.task.model
+        places = [node for name, node in self.nodes.items() if not model.variables[name].reads]
+        return tuple(node for node in self.graph.nodes if node != EMBED and node in places)
 
     def readers(self, variable: str, read: Read) -> tuple[Reader, ...]:
         """Returns the readers through which `variable`'s node may read: one, or a head's three."""
@@ -68,8 +76,8 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
         if name not in nodes:
             raise UnknownNameError(f"variable of task {task.name}", name, nodes)
         nodes[name] = parse_node(text)
-        if not task.model.variables[name].reads and nodes[name] != EMBED:
-            raise TaskError(f"task {task.name}: {name} is an input and stays at embed, not {nodes[name]}")
+        if not task.model.variables[name].reads and nodes[name].head is not None:
+            raise TaskError(f"task {task.name}: {name} is an input, at embed or an MLP, not at {nodes[name]}")
     alignment = Alignment(task, graph, nodes)
     for name, node in nodes.items():
         if node not in graph.node_index:

@@ -13,7 +13,7 @@ import numpy as np
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Read, Trace, changed
-from interpbench.circuits.components import Node, Reader
+from interpbench.circuits.components import EMBED, Node, Reader
 from interpbench.circuits.truth import State, Truth
 from interpbench.core import seeds
 
@@ -25,7 +25,7 @@ Chunk = tuple[np.ndarray, np.ndarray]
 
 def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
     """Returns the state of every node, head edge and q/k/v edge of the network."""
-    graph, task = alignment.graph, alignment.task
+    graph = alignment.graph
     slots = structural_edges(alignment)
     heads: dict[tuple[str, Node], list[tuple[str, Read]]] = {}
     for (reader, node), reads in slots.items():
@@ -35,18 +35,17 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
     empty = Truth.from_json(
         graph, {k: {"required": [], "allowed": []} for k in ("node", "head_edge", "qkv_edge")}
     )
-    for node in set(alignment.nodes.values()):
-        state = State.REQUIRED if effects.of_node(node) else State.ALLOWED
-        empty.nodes[graph.node_index[node]] = state
-    sink = (alignment.logits, alignment.nodes[task.model.output])
+    carried = any(effects.of_node(node) for node in alignment.carriers)
+    for node in {EMBED, *alignment.nodes.values()}:
+        required = effects.of_node(node) or (node == EMBED and carried)
+        empty.nodes[graph.node_index[node]] = State.REQUIRED if required else State.ALLOWED
+    ends = _ends(alignment)
     place = {name: index for index, name in enumerate(graph.destinations)}
     for (reader, node), reads in slots.items():
         fixed = [key for key in reads if key[1].slot is not None]
         where = (graph.reader_index[reader], graph.node_index[node])
-        if (reader, node) == sink:
-            required = effects.of_node(node)
-        else:
-            required = bool(fixed) and effects.of_reads(fixed)
+        end = ends.get((reader, node))
+        required = effects.of_reads(fixed) if end is None else effects.of_node(end)
         state = State.REQUIRED if required else State.ALLOWED
         empty.qkv_edges[where] = State.FREE if len(fixed) < len(reads) and not required else state
     for (destination, node), reads in heads.items():
@@ -64,8 +63,14 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
         for read in variable.reads:
             for reader in alignment.readers(name, read):
                 edges.setdefault((reader, alignment.nodes[read.parent]), []).append((name, read))
-    edges[(alignment.logits, alignment.nodes[alignment.task.model.output])] = []
-    return edges
+    return edges | {edge: [] for edge in _ends(alignment)}
+
+
+def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
+    """Returns the edges that no variable reads by, with the node that they are for: into carriers and out."""
+    output = alignment.nodes[alignment.task.model.output]
+    into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.carriers}
+    return {**into, (alignment.logits, output): output}
 
 
 def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[str, Read]]]:
@@ -118,8 +123,6 @@ class _Effects:
 
     def of_reads(self, reads: list[tuple[str, Read]]) -> bool:
         """Returns whether swapping a variable only as these readers see it changes an output."""
-        if not reads:
-            return self.of_node(self.alignment.nodes[self.model.output])
 
         def run(base: np.ndarray, source: Trace) -> Trace:
             everywhere = np.ones(len(base), bool)

@@ -35,9 +35,9 @@ def main() -> None:
 
 def train() -> None:
     """Composes `configs/train.yaml` with the command line and trains."""
-    from interpbench.runs.tokenizer import with_tokenizer
+    from interpbench.runs.overrides import hydra_overrides
 
-    sys.argv[1:] = with_tokenizer(sys.argv[1:])
+    sys.argv[1:] = hydra_overrides(sys.argv[1:])
     run_hydra(Command("train", _train, _experiment, _finished))
 
 

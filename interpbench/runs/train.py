@@ -4,7 +4,7 @@ import logging
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,11 @@ class TrainConfig:
     trainer: TrainerSettings = TrainerSettings()
     certificate: CertificateSettings = CertificateSettings()
     logger: LoggerSettings = LoggerSettings()
+    alignment: dict[str, str] = field(default_factory=dict[str, str])
 
     def settings(self) -> dict[str, Any]:
         """Returns what determines the result, as plain data."""
-        kept = ("seed", "objective", "model", "trainer", "certificate")
+        kept = ("seed", "objective", "model", "trainer", "certificate", "alignment")
         return {
             "task": get_task(self.task).name,
             **{key: value for key, value in asdict(self).items() if key in kept},
@@ -201,7 +202,7 @@ Trained = tuple[Transformer, int, dict[str, Any], Truth, Alignment]
 
 def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Trained:
     cfg = shape(task, config.model)
-    alignment = align(task, cfg.graph)
+    alignment = align(task, cfg.graph, config.alignment)
     truth = find_truth(alignment)
     network = Transformer(cfg, config.seed).to(device)
     trainer = Trainer(
@@ -223,6 +224,8 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
 
     if not isinstance(task, RaspTask):
         raise TaskError(f"task {task.name} is hand-written: Tracr compiles RASP programs only")
+    if config.alignment:
+        raise ConfigError("alignment: compiled networks are aligned as Tracr places the variables")
     network = compiled_network(compile_program(task.program))
     alignment = Alignment(task, network.cfg.graph, task.placement)
     truth = find_truth(alignment)

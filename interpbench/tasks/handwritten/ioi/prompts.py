@@ -133,7 +133,7 @@ class Prompts(Domain):
     def abc(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts of the same text in which each name is another one that comes only once."""
         where = self._is_name(tokens)
-        others = self._distinct(rng, len(tokens), int(where.sum(1).max()), self._names_in(tokens, 5))
+        others = self._distinct(rng, len(tokens), int(where.sum(1).max(initial=0)), self._names_in(tokens, 5))
         return self._renamed(tokens, where.cumsum(1) - 1, others)
 
     def swap(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
@@ -147,7 +147,7 @@ class Prompts(Domain):
         """Returns prompts of the same text and pattern with other names."""
         first = self._first_time(tokens)
         rank = np.take_along_axis(first.cumsum(1) - 1, self._first_place(tokens), 1)
-        return self._renamed(tokens, rank, self._distinct(rng, len(tokens), int(first.sum(1).max())))
+        return self._renamed(tokens, rank, self._distinct(rng, len(tokens), int(first.sum(1).max(initial=0))))
 
     def retold(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts of any other template with the same names, in any roles."""

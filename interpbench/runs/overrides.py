@@ -1,4 +1,4 @@
-"""`task=ioi task.tokenizer=gpt2` on the command line: the task in the tokens of a tokenizer."""
+"""Overrides of training that are shorter than Hydra's: `task=ioi task.tokenizer=gpt2 alignment.tokens=m0`."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,12 @@ from interpbench.tasks.catalogue import tokenized_name
 KEY = "task.tokenizer"
 
 
-def with_tokenizer(overrides: Sequence[str]) -> list[str]:
-    """Puts the tokenizer into the names of the tasks; exits with one line for another `task.` key."""
+def hydra_overrides(overrides: Sequence[str]) -> list[str]:
+    """Returns what Hydra takes.
+
+    A tokenizer becomes part of the names of the tasks, and a variable of `alignment` is added to a
+    configuration that names none. Exits with one line for another `task.` key.
+    """
     tokenizer = ""
     kept: list[str] = []
     for override in overrides:
@@ -20,7 +24,7 @@ def with_tokenizer(overrides: Sequence[str]) -> list[str]:
         elif key.startswith("task."):
             raise SystemExit(complain(f"unknown key {key!r}{did_you_mean(key, [KEY])}"))
         else:
-            kept.append(override)
+            kept.append(f"+{override}" if key.startswith("alignment.") else override)
     if not tokenizer:
         return kept
 
