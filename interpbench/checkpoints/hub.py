@@ -28,7 +28,10 @@ PINNED = {"cybershiptrooper/InterpBench": "a1242a84"}
 SCHEME = "hf://"
 UPLOAD = "upload"
 _REPOSITORY = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-]+))?")
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+_UNWRITABLE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT),
+)
 
 
 class MissingError(HubError):
