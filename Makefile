@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-transformer-lens-2 lint install benchmark benchmark-auto-circuit leaderboard
+.PHONY: demo test test-fast test-transformer-lens lint install benchmark benchmark-auto-circuit leaderboard
 
 demo: install
 	$(BIN)/interpbench demo
@@ -13,14 +13,21 @@ test: lint
 test-fast: install
 	$(BIN)/pytest -m "not slow and not gpu and not network"
 
-# Whether HookedTransformer of the last 2.x release reads our models, in an environment of its own.
-test-transformer-lens-2: install .venv-transformer-lens-2/installed
-	INTERPBENCH_TL2=$(CURDIR)/.venv-transformer-lens-2/bin/python $(BIN)/pytest -m transformer_lens_2
+# Whether HookedTransformer of the last 1.x, 2.x and 3.x releases reads our models, in environments of their own.
+TRANSFORMER_LENS_1 := 'transformer-lens==1.19.0' 'transformers<5' 'typeguard<3' 'numpy<2' 'pyarrow<22'
+TRANSFORMER_LENS_2 := 'transformer-lens==2.18.0' 'numpy<2' 'pyarrow<22'
+TRANSFORMER_LENS_3 := 'transformer-lens==3.9.0'
 
-.venv-transformer-lens-2/installed:
-	$(PYTHON) -m venv .venv-transformer-lens-2
-	.venv-transformer-lens-2/bin/python -m pip install --quiet --disable-pip-version-check \
-		'transformer-lens==2.18.0' 'torch==2.13.0' 'numpy<2' 'pyarrow<22'
+test-transformer-lens: test-transformer-lens-1 test-transformer-lens-2 test-transformer-lens-3
+
+test-transformer-lens-%: install .venv-transformer-lens-%/installed
+	INTERPBENCH_TL=$(CURDIR)/.venv-transformer-lens-$*/bin/python $(BIN)/pytest -m transformer_lens
+
+.PRECIOUS: .venv-transformer-lens-%/installed
+.venv-transformer-lens-%/installed:
+	$(PYTHON) -m venv .venv-transformer-lens-$*
+	.venv-transformer-lens-$*/bin/python -m pip install --quiet --disable-pip-version-check \
+		$(TRANSFORMER_LENS_$*) 'torch==2.13.0'
 	touch $@
 
 lint: install

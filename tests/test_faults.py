@@ -18,6 +18,7 @@ from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import locked, write_bytes
 from interpbench.core.metrics import JsonLines, Wandb
+from interpbench.runs.download import download
 from tests.hub_server import serve
 
 ROOT = Path(__file__).parent.parent
@@ -62,6 +63,37 @@ def test_a_disk_that_is_full_when_the_checkpoint_is_written(tmp_path: Path) -> N
     (folder,) = (tmp_path / "frac_prevs").iterdir()
     assert {path.name for path in folder.iterdir()} <= {"config.json", ".lock"}
     assert train(config).folder == folder and load_checkpoint(folder)
+
+
+def hub_files() -> dict[str, bytes]:
+    """Returns the files of a repository of one model."""
+    entry = indexed(RELEASED / "frac_prevs")
+    files = {f"frac_prevs/{name}": (RELEASED / "frac_prevs" / name).read_bytes() for name in entry.files}
+    return files | {INDEX: json.dumps(Index(FORMAT, {"frac_prevs": entry}).to_json()).encode()}
+
+
+def test_a_disk_that_is_full_during_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file may pass 20 kB: what fits stays, the data file cannot be written, and later it goes on."""
+    from huggingface_hub import close_session
+
+    cache, before = tmp_path / "cache", resource.getrlimit(resource.RLIMIT_FSIZE)
+    with serve() as hub:
+        hub.push("me/models", hub_files())
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+        monkeypatch.setenv("INTERPBENCH_HUB", "me/models@main")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+        try:
+            with pytest.raises(
+                InterpBenchError, match=f"^cannot write to the cache {cache}: File too large$"
+            ):
+                download(["frac_prevs"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        whole = [path for path in cache.glob("*/snapshots/*/**/*") if path.is_file()]
+        assert whole and all(path.read_bytes() in hub.newest("me/models").values() for path in whole)
+        assert download(["frac_prevs"])
+        close_session()
 
 
 READ_ONLY = """
@@ -204,9 +236,7 @@ DOWNLOAD = "from interpbench.runs.cli import main; main()"
 
 def test_a_download_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     """Killed at any request, and started again until it comes through."""
-    entry = indexed(RELEASED / "frac_prevs")
-    files = {f"frac_prevs/{name}": (RELEASED / "frac_prevs" / name).read_bytes() for name in entry.files}
-    files[INDEX] = json.dumps(Index(FORMAT, {"frac_prevs": entry}).to_json()).encode()
+    files = hub_files()
     cache = tmp_path / "cache"
     with serve() as hub:
         hub.push("me/models", files)

@@ -14,7 +14,8 @@ from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import Repository, home, split
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import sha256
+from interpbench.core.files import sha256, write_json
+from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.download import download
 from interpbench.runs.publish import publish
 from tests.hub_server import Hub, serve
@@ -139,6 +140,30 @@ def test_models_are_listed_with_certificates(hub: Hub, monkeypatch: pytest.Monke
     asked = len(hub.requests)
     (line,) = [line for line in listed().splitlines() if "frac_prevs" in line]
     assert "cache" in line and len(hub.requests) == asked
+    (find_checkpoints("frac_prevs")[0] / "data.safetensors").resolve().write_bytes(b"")
+    (line,) = [line for line in listed().splitlines() if "frac_prevs" in line]
+    assert "damaged" in line
+    for place, said in (("", "says where more can be had"), ("me/others@main", "--hub lists them")):
+        monkeypatch.setenv("INTERPBENCH_HUB", place)
+        assert f"cache: hf://{NAME}@main/frac_prevs" in (text := listed()) and said in text
+    assert len(hub.requests) == asked
+
+
+def test_what_is_here_and_on_the_hub_is_one_model(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from interpbench.runs import cli
+
+    shutil.copytree(RELEASED / "frac_prevs", "models/frac_prevs")
+    for certificate in ("certified, all pairs", "damaged"):
+        monkeypatch.setattr(sys, "argv", ["interpbench", "models", "--hub"])
+        with pytest.raises(SystemExit, match="0"):
+            cli.main()
+        out = capsys.readouterr().out
+        (line,) = [line for line in out.splitlines() if "models/frac_prevs" in line]
+        assert certificate in line
+        assert out.count("│ frac_prevs") == (2 if certificate == "damaged" else 1)
+        Path("models/frac_prevs/model.safetensors").write_bytes(b"")
 
 
 def test_a_changed_revision(hub: Hub) -> None:
@@ -246,6 +271,11 @@ def test_what_is_missing_is_named(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> 
     refused(load, "me/empty@main has no file index.json")
 
 
+def test_a_mistyped_path_asks_nobody(hub: Hub) -> None:
+    refused(lambda: load("runs/frac_prev"), "no checkpoint 'runs/frac_prev'")
+    assert hub.requests == []
+
+
 def test_a_private_repository(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.private.add(NAME)
     assert load()
@@ -268,6 +298,23 @@ def test_a_damaged_cache_is_found_out_and_mended(hub: Hub, name: str, how: Calla
     blob = (folder / name).resolve()
     blob.write_bytes(how(blob.read_bytes()))
     refused(load, f"frac_prevs/{name}", "interpbench download frac_prevs fetches it anew")
+    assert download(["frac_prevs"]) and load()
+
+
+def test_a_damaged_index_in_the_cache_is_mended(hub: Hub) -> None:
+    load()
+    index = Repository.parse(f"{NAME}@main").file(INDEX, online=False)
+    index.resolve().write_bytes(b"{")
+    refused(load, INDEX, "interpbench download fetches it anew")
+    assert download(["frac_prevs"]) and load()
+
+
+def test_nothing_is_written_into_the_cache(hub: Hub) -> None:
+    """A certificate of one's own would be damage there; and what was written all the same is mended."""
+    (folder,) = find_checkpoints("frac_prevs")
+    refused(lambda: certify_checkpoints("frac_prevs", pairs=64, save=True), "--save in a copy of it")
+    write_json(folder / "certificate.json", {})
+    refused(load, "certificate.json", "interpbench download frac_prevs fetches it anew")
     assert download(["frac_prevs"]) and load()
 
 
@@ -330,7 +377,7 @@ def test_what_is_published_is_downloaded(hub: Hub, monkeypatch: pytest.MonkeyPat
 
 def test_publishing_is_all_or_nothing(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     released = str(RELEASED / "frac_prevs")
-    refused(lambda: publish([released], "me/nowhere"), "there is no repository me/nowhere")
+    refused(lambda: publish([released], "me/nowhere"), "there is no repository me/nowhere", "--create makes")
     monkeypatch.setenv("HF_TOKEN", "wrong")
     refused(lambda: publish([released], NAME), "401", "HF_TOKEN")
     assert len(hub.commits[NAME]) == 1

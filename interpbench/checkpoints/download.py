@@ -33,7 +33,7 @@ def fetch(address: str, refresh: bool = False) -> Path:
     patterns += [f"{above}/{name}" if above else name for name in ABOVE]
     snapshot = None if refresh else _cached(repository, patterns, folder)
     if snapshot is None:
-        snapshot = repository.snapshot(patterns, online=True)
+        snapshot = repository.snapshot(patterns, folder, online=True)
     at = Repository(repository.name, snapshot.name)
     if (snapshot / INDEX).is_file():
         return at.model(folder, online=True, refresh=refresh)
@@ -50,7 +50,7 @@ def fetch(address: str, refresh: bool = False) -> Path:
 
 def _cached(repository: Repository, patterns: list[str], folder: str) -> Path | None:
     try:
-        snapshot = repository.snapshot(patterns, online=False)
+        snapshot = repository.snapshot(patterns, folder, online=False)
     except HubError:
         return None
     return snapshot if (snapshot / INDEX).is_file() or is_checkpoint(snapshot / folder) else None

@@ -74,7 +74,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     from interpbench.checkpoints.hub import home
 
     hub = home()
-    if hub is not None and not path.exists():
+    if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name, online=True)]
     raise CheckpointError(
         f"no checkpoint {name!r}: not a folder, and not in models{did_you_mean(name, available)}"

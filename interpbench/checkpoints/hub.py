@@ -10,11 +10,12 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interpbench.checkpoints.find import is_checkpoint
 from interpbench.checkpoints.index import INDEX, Index, files_of, problem, read_index
 from interpbench.core.errors import HubError, did_you_mean
 from interpbench.core.progress import Display
@@ -25,8 +26,12 @@ HOME: str | None = None
 PINNED = {"cybershiptrooper/InterpBench": "a1242a84"}
 """The commit that is meant where a repository is named without a revision."""
 SCHEME = "hf://"
+UPLOAD = "upload"
 _REPOSITORY = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-]+))?")
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+_UNWRITABLE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT),
+)
 
 
 class MissingError(HubError):
@@ -88,9 +93,21 @@ class Repository:
         return Path(place)
 
     def index(self, online: bool) -> tuple[Index, "Repository"]:
-        """Returns its index, and the repository at the commit that the index is of."""
+        """Returns its index, and the repository at the commit that the index is of.
+
+        Raises:
+            HubError: if it cannot be had, or is damaged; one that is damaged in the cache is fetched anew
+                where `online`.
+        """
         path = self.file(INDEX, online)
-        return read_index(path), Repository(self.name, path.parent.name)
+        try:
+            index = read_index(path)
+        except HubError as error:
+            if not online:
+                raise HubError(f"{error}; interpbench download fetches it anew") from None
+            path = self._anew(INDEX, path)
+            index = read_index(path)
+        return index, Repository(self.name, path.parent.name)
 
     def model(self, name: str, online: bool, refresh: bool = False) -> Path:
         """Returns the folder of a model in the cache, whole and verified.
@@ -123,12 +140,21 @@ class Repository:
                 paths[file] = at.file(place, online, report=report)
                 wrong = problem(paths[file], files[file])
                 if wrong and refresh and online:
-                    paths[file] = at.file(place, online, force=True, report=report)
+                    paths[file] = at._anew(place, paths[file], report)
                     wrong = problem(paths[file], files[file])
                 if wrong:
                     again = "" if refresh else f"; interpbench download {found} fetches it anew"
                     raise HubError(f"{at}: {place} {wrong}{again}")
         return next(iter(paths.values())).parent
+
+    def _anew(self, path: str, cached: Path, report: Callable[[int], object] | None = None) -> Path:
+        """Downloads a file whose copy in the cache is damaged.
+
+        The copy goes first: a file that was written in the place of the cache's link would stay otherwise.
+        """
+        with self._explained(path):
+            cached.unlink(missing_ok=True)
+        return self.file(path, online=True, force=True, report=report)
 
     def is_cached(self, path: str) -> bool:
         """Returns whether a file is in the cache."""
@@ -137,20 +163,14 @@ class Repository:
         found = try_to_load_from_cache(self.name, path, cache_folder(), self.revision)
         return isinstance(found, str) and Path(found).is_file()
 
-    def has(self, name: str) -> bool:
-        """Returns whether a model is in the cache, with every file."""
-        if not self.is_cached(INDEX):
-            return False
-        index, at = self.index(False)
-        return name in index.models and all(
-            at.is_cached(f"{name}/{file}") for file in index.models[name].files
-        )
+    def snapshot(self, patterns: list[str], what: str, online: bool) -> Path:
+        """Returns the folder of one commit in the cache, with the files that match shell patterns.
 
-    def snapshot(self, patterns: list[str], online: bool) -> Path:
-        """Returns the folder of one commit in the cache, with the files that match shell patterns."""
+        `what` names them all in an error.
+        """
         from huggingface_hub import snapshot_download
 
-        with self._explained(patterns[0]):
+        with self._explained(what):
             place = snapshot_download(
                 self.name,
                 revision=self.revision,
@@ -169,7 +189,7 @@ class Repository:
         """
         from huggingface_hub import CommitOperationAdd, HfApi
 
-        with self._explained("upload"):
+        with self._explained(UPLOAD):
             api = HfApi(endpoint=_endpoint())
             if create:
                 api.create_repo(self.name, exist_ok=True)
@@ -190,8 +210,9 @@ class Repository:
         except errors.GatedRepoError:
             raise HubError(f"{self.name} asks for permission; request it there, then set HF_TOKEN") from None
         except errors.RepositoryNotFoundError:
+            made = " (--create makes it)" if path == UPLOAD else ""
             raise MissingError(
-                f"there is no repository {self.name} at {_host()}, or it is private; then set HF_TOKEN"
+                f"there is no repository {self.name} at {_host()}{made}, or it is private; then set HF_TOKEN"
             ) from None
         except errors.RevisionNotFoundError:
             raise MissingError(f"{self.name} has no revision {self.revision!r}") from None
@@ -201,7 +222,7 @@ class Repository:
             raise HubError(f"{_host()} answers {_status(error)} for {self}: {path}") from None
         except (errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError) as error:
             raise HubError(f"{self}: {path} is not in the cache{self._why(error)}") from None
-        except errors.HTTPError as error:  # pyright: ignore[reportPrivateImportUsage]  # pyright: ignore[reportPrivateImportUsage]
+        except errors.HTTPError as error:  # pyright: ignore[reportPrivateImportUsage]
             raise HubError(f"the transfer of {self}: {path} broke off: {_line(error)}") from None
         except OSError as error:
             if error.errno in _UNWRITABLE:
@@ -242,6 +263,18 @@ def split(address: str) -> tuple[Repository, str]:
     if len(parts) < 3 or any(part in ("", ".", "..") for part in parts):
         raise HubError(f"{address!r} is not an address; write {SCHEME}owner/name@revision/folder")
     return Repository.parse("/".join(parts[:2])), "/".join(parts[2:])
+
+
+def cached_models() -> Iterator[tuple[str, Path]]:
+    """Yields the address and folder of every model in the cache, ours or published, of any repository."""
+    for snapshot in sorted(cache_folder().glob("models--*--*/snapshots/*")):
+        store = snapshot.parents[1]
+        name = store.name.removeprefix("models--").replace("--", "/", 1)
+        names = [ref.name for ref in sorted(store.glob("refs/*")) if ref.read_text() == snapshot.name]
+        revision = names[0] if names else snapshot.name
+        at = name if PINNED.get(name) == revision else f"{name}@{revision}"
+        for folder in sorted({path.parent for path in snapshot.rglob("*") if is_checkpoint(path.parent)}):
+            yield f"{SCHEME}{at}/{folder.relative_to(snapshot).as_posix()}", folder
 
 
 def cache_folder() -> Path:

@@ -11,6 +11,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import CERTIFICATE, Checkpoint, load_checkpoint
+from interpbench.checkpoints.index import INDEX
 from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
@@ -35,7 +36,13 @@ def certify_checkpoints(
     if own_task is not None:
         get_task(own_task)
     console = Console(width=None if sys.stdout.isatty() else 120)
-    results = [_certify(folder, pairs, save, seed, console) for folder in find_checkpoints(name)]
+    folders = find_checkpoints(name)
+    for folder in folders:
+        if save and (folder.parent / INDEX).is_file():
+            raise CheckpointError(
+                f"the index beside {folder} has its certificate's hash; --save in a copy of it"
+            )
+    results = [_certify(folder, pairs, save, seed, console) for folder in folders]
     return all(results)
 
 

@@ -1,5 +1,6 @@
 """Lists models: what is here, in the cache, and on the hub, with certificates. Needs no torch."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -7,11 +8,14 @@ from rich.console import Console
 from rich.table import Table
 
 from interpbench.checkpoints.find import CERTIFICATE, RECORD, models_folder, released
-from interpbench.checkpoints.hub import SETTING, home
-from interpbench.checkpoints.index import IndexedModel, verdict
+from interpbench.checkpoints.hub import SETTING, Repository, cached_models, home
+from interpbench.checkpoints.index import INDEX, IndexedModel, problem, verdict
 from interpbench.checkpoints.proof import read_proof
 from interpbench.core.errors import HubError, InterpBenchError
-from interpbench.core.files import read_json
+from interpbench.core.files import read_json, sha256
+
+DAMAGED = "damaged"
+WEIGHTS = "model.safetensors"
 
 
 class Listed(NamedTuple):
@@ -30,43 +34,70 @@ def list_models(console: Console, hub: bool) -> None:
     Raises:
         InterpBenchError: if the hub is asked for and not set, or cannot be reached.
     """
-    models = [_here(name, folder) for name, folder in released().items()]
-    repository, notes = home(), list[str]()
-    if repository is None:
-        if hub:
-            raise HubError(f"no repository of models is set; say {SETTING}=owner/name@revision")
-    else:
+    folders, repository = released(), home()
+    models = [_here(name, folder, str(models_folder() / name)) for name, folder in folders.items()]
+    if repository is None and hub:
+        raise HubError(f"no repository of models is set; say {SETTING}=owner/name@revision")
+    note, snapshot = f"{SETTING}=owner/name@revision says where more can be had", None
+    if repository is not None:
+        note = f"{repository} has more; --hub lists them"
+    if repository is not None and (hub or repository.is_cached(INDEX)):
         try:
             index, at = repository.index(online=hub)
-            for name, model in index.models.items():
-                models.append(_there(name, model, "cache" if at.has(name) else str(repository)))
-        except HubError:
+            snapshot = at.file(INDEX, online=False).parent
+            new = {name: model for name, model in index.models.items() if not _same(model, folders.get(name))}
+            models += [_there(name, model, repository, snapshot) for name, model in new.items()]
+            note = (
+                f"{repository} has {len(index.models)}, {len(index.models) - len(new)} of them as in models/"
+            )
+        except HubError as error:
             if hub:
                 raise
-            notes.append(f"{repository} has more; --hub lists them")
+            note = str(error)
+    for address, folder in cached_models():
+        if snapshot is None or snapshot not in folder.parents:
+            models.append(_here(folder.name, folder, f"cache: {address}"))
     table = Table(title=f"{len(models)} models")
     for title in ("name", "id", "where", "size", "certificate"):
-        table.add_column(
-            title, justify="right" if title in ("id", "size") else "left", no_wrap=title == "name"
-        )
+        justify = "right" if title in ("id", "size") else "left"
+        table.add_column(title, justify=justify, no_wrap=title == "name", overflow="fold")
     for model in models:
         number = "–" if model.number is None else str(model.number)
         table.add_row(model.name, number, model.where, f"{model.size / 1e3:,.0f} kB", model.certificate)
     console.print(table)
-    for note in notes:
-        console.print(note)
+    console.print(note, soft_wrap=True, highlight=False)
 
 
-def _here(name: str, folder: Path) -> Listed:
+def _here(name: str, folder: Path, where: str) -> Listed:
+    """A folder of ours, whose weights must be those of its record, or of the published layout."""
+    published = not (folder / RECORD).is_file()
     try:
-        record: Any = read_json(folder / RECORD)
-        said = verdict(read_proof(folder / CERTIFICATE)) if isinstance(record, dict) else "damaged"
-    except InterpBenchError:
-        record, said = {}, "damaged"
-    number = record.get("legacy_id") if isinstance(record, dict) else None
+        record: Any = {"legacy_id": int(name) if name.isdigit() else None}
+        if not published:
+            record = read_json(folder / RECORD)
+        said = verdict(read_proof(folder / CERTIFICATE))
+        if not isinstance(record, Mapping):
+            record, said = {}, DAMAGED
+        elif not published and record.get("sha256") != sha256((folder / WEIGHTS).read_bytes()):
+            said = DAMAGED
+    except (InterpBenchError, OSError):
+        record, said = {}, DAMAGED
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-    return Listed(name, number, str(models_folder() / name), size, said)
+    return Listed(name, record.get("legacy_id"), where, size, said)
 
 
-def _there(name: str, model: IndexedModel, where: str) -> Listed:
-    return Listed(name, model.legacy_id, where, model.size, verdict(vars(model)))
+def _there(name: str, model: IndexedModel, repository: Repository, snapshot: Path) -> Listed:
+    """An entry of the index; where all its files are in the cache, they must be the indexed ones."""
+    places = {snapshot / name / file: entry for file, entry in model.files.items()}
+    cached = all(path.is_file() for path in places)
+    damaged = cached and any(problem(path, entry) for path, entry in places.items())
+    said = DAMAGED if damaged else verdict(vars(model))
+    return Listed(name, model.legacy_id, "cache" if cached else str(repository), model.size, said)
+
+
+def _same(model: IndexedModel, folder: Path | None) -> bool:
+    """Returns whether a folder holds the model of an index."""
+    files = {} if folder is None else {name: folder / name for name in (RECORD, WEIGHTS)}
+    return bool(files) and all(
+        name in model.files and problem(path, model.files[name]) is None for name, path in files.items()
+    )
