@@ -60,6 +60,7 @@ class EdgePruning:
     sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
     cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    draws: ClassVar[bool] = True
 
     def __call__(self, problem: Problem) -> Scores:
         """Trains all targets' masks in one batch."""

@@ -40,8 +40,8 @@ class Method(Protocol):
         cost: passes as a formula in words.
         granularity: at which level it gives scores of its own.
 
-    A method that by its theory cannot keep a contract says so in `exempt`, from the contract's name (`order`,
-    `linear`, `planted`) to the reason.
+    A method whose scores depend on the problem's seed says `draws = True`. One that by its theory cannot keep
+    a contract says so in `exempt`, from the contract's name (`order`, `linear`, `planted`) to the reason.
     """
 
     sign: ClassVar[str]

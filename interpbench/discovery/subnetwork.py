@@ -1,6 +1,6 @@
 """Subnetwork probing (Cao et al. 2021): masks learned under penalties, all in one batch."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -53,6 +53,7 @@ class SubnetworkProbing:
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
     metric: str = "divergence"
     replacement: GateReplacement = "resample"
+    draws: ClassVar[bool] = True
 
     def learn(self, problem: Problem, name: str, gates: Literal["edge", "node"], cost: Cost) -> Tensor:
         """Returns θ `[λ, seed, E or W]`."""

@@ -53,6 +53,7 @@ class UniformGradientSampling:
     sign: ClassVar[str] = "θ: the log-odds with which the edge is kept"
     cost: ClassVar[str] = "two forward passes; `steps` × `samples` forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    draws: ClassVar[bool] = True
 
     def __call__(self, problem: Problem) -> Scores:
         """Trains masks, and constants if they are learned."""
