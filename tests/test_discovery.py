@@ -1,5 +1,7 @@
 """Contracts of every discovery method, and the conformance tests of the methods' theory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +89,11 @@ class TestContract:
     def test_same_seed_same_bits(self, name):
         first, second = (quick(name)(problem()).edges for _ in range(2))
         np.testing.assert_array_equal(first, second)
+
+    def test_depends_on_the_seed_only_if_it_says_so(self, name):
+        first, second = (quick(name)(replace(problem(), seed=seed)).edges for seed in (0, 1))
+        changed = not np.array_equal(first, second, equal_nan=True)
+        assert changed == getattr(methods()[name], "draws", False)
 
     def test_does_not_depend_on_how_the_batch_is_cut(self, name, monkeypatch):
         whole = quick(name)(problem()).edges

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from interpbench.circuits.scores import Cost, joined
+from interpbench.core.errors import ConfigError
 from interpbench.discovery import gates
 from interpbench.discovery.method import clean_and_patch, get_method, methods, replaced
 from interpbench.tasks.problem import Problem
@@ -270,20 +271,20 @@ def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
     runs = clean_and_patch(made, "divergence", "mean", Cost())
     legal = torch.from_numpy(made.graph.legal)
     removed = (torch.rand(2, *legal.shape, dtype=torch.float64) * legal).requires_grad_()
-    patch = runs.patch[..., :1, :1].clone().requires_grad_()
-    whole = gates.ablation_loss(made, runs, removed, Cost(), patch)
-    first = torch.autograd.grad(whole.sum(), (removed, patch))
+    shifts = torch.randn(2, *runs.patch.shape[:2], dtype=torch.float64).requires_grad_()
+    whole = gates.ablation_loss(made, runs, removed, Cost(), shifts)
+    first = torch.autograd.grad(whole.sum(), (removed, shifts))
     monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 4)
-    cut = gates.ablation_loss(made, runs, removed, Cost(), patch)
+    cut = gates.ablation_loss(made, runs, removed, Cost(), shifts)
     torch.testing.assert_close(cut, whole)
-    for a, b in zip(torch.autograd.grad(cut.sum(), (removed, patch)), first):
+    for a, b in zip(torch.autograd.grad(cut.sum(), (removed, shifts)), first):
         torch.testing.assert_close(a, b)
-    for tensor, grad in zip((removed, patch), first):
+    for tensor, grad in zip((removed, shifts), first):
         place = tuple(torch.nonzero(grad.abs() > grad.abs().max() / 2)[0].tolist())
         moved = [tensor.detach().clone() for _ in range(2)]
         moved[0][place] += 1e-6
         moved[1][place] -= 1e-6
-        pair = [(x, patch.detach()) if tensor is removed else (removed.detach(), x) for x in moved]
+        pair = [(x, shifts.detach()) if tensor is removed else (removed.detach(), x) for x in moved]
         up, down = (float(gates.ablation_loss(made, runs, m, Cost(), p).sum()) for m, p in pair)
         assert float(grad[place]) == pytest.approx((up - down) / 2e-6, rel=1e-4)
 
@@ -292,9 +293,10 @@ def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
     ("name", "grid"),
     [("edge_sp", "penalties"), ("node_sp", "penalties"), ("edge_pruning", "targets")],
 )
-def test_a_grid_trained_as_one_batch_equals_its_members(name, grid):
+@pytest.mark.parametrize("replacement", ["resample", "learned"])
+def test_a_grid_trained_as_one_batch_equals_its_members(name, grid, replacement):
     made = problem(2)
-    settings = {"steps": 12, "rate": 0.3}
+    settings = {"steps": 12, "rate": 0.3, "replacement": replacement}
     values = (0.3, 0.9)
     together = get_method(name, {**settings, grid: values})(made)
     alone = [get_method(name, {**settings, grid: (one,)})(made) for one in values]
@@ -313,22 +315,32 @@ def test_more_penalty_keeps_fewer_edges_and_targets_are_met():
     assert shares == pytest.approx([0.3, 0.8], abs=0.15)
 
 
-@pytest.mark.parametrize("replacement", ["learned", "resample"])
-def test_ugs_learns_with_either_replacement(replacement):
-    made = problem(2)
-    scores = get_method("ugs", {"replacement": replacement, "steps": 20})(made).edges
-    assert len(np.unique(scores[made.graph.legal])) > 0.9 * made.graph.legal.sum()
+@pytest.mark.parametrize("name", ["edge_pruning", "edge_sp", "node_sp", "ugs"])
+def test_learned_replacements_start_at_the_mean(name):
+    made, steps = problem(2), {"steps": 20}
+    mean = get_method(name, {"replacement": "mean", **steps})(made).edges
+    still = get_method(name, {"replacement": "learned", "constants_rate": 0, **steps})(made).edges
+    moved = get_method(name, {"replacement": "learned", "constants_rate": 0.1, **steps})(made).edges
+    np.testing.assert_array_equal(still, mean)
+    assert np.nanmax(np.abs(moved - mean)) > 1e-3
 
 
-@pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero"])
+@pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero", "learned"])
 def test_every_method_with_the_choice_takes_every_replacement(replacement):
+    """Those that train gates can train replacements too; the others say what they have."""
     made = problem()
     for name in methods():
         method = get_method(name)
-        if hasattr(method, "replacement"):
-            steps = {"steps": 2} if hasattr(method, "rate") else {}
-            scores = get_method(name, {"replacement": replacement, **steps})(made)
-            assert np.isfinite(scores.edges[made.graph.legal]).all(), name
+        if not hasattr(method, "replacement"):
+            continue
+        settings = {"replacement": replacement, **({"steps": 2} if hasattr(method, "rate") else {})}
+        if replacement == "learned" and not hasattr(method, "constants_rate"):
+            said = "'resample', 'mean', 'mean_position' or 'zero' \\(got 'learned'\\)$"
+            with pytest.raises(ConfigError, match=said):
+                get_method(name, settings)
+            continue
+        scores = get_method(name, settings)(made)
+        assert np.isfinite(scores.edges[made.graph.legal]).all(), name
 
 
 @pytest.mark.parametrize("normalization", [None, "LN"])

@@ -76,6 +76,23 @@ def test_edge_patches_equal_the_oracle(model, start):
             torch.testing.assert_close(logits[:, :, k].permute(2, 1, 0), expected)
 
 
+@pytest.mark.parametrize("start", [0, 1])
+def test_shifts_are_added_to_the_patch_of_their_candidate(model, start):
+    graph = model.cfg.graph
+    masks = (np.random.default_rng(0).random((2, *graph.legal.shape)) < 0.5) & graph.legal
+    masks[:, : graph.readers_of_layer(start).start] = False
+    chosen = torch.from_numpy(masks).double()
+    with torch.no_grad():
+        clean, patch = record(model, inputs(1))[1], record(model, inputs(2))[1].stack
+        shifts = torch.randn(2, *patch.shape[:2], dtype=torch.float64)
+        residual = clean.residuals[start].unsqueeze(2)
+        both = Candidates(chosen, patch, clean.stack, start, shifts=shifts)
+        got = model.run(residual.expand(-1, -1, 2, -1).flatten(2), both, start).view(5, 4, 2, 3)
+        for k, shift in enumerate(shifts):
+            alone = Candidates(chosen[k : k + 1], patch + shift[..., None, None], clean.stack, start)
+            torch.testing.assert_close(got[:, :, k], model.run(residual[:, :, 0], alone, start))
+
+
 def test_node_patches_equal_the_oracle_and_full_columns(model):
     tokens, source = inputs(1), inputs(2)
     graph = model.cfg.graph
@@ -105,7 +122,7 @@ def test_full_mask_gives_the_patched_run_and_empty_mask_the_model(model):
     torch.testing.assert_close(got[:, :, 1], patched)
 
 
-def test_masks_and_patches_have_exact_gradients(model):
+def test_masks_and_shifts_have_exact_gradients(model):
     tokens, graph = inputs(1), model.cfg.graph
     generator = torch.Generator().manual_seed(0)
     masks = torch.rand(2, *graph.legal.shape, generator=generator, dtype=torch.float64)
@@ -113,10 +130,11 @@ def test_masks_and_patches_have_exact_gradients(model):
         clean, patch = record(model, tokens)[1], record(model, inputs(2))[1].stack
         residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
 
-    def value(masks, patch):
-        return model.run(residual, Candidates(masks, patch)).square().mean()
+    def value(masks, shifts):
+        return model.run(residual, Candidates(masks, patch, shifts=shifts)).square().mean()
 
-    leaves = masks.requires_grad_(), patch.requires_grad_()
+    shifts = torch.randn(2, *patch.shape[:2], generator=generator, dtype=torch.float64)
+    leaves = masks.requires_grad_(), shifts.requires_grad_()
     assert torch.autograd.gradcheck(value, leaves, fast_mode=True)
 
 

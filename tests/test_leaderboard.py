@@ -83,6 +83,16 @@ def test_finished_pairs_are_not_run_again(
     assert len(runs) == 1
 
 
+def test_only_methods_that_draw_are_run_with_other_seeds(compiled_checkpoint: Path, tmp_path: Path) -> None:
+    stability = {"samples": 2, "seeds": 1, "most_passes": 1}
+    settings = {"methods": ["eap", "random"], "checkpoint": str(compiled_checkpoint), "stability": stability}
+    made, failures = evaluate(config(tmp_path, **settings))
+    found = {record.method: record.behaviour.get("stability", {}) for record in made}
+    assert not failures and found["eap"] == found[TRUTH] == {}
+    assert {name: one["runs"] for name, one in found["random"].items()} == {"pairs": 2, "seeds": 2}
+    assert "Jaccard over seeds" in write_leaderboard(made, tmp_path).read_text()
+
+
 def test_a_failure_is_listed_and_the_others_go_on(
     compiled_checkpoint: Path,
     tmp_path: Path,

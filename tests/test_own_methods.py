@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -27,6 +28,11 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = dict(registry.methods()._values)
     (tmp_path / "my_method.py").write_text(SOURCE)
     yield tmp_path
+    forget(before)
+
+
+def forget(before: dict[str, type[registry.Method]]) -> None:
+    """Leaves the methods registered that a new process would have."""
     registry._methods._values.clear()
     registry._methods._values.update(before)
     core_own._import.cache_clear()
@@ -56,6 +62,20 @@ def test_it_is_evaluated_like_any_other(own: Path, monkeypatch: pytest.MonkeyPat
     assert set(found) == {"write_norm", "write_norm-power=2"}
     assert found["write_norm-power=2"]["method"] == "write_norm"
     assert found["write_norm-power=2"]["settings"] == {"power": 2}
+
+
+def test_it_is_run_again_only_after_its_file_has_changed(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models(own)
+    before = {name: made for name, made in registry.methods().items() if name != "write_norm"}
+    seconds: list[object] = []
+    for source in (SOURCE, SOURCE, SOURCE.replace("norm(dim=1)", "norm(dim=1, p=1)")):
+        (own / "my_method.py").write_text(source)
+        assert evaluate(monkeypatch, "method=my_method.py:write_norm") == 0
+        seconds.append(records(own)["write_norm"]["seconds"])
+        forget(before)
+    assert seconds[0] == seconds[1] != seconds[2]
+    assert evaluate(monkeypatch, "method=random") == 0
+    assert "source" not in cast("dict[str, object]", records(own)["random"]["conditions"])
 
 
 def test_it_is_swept_with_others(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import write_json
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.page import PAGE, read_results, write_folder_page
+from interpbench.scoring.curves import SIZES
 from interpbench.scoring.records import Record, compare, edge_scores, node_scores
 from interpbench.tasks.records import records
 from tests.browser import Browser, executable
@@ -36,6 +37,8 @@ NETWORKS = {
     "b": Network("ioi", Truth.from_json(Graph(6, 4), records()["ioi"].truth), {}),
 }
 
+AREAS = {"cpr": 0.5, "cmd": 0.25}
+
 
 def result(network: str, method: str, values: np.ndarray, structural: bool = False, **more: Any) -> Record:
     truth = NETWORKS[network].truth
@@ -43,7 +46,19 @@ def result(network: str, method: str, values: np.ndarray, structural: bool = Fal
     cost = {"forward_examples": 1234, "backward_examples": 0}
     levels = compare(truth, scores, structural)
     own = node_scores(scores)
-    return Record("x", network, method, {}, 0, structural, levels, cost, 1.5, edge_scores(scores), own)
+    made = Record("x", network, method, {}, 0, structural, levels, cost, 1.5, edge_scores(scores), own)
+    return replace(made, behaviour=behaviour(method)) if network == "a" else made
+
+
+def behaviour(method: str) -> dict[str, Any]:
+    """A curve that rises linearly, but for one method's, which swings far out; none of structural results."""
+    if method == "structural":
+        return {}
+    curve = np.array(SIZES) if method != "noise" else np.linspace(-7, 5, len(SIZES)) / 3
+    lines = {"curve": curve, "curve_low": curve - 0.1, "curve_high": curve + 0.1}
+    areas = {name: {"value": at, "low": at - 0.125, "high": at + 0.125} for name, at in AREAS.items()}
+    kept = {name: line.tolist() for name, line in lines.items()}
+    return {"faithfulness": {"sizes": list(SIZES), **kept, **areas}}
 
 
 def noise(network: str, seed: int, distinct: int = 10_000) -> np.ndarray:
@@ -222,6 +237,43 @@ def test_it_draws_what_was_taken_and_what_was_missed(opened: Browser) -> None:
         assert opened.run("document.querySelectorAll('#roc .point').length") == 1
 
 
+def drawn_curve(browser: Browser, chosen: str) -> np.ndarray:
+    """Returns the points of a drawn faithfulness curve, as (share of edges, f), from their places."""
+    path = browser.run(f"document.querySelector('#faithfulness .curve{chosen}').getAttribute('d')")
+    zero, one = browser.run(
+        "[...document.querySelectorAll('#faithfulness .chance')].map(line => line.getAttribute('d'))"
+    )
+    heights = [float(line.split(",")[1].split("h")[0]) for line in (zero, one)]
+    points = np.array([place.split(",") for place in path[1:].split("L")], float)
+    left, width = float(zero[1:].split(",")[0]), float(zero.split("h")[1])
+    shares = 10 ** (3 * ((points[:, 0] - left) / width - 1))
+    return np.stack([shares, (points[:, 1] - heights[0]) / (heights[1] - heights[0])], 1)
+
+
+@needs_chromium
+def test_faithfulness_is_that_of_the_records(opened: Browser) -> None:
+    """For the model and method chosen, whatever the level; what was not measured is said."""
+    methods, models = places(opened)
+    count = "[...document.querySelectorAll('#faithfulness {}')].length".format
+    areas, shown = "document.getElementById('areas').textContent", "$('faithfulness').style.display"
+    for name in ("tied", "noise"):
+        choose(opened, model=models["a"], method=methods[name], level="qkv_edge", cut=2)
+        found = behaviour(name)["faithfulness"]["curve"]
+        np.testing.assert_allclose(drawn_curve(opened, ".chosen"), np.stack([SIZES, found], 1), 0.02, 0.002)
+        assert [opened.run(count(what)) for what in (".curve", ".interval", ".now")] == [5, 1, 1]
+        assert opened.run(areas) == f"{name}: CPR 0.500 (0.375 to 0.625), CMD 0.250 (0.125 to 0.375)."
+    choose(opened, model=models["a"], method=methods["noise"], level="node", cut=2)
+    assert opened.run(count(".now")) == 0
+    cells = "[...document.querySelectorAll('#key tr:has([aria-pressed=true]) td')].map(x => x.textContent)"
+    assert opened.run(cells)[-2:] == ["0.500", "0.250"]
+    for method in ("truth", methods["structural"]):
+        choose(opened, model=models["a"], method=method)
+        assert opened.run(count(".curve")) == 5 and opened.run(count(".interval")) == 0
+        assert opened.run(areas) == "" and opened.run(shown) == ""
+    choose(opened, model=models["b"], method=methods["noise"])
+    assert opened.run(shown) == "none" and "was not measured" in opened.run(areas)
+
+
 @needs_chromium
 def test_the_truth_alone_has_every_state(opened: Browser) -> None:
     _, models = places(opened)
@@ -259,7 +311,7 @@ def test_the_switches_work(opened: Browser) -> None:
     opened.press("End", 35)
     assert len(drawn(opened, "required")) == 3
 
-    opened.click("#key li:last-child button")
+    opened.click("#key tbody tr:last-child button")
     assert opened.run("document.querySelectorAll('#roc .curve.chosen').length") == 1
     assert opened.run("choice.method") != methods["noise"]
     opened.click("#heat tbody tr:first-child td:last-child button")

@@ -18,6 +18,8 @@ from interpbench.core.registry import Registry
 
 T = TypeVar("T")
 
+_sources: dict[str, str] = {}
+
 
 def is_own(text: str) -> bool:
     """Returns whether `text` can only mean a file or module of the user's own."""
@@ -55,6 +57,11 @@ def own_name(
     return wanted or names[0]
 
 
+def own_source(module: str) -> str | None:
+    """Returns the SHA-256 of a user's file as it was imported, by its module's name; None for any other."""
+    return _sources.get(module)
+
+
 @cache
 def _import(place: str) -> str:
     """Imports a user's file or module, once, and returns the module's name."""
@@ -70,6 +77,9 @@ def _import(place: str) -> str:
         module = _execute(path) if is_file else importlib.import_module(place)
     except Exception as problem:
         raise InterpBenchError(f"cannot import {place}: {type(problem).__name__}: {problem}") from problem
+    for name, part in tuple(sys.modules.items()):
+        if f"{name}.".startswith(f"{module.__name__}.") and part.__file__:
+            _sources[name] = sha256(Path(part.__file__).read_bytes())
     return module.__name__
 
 

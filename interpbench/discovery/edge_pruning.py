@@ -11,15 +11,18 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.discovery.gates import (
+    GateReplacement,
     ablation_loss,
     at_edges,
+    gated_runs,
     initial,
     noise,
     open_probability,
+    optimiser,
     sampled,
     settled,
 )
-from interpbench.discovery.method import Replacement, clean_and_patch, method
+from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
 
 
@@ -31,14 +34,15 @@ class EdgePruning:
     An edge is open as far as its own gate and its writer's both are. Minimised over gates and maximised over
     the multipliers, from 0: metric + λ₁ (t − s) + λ₂ (t − s)², with s the expected share of closed edges and
     t rising from 0 to the target. Each target's circuit holds as many edges as its mean gate says, the most
-    open ones, read without noise.
+    open ones, read without noise. Learned replacements are each target's own.
 
     Attributes:
         targets: shares of edges to remove, one circuit each; above 1 presses harder than can be met.
         steps: of Adam.
         warm_up: the share of the steps in which t rises.
         rate: Adam's learning rate for gates.
-        multiplier_rate: Adam's learning rate for λ₁ and λ₂.
+        constants_rate: the same for learned replacements.
+        multiplier_rate: the same for λ₁ and λ₂.
         kept: σ(θ) at the start.
         metric: what gates are to keep low.
         replacement: what a closed gate lets through instead.
@@ -48,13 +52,15 @@ class EdgePruning:
     steps: Count = 300
     warm_up: Share = 0.8
     rate: Amount = 0.1
+    constants_rate: Amount = 0.01
     multiplier_rate: Amount = 0.8
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.95
     metric: str = "divergence"
-    replacement: Replacement = "resample"
+    replacement: GateReplacement = "resample"
     sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
     cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    draws: ClassVar[bool] = True
 
     def __call__(self, problem: Problem) -> Scores:
         """Trains all targets' masks in one batch."""
@@ -77,26 +83,26 @@ class EdgePruning:
     def _learn(self, problem: Problem, cost: Cost) -> tuple[Tensor, Tensor]:
         """Returns θ of edges `[target, E]` and of writers `[target, W]`."""
         graph = problem.graph
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         count, edges = len(self.targets), len(graph.edges)
+        runs, shifts = gated_runs(problem, self.metric, self.replacement, cost, count)
         edge = initial((count, edges), self.kept, runs.clean)
         node = initial((count, len(graph.nodes)), self.kept, runs.clean)
         multipliers = edge.new_zeros(2, count).requires_grad_()
         targets = torch.tensor(self.targets).to(edge)
         writer = torch.from_numpy(np.argwhere(graph.legal)[:, 1]).to(edge.device)
-        optimiser = torch.optim.Adam([edge, node], lr=self.rate)
+        descent = optimiser([edge, node], self.rate, shifts, self.constants_rate)
         ascent = torch.optim.Adam([multipliers], lr=self.multiplier_rate, maximize=True)
         width = edges + len(graph.nodes)
         drawn = noise(problem, "edge_pruning", (width,), self.steps, edge)
         for step, uniform in enumerate(drawn):
             gates = sampled(edge, uniform[:edges]) * sampled(node, uniform[edges:])[:, writer]
-            loss = ablation_loss(problem, runs, at_edges(graph, 1 - gates), cost)
+            loss = ablation_loss(problem, runs, at_edges(graph, 1 - gates), cost, shifts)
             expected = 1 - (open_probability(edge) * open_probability(node)[:, writer]).mean(1)
             ramp = min(1.0, (step + 1) / max(1.0, self.warm_up * self.steps))
             missing = ramp * targets - expected
-            optimiser.zero_grad()
+            descent.zero_grad()
             ascent.zero_grad()
             (loss + multipliers[0] * missing + multipliers[1] * missing.square()).sum().backward()
-            optimiser.step()
+            descent.step()
             ascent.step()
         return edge.detach(), node.detach()

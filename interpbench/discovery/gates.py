@@ -6,6 +6,7 @@ has a parameter θ: s = σ((ln u − ln(1 − u) + θ) / β), stretched to [γ, 
 
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,9 +14,13 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
 from interpbench.core import seeds
-from interpbench.discovery.method import Runs, parts
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates
+
+GateReplacement = Literal["learned", Replacement]
+"""A `Replacement`, or `learned`: one vector for each circuit and writer, the same for all inputs and
+positions, trained with the gates from the corrupted inputs' mean (optimal ablation; Li & Janson 2024)."""
 
 BETA, GAMMA, ZETA = 2 / 3, -0.1, 1.1
 
@@ -46,6 +51,33 @@ def initial(shape: tuple[int, ...], kept: float, like: Tensor) -> Tensor:
     ).requires_grad_()
 
 
+def gated_runs(
+    problem: Problem, metric: str, replacement: GateReplacement, cost: Cost, count: int
+) -> tuple[Runs, Tensor | None]:
+    """Runs the clean and the corrupted inputs once each, as `clean_and_patch` does.
+
+    Returns:
+        The runs and, if replacements are learned, what they add to the runs' patch: `[count, W, D]` zeros, to
+        be learned.
+    """
+    if replacement != "learned":
+        return clean_and_patch(problem, metric, replacement, cost), None
+    runs = clean_and_patch(problem, metric, "mean", cost)
+    return runs, runs.clean.new_zeros(count, *runs.clean.shape[:2]).requires_grad_()
+
+
+def optimiser(
+    gates: list[Tensor],
+    rate: float,
+    shifts: Tensor | None,
+    constants_rate: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+) -> torch.optim.Adam:
+    """Returns Adam for gates, and for learned replacements at a rate of their own."""
+    constants = [] if shifts is None else [{"params": [shifts], "lr": constants_rate}]
+    return torch.optim.Adam([{"params": gates, "lr": rate}, *constants], betas=betas)
+
+
 def noise(problem: Problem, name: str, shape: tuple[int, ...], steps: int, like: Tensor) -> Iterator[Tensor]:
     """Yields uniform numbers of this shape for each step, the same on every device.
 
@@ -69,7 +101,7 @@ def at_edges(graph: Graph, values: Tensor) -> Tensor:
 
 
 def ablation_loss(
-    problem: Problem, runs: Runs, removed: Tensor, cost: Cost, patch: Tensor | None = None
+    problem: Problem, runs: Runs, removed: Tensor, cost: Cost, shifts: Tensor | None = None
 ) -> Tensor:
     """Returns the metric `[K]` of networks whose edges are replaced, with its gradient attached.
 
@@ -81,24 +113,22 @@ def ablation_loss(
         runs: its clean activations and metric.
         removed: `[K, R, W]`: how much of each edge is replaced.
         cost: gets the passes added.
-        patch: `[W, D, 1, 1]` that replaces activations, if that is learned too.
+        shifts: `[K, W, D]` that is added to the runs' patch, if replacements are learned too.
     """
     count, examples = len(removed), len(problem.clean)
-    leaves = [removed.detach().requires_grad_()]
-    if patch is not None:
-        leaves.append(patch.detach().requires_grad_())
+    learned = [removed] if shifts is None else [removed, shifts]
+    leaves = [tensor.detach().requires_grad_() for tensor in learned]
     values = removed.new_zeros(count)
     gradients = [torch.zeros_like(leaf) for leaf in leaves]
     for rows in parts(examples, count):
-        chosen = runs.patch[..., rows] if patch is None else leaves[1].expand_as(runs.clean)[..., rows]
+        moved = None if shifts is None else leaves[1]
         embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
-        logits = problem.network.run(embedding, Candidates(leaves[0], chosen))
+        candidates = Candidates(leaves[0], runs.patch[..., rows], shifts=moved)
+        logits = problem.network.run(embedding, candidates)
         each = runs.metric.part(rows)(logits.view(*logits.shape[:2], count, -1)).sum(1) / examples
         values += each.detach()
         for total, part in zip(gradients, torch.autograd.grad(each.sum(), leaves)):
             total += part
         cost.count(embedding.shape[-1], backward=True)
-    attached = ((removed - removed.detach()) * gradients[0]).sum((1, 2))
-    if patch is not None:
-        attached = attached + ((patch - patch.detach()) * gradients[1]).sum() / count
-    return values + attached
+    attached = [((x - x.detach()) * gradient).sum((1, 2)) for x, gradient in zip(learned, gradients)]
+    return values + torch.stack(attached).sum(0)

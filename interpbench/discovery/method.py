@@ -18,7 +18,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
-from interpbench.core.own import is_own, own_name
+from interpbench.core.own import is_own, own_name, own_source
 from interpbench.core.registry import Registry
 from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.model import Interventions
@@ -40,8 +40,8 @@ class Method(Protocol):
         cost: passes as a formula in words.
         granularity: at which level it gives scores of its own.
 
-    A method that by its theory cannot keep a contract says so in `exempt`, from the contract's name (`order`,
-    `linear`, `planted`) to the reason.
+    A method whose scores depend on the problem's seed says `draws = True`. One that by its theory cannot keep
+    a contract says so in `exempt`, from the contract's name (`order`, `linear`, `planted`) to the reason.
     """
 
     sign: ClassVar[str]
@@ -89,6 +89,12 @@ def method_name(text: str) -> str:
     if text in methods() or not is_own(text):
         return text
     return own_name(text, methods(), lambda made: made.__module__, DiscoveryError)
+
+
+def method_source(name: str) -> str | None:
+    """Returns the SHA-256 of the user's file that declares a method; None for one of the package's."""
+    name = method_name(name)
+    return own_source(methods()[name].__module__) if name in methods() else None
 
 
 def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:

@@ -21,6 +21,7 @@ class Random:
     sign: ClassVar[str] = "means nothing"
     cost: ClassVar[str] = "none"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    draws: ClassVar[bool] = True
 
     def __call__(self, problem: Problem) -> Scores:
         """Draws the scores."""

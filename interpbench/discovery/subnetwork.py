@@ -1,6 +1,6 @@
 """Subnetwork probing (Cao et al. 2021): masks learned under penalties, all in one batch."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -11,15 +11,17 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost
 from interpbench.core.config import STRICT, Amount, Count
 from interpbench.discovery.gates import (
+    GateReplacement,
     ablation_loss,
     at_edges,
+    gated_runs,
     initial,
     noise,
     open_probability,
+    optimiser,
     sampled,
     settled,
 )
-from interpbench.discovery.method import Replacement, clean_and_patch
 from interpbench.tasks.problem import Problem
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -29,13 +31,15 @@ GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 class SubnetworkProbing:
     """Hard-concrete gates trained by Adam on the metric plus λ times the mean probability of being open.
 
-    All examples are used in every step. The masks of all penalties and seeds are candidates of one batch.
+    All examples are used in every step. The masks of all penalties and seeds are candidates of one batch,
+    each with replacements of its own if these are learned.
 
     Attributes:
         penalties: λ, one circuit each.
         seeds: trainings with each λ.
         steps: of Adam.
-        rate: Adam's learning rate.
+        rate: Adam's learning rate for gates.
+        constants_rate: the same for learned replacements.
         kept: σ(θ) at the start.
         metric: what gates are to keep low.
         replacement: what a closed gate lets through instead.
@@ -45,26 +49,29 @@ class SubnetworkProbing:
     seeds: Count = 1
     steps: Count = 200
     rate: Amount = 0.1
+    constants_rate: Amount = 0.01
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
     metric: str = "divergence"
-    replacement: Replacement = "resample"
+    replacement: GateReplacement = "resample"
+    draws: ClassVar[bool] = True
 
     def learn(self, problem: Problem, name: str, gates: Literal["edge", "node"], cost: Cost) -> Tensor:
         """Returns θ `[λ, seed, E or W]`."""
         graph = problem.graph
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        shape = len(self.penalties), self.seeds
+        runs, shifts = gated_runs(problem, self.metric, self.replacement, cost, shape[0] * shape[1])
         legal = torch.from_numpy(graph.legal).to(runs.clean)
         count = len(graph.edges) if gates == "edge" else len(graph.nodes)
-        theta = initial((len(self.penalties), self.seeds, count), self.kept, runs.clean)
+        theta = initial((*shape, count), self.kept, runs.clean)
         penalties = torch.tensor(self.penalties).to(theta)[:, None]
-        optimiser = torch.optim.Adam([theta], lr=self.rate)
+        adam = optimiser([theta], self.rate, shifts, self.constants_rate)
         for uniform in noise(problem, name, theta.shape[1:], self.steps, theta):
             closed = 1 - sampled(theta, uniform).flatten(0, 1)
             removed = at_edges(graph, closed) if gates == "edge" else closed[:, None] * legal
-            loss = ablation_loss(problem, runs, removed, cost).view(theta.shape[:2])
-            optimiser.zero_grad()
+            loss = ablation_loss(problem, runs, removed, cost, shifts).view(shape)
+            adam.zero_grad()
             (loss + penalties * open_probability(theta).mean(2)).sum().backward()
-            optimiser.step()
+            adam.step()
         return theta.detach()
 
     def read(self, theta: Tensor) -> tuple[np.ndarray, dict[float, np.ndarray]]:

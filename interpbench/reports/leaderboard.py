@@ -90,6 +90,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
                 "Jaccard",
                 "rank correlation",
                 "deviation of AUROC",
+                *(["Jaccard over seeds"] if _seeds(board) else []),
             ],
             _stability(board),
         ),
@@ -190,7 +191,14 @@ def _stability(board: Board) -> Iterator[list[str]]:
             interval(board.mean(method, ("stability", "pairs", key)))
             for key in ("jaccard", "rank_correlation", "auroc_deviation")
         ]
+        if _seeds(board):
+            stable.append(interval(board.mean(method, ("stability", "seeds", "jaccard"))))
         yield [method, str(pairs), *cells, *stable]
+
+
+def _seeds(board: Board) -> bool:
+    """Returns whether methods that draw at random were run with other seeds."""
+    return any("seeds" in row["stability"] for row in board.rows)
 
 
 def _amount_interval(estimate: Estimate) -> str:

@@ -101,13 +101,14 @@ const chosenResult = () => choice.method === TRUTH ? null : resultOf(choice.mode
 let sorting = { column: 4, up: false }, sorted = [];
 function showMethods() {
   const levels = Object.keys(DATA.levels);
-  const heads = ["method", "models", ...Object.values(DATA.levels), "forward passes", "backward passes", "seconds"];
+  const heads = ["method", "models", ...Object.values(DATA.levels), "CPR / CMD", "forward passes", "backward passes", "seconds"];
   const rows = DATA.methods.map((name, method) => {
     const results = DATA.models.map((_, i) => resultOf(i, method)).filter(Boolean);
     const known = pick => mean(results.map(pick).filter(value => value !== null && value !== undefined));
     return {
       method,
       cells: [name, results.length, ...levels.map(level => [known(r => r.auroc[level]), known(r => r.precision[level])]),
+        ["cpr", "cmd"].map(area => known(r => r.faithfulness && r.faithfulness[area][0])),
         known(r => r.passes[0]), known(r => r.passes[1]), known(r => r.seconds)],
     };
   });
@@ -120,14 +121,14 @@ function showMethods() {
   const head = heads.map((title, column) => make("th", {
     scope: "col", "aria-sort": sorting.column === column ? (sorting.up ? "ascending" : "descending") : null,
   }, make("button", { type: "button", onclick: () => {
-    sorting = { column, up: sorting.column === column ? !sorting.up : column === 0 || column > 4 };
+    sorting = { column, up: sorting.column === column ? !sorting.up : column === 0 || column > 5 };
     showMethods();
     showHeat();
   } }, title)));
   const body = rows.map(({ method, cells }) => make("tr", { class: method === choice.method ? "chosen" : null },
     ...cells.map((cell, column) => {
       if (Array.isArray(cell)) return make("td", {}, number(cell[0]), make("small", {}, ` / ${number(cell[1])}`));
-      return make("td", {}, column === 0 ? cell : column === 7 ? number(cell, 2) : whole(cell));
+      return make("td", {}, column === 0 ? cell : column === 8 ? number(cell, 2) : whole(cell));
     })));
   $("methods").replaceChildren(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 }
@@ -161,18 +162,41 @@ const dot = state => ["var(--wrong)", "var(--allowed)", "var(--required)", "var(
 
 // Curves.
 
-function showCurves(found) {
+const STRAIGHT = { place: value => value, ticks: [[0, "0"], [1, "1"]] };
+const LOG = { place: share => 1 + Math.log10(Math.max(share, 0.001)) / 3, ticks: [[0.001, "0.1 %"], [0.01, "1 %"], [0.1, "10 %"], [1, "100 %"]] };
+
+function showCurves(found, taken) {
   const model = DATA.models[choice.model];
-  const all = model.results.map(result => ({ method: result.method, found: ranking(choice.model, result, choice.level) }))
-    .filter(entry => entry.found.auroc !== null).sort((a, b) => b.found.auroc - a.found.auroc || a.method - b.method);
+  const all = model.results.map(result => ({ method: result.method, found: ranking(choice.model, result, choice.level), faith: result.faithfulness }))
+    .sort((a, b) => (b.found.auroc ?? -1) - (a.found.auroc ?? -1) || a.method - b.method);
+  const ranked = all.filter(entry => entry.found.auroc !== null);
   $("curves-title").textContent = `Curves: ${model.title}, ${DATA.levels[choice.level]}`;
-  chart($("roc"), all, "forbidden taken", "required found (ROC)", f => f.roc, found && found.roc[choice.cut]);
+  chart($("roc"), ranked, { across: "forbidden taken", up: "required found (ROC)", points: entry => entry.found.roc, at: found && found.roc[choice.cut] });
   const [hits, wrong] = found ? found.counts[choice.cut] : [0, 0];
-  chart($("pr"), all, "recall", "precision", steps, hits + wrong ? [hits / found.positives, hits / (hits + wrong)] : null);
-  $("key").replaceChildren(...all.map(({ method, found: f }) => make("li", {}, make("button", {
-    type: "button", "aria-pressed": method === choice.method, onclick: () => select({ method, cut: null }),
-  }, line(`stroke: ${colour(method)}; stroke-width: 2.4; stroke-dasharray: ${dash(method)}`),
-  make("span", { class: "name" }, DATA.methods[method]), make("span", { class: "number" }, number(f.auroc))))));
+  chart($("pr"), ranked, { across: "recall", up: "precision", points: entry => steps(entry.found), at: hits + wrong ? [hits / found.positives, hits / (hits + wrong)] : null });
+  showFaithfulness(all.filter(entry => entry.faith), found && choice.level === "qkv_edge" ? taken.size / found.ranked.length : 0);
+  const areas = ({ faith }) => ["cpr", "cmd"].map(area => make("td", {}, number(faith && faith[area][0])));
+  $("key").replaceChildren(make("thead", {}, make("tr", {}, ...["", "AUROC", "CPR", "CMD"].map(title => make("th", { scope: "col" }, title)))),
+    make("tbody", {}, ...all.map(entry => make("tr", {}, make("td", {}, make("button", {
+      type: "button", "aria-pressed": entry.method === choice.method, onclick: () => select({ method: entry.method, cut: null }),
+    }, line(`stroke: ${colour(entry.method)}; stroke-width: 2.4; stroke-dasharray: ${dash(entry.method)}`),
+    make("span", { class: "name" }, DATA.methods[entry.method]))), make("td", {}, number(entry.found.auroc)), ...areas(entry)))));
+}
+
+/** Faithfulness of the circuits of several sizes, at q/k/v level at any choice of level; `share` is what is taken now. */
+function showFaithfulness(all, share) {
+  $("faithfulness").style.display = all.length ? "" : "none";
+  const values = all.flatMap(({ faith }) => faith.points.map(([, f]) => f));
+  const low = Math.max(-1, Math.min(-0.05, ...values)), high = Math.min(2, Math.max(1.05, ...values));
+  const ticks = [0, 1, ...[low, high].filter(end => end < -0.2 || end > 1.2)].map(tick => [tick, String(Math.round(tick * 10) / 10).replace("-", "−")]);
+  chart($("faithfulness"), all, {
+    across: "edges taken", up: "faithfulness of the circuit", points: ({ faith }) => faith.points, band: ({ faith }) => faith.points,
+    x: LOG, y: { place: f => (f - low) / (high - low), ticks }, levels: [0, 1], now: share,
+  });
+  const chosen = all.find(({ method }) => method === choice.method);
+  const area = name => (([value, from, to]) => `${name.toUpperCase()} ${number(value)} (${number(from)} to ${number(to)})`)(chosen.faith[name]);
+  $("areas").textContent = chosen ? `${DATA.methods[chosen.method]}: ${area("cpr")}, ${area("cmd")}.`
+    : all.length ? "" : "Faithfulness was not measured here: no evaluation did, or corrupted inputs change no answer.";
 }
 
 /** Precision against recall in steps, whose area is the average precision. */
@@ -189,27 +213,38 @@ function line(style, name = null) {
   return svg;
 }
 
-function chart(svg, all, across, up, points, at) {
-  const [left, top, size] = [26, 18, 190];
-  const place = ([x, y]) => `${(left + x * size).toFixed(1)},${(top + (1 - y) * size).toFixed(1)}`;
+/** Draws `points(entry)` of every entry; the chosen one thicker, with its `band` of (x, y, low, high); a circle `at`, a line `now`. */
+function chart(svg, all, { across, up, points, at, band, now, levels = [], x = STRAIGHT, y = STRAIGHT }) {
+  const [left, top, width, height] = [26, 18, svg.viewBox.baseVal.width - 40, 190];
+  const X = value => (left + x.place(value) * width).toFixed(1), Y = value => (top + (1 - y.place(value)) * height).toFixed(1);
+  const path = some => `M${some.map(([a, b]) => `${X(a)},${Y(b)}`).join("L")}`;
+  const floor = top + height + 14;
   const parts = [
-    make("rect", { class: "axis", x: left, y: top, width: size, height: size }),
+    make("rect", { class: "axis", x: left, y: top, width, height }),
     make("text", { class: "quiet", x: left, y: top - 7 }, up),
-    make("text", { class: "quiet", x: left + size, y: top + size + 14, "text-anchor": "end" }, across),
-    ...[0, 1].flatMap(tick => [
-      make("text", { class: "quiet", x: left - 5, y: top + (1 - tick) * size + 4, "text-anchor": "end" }, String(tick)),
-      tick ? null : make("text", { class: "quiet", x: left, y: top + size + 14, "text-anchor": "middle" }, "0"),
-    ]).filter(Boolean),
+    make("text", { class: "quiet", x: left + width, y: x === STRAIGHT ? floor : top - 7, "text-anchor": "end" }, across),
+    ...(x === STRAIGHT ? x.ticks.slice(0, 1) : x.ticks).map(([value, text]) => make("text", { class: "quiet", x: X(value), y: floor, "text-anchor": "middle" }, text)),
+    ...y.ticks.map(([value, text]) => make("text", { class: "quiet", x: left - 5, y: Number(Y(value)) + 4, "text-anchor": "end" }, text)),
+    ...levels.map(value => make("path", { class: "chance", d: `M${left},${Y(value)}h${width}` })),
   ];
-  if (svg.id === "roc") parts.push(make("path", { class: "chance", d: `M${place([0, 0])}L${place([1, 1])}` }));
-  const order = [...all].sort((a, b) => (a.method === choice.method) - (b.method === choice.method));
-  for (const { method, found } of order) {
-    parts.push(make("path", {
-      class: method === choice.method ? "curve chosen" : "curve", style: `stroke: ${colour(method)}; stroke-dasharray: ${method === choice.method ? "" : dash(method)}`,
-      d: `M${points(found).map(place).join("L")}`, onclick: () => select({ method, cut: null }),
+  if (svg.id === "roc") parts.push(make("path", { class: "chance", d: path([[0, 0], [1, 1]]) }));
+  if (now) parts.push(make("path", { class: "now", d: `M${X(now)},${top}v${height}` }));
+  const lines = [], order = [...all].sort((a, b) => (a.method === choice.method) - (b.method === choice.method));
+  for (const entry of order) {
+    const { method } = entry, chosen = method === choice.method;
+    if (chosen && band) {
+      const around = [...band(entry).map(([a, , low]) => [a, low]), ...band(entry).map(([a, , , high]) => [a, high]).reverse()];
+      lines.push(make("path", { class: "interval", style: `fill: ${colour(method)}`, d: `${path(around)}Z` }));
+    }
+    lines.push(make("path", {
+      class: chosen ? "curve chosen" : "curve", style: `stroke: ${colour(method)}; stroke-dasharray: ${chosen ? "" : dash(method)}`,
+      d: path(points(entry)), onclick: () => select({ method, cut: null }),
     }, make("title", {}, DATA.methods[method])));
+    if (chosen && band) lines.push(...band(entry).map(([a, b]) => make("circle", { class: "measured", style: `fill: ${colour(method)}`, cx: X(a), cy: Y(b), r: 3.4 })));
   }
-  if (at && at.every(Number.isFinite)) parts.push(make("circle", { class: "point", cx: left + at[0] * size, cy: top + (1 - at[1]) * size, r: 4.5 }));
+  const frame = { x: left - 2, y: top - 2, width: width + 4, height: height + 4 }; // what leaves it is not seen
+  parts.push(make("svg", { ...frame, viewBox: Object.values(frame).join(" ") }, ...lines));
+  if (at && at.every(Number.isFinite)) parts.push(make("circle", { class: "point", cx: X(at[0]), cy: Y(at[1]), r: 4.5 }));
   svg.replaceChildren(...parts);
 }
 
@@ -307,7 +342,7 @@ function show() {
   wires.sort((a, b) => rankOf.indexOf(a.style) - rankOf.indexOf(b.style));
   showCircuit(wires, boxes);
   legend(styles);
-  showCurves(found);
+  showCurves(found, taken);
   showRanking(found, taken);
   verdict(model, result, found, taken);
 }

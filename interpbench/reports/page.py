@@ -2,8 +2,8 @@
 
 Tables, curves and pictures are drawn by the page's own script (`page.js`) from the data that is put into it:
 every method's scores, as ranks and the distinct values they stand for, and each network's truth and layout.
-AUROC and average precision are the records'; the script computes curves and counts from ranks, which no
-rounding of scores can change.
+AUROC, average precision and faithfulness are the records'; the script computes ROC, precision and counts from
+ranks, which no rounding of scores can change.
 """
 
 import json
@@ -138,11 +138,22 @@ def _result(method: int, record: Record, network: Network) -> dict[str, Any]:
         "structural": record.structural,
         "auroc": {level: _short(curve and curve.auroc) for level, curve in curves.items()},
         "precision": {level: _short(curve and curve.average_precision) for level, curve in curves.items()},
+        "faithfulness": _faithfulness(record.behaviour.get("faithfulness")),
         "passes": [record.cost.get(f"{way}_examples") for way in ("forward", "backward")],
         "seconds": record.seconds if record.cost else None,
         **_ranks([record.edges[name] for name in names]),
         "own": own and _ranks(own),
     }
+
+
+def _faithfulness(found: Mapping[str, Any] | None) -> dict[str, list[Any]] | None:
+    """Returns (share of edges, f, low, high) of each size, and (value, low, high) of the areas."""
+    if found is None:
+        return None
+    names = ("sizes", "curve", "curve_low", "curve_high")
+    points = [[round(value, 4) for value in point] for point in zip(*(found[name] for name in names))]
+    areas = {name: [round(found[name][x], 4) for x in ("value", "low", "high")] for name in ("cpr", "cmd")}
+    return {"points": points, **areas}
 
 
 def _ranks(scores: Sequence[float]) -> dict[str, list[Any]]:

@@ -35,8 +35,8 @@ class StabilitySettings:
 
     Attributes:
         samples: bootstrap samples of the pairs.
-        seeds: seeds, besides the evaluation's own.
-        most_passes: methods that took more (forward and backward, in examples) are not run again.
+        seeds: seeds, besides the evaluation's own, for methods that draw at random.
+        most_passes: methods that took more (forward and backward, in examples) are not run on samples.
     """
 
     samples: int = 10
@@ -121,8 +121,9 @@ class Bench:
         found["tests"] = hypothesis_tests(self.behaviour, circuit)
         settings, cost = self.config.stability, scores.cost
         passes = cost.forward_examples + cost.backward_examples
-        if method is not None and problem is not None and passes <= settings.most_passes:
-            found["stability"] = stability(
-                method, problem, self.checkpoint.truth, size, settings.samples, settings.seeds
-            )
+        samples = settings.samples if passes <= settings.most_passes else 0
+        others = settings.seeds if getattr(method, "draws", False) else 0
+        if method is not None and problem is not None and (samples or others):
+            truth = self.checkpoint.truth
+            found["stability"] = stability(method, problem, truth, size, samples, others)
         return found

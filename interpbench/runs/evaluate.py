@@ -19,7 +19,7 @@ from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.progress import Display
-from interpbench.discovery.method import get_method, methods
+from interpbench.discovery.method import get_method, method_source, methods
 from interpbench.runs.bench import Bench, StabilitySettings
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Outcome
@@ -98,6 +98,8 @@ class EvaluateConfig:
             "data": self.data,
             "corruption": self.corruption,
         }
+        if source := method_source(name):
+            conditions["source"] = source
         return {**conditions, **(vars(self.stability) if self.thoroughly else {})}
 
 

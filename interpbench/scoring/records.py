@@ -27,8 +27,8 @@ class Record:
         edges: edge name to score, at q/k/v level.
         nodes: node name to score.
         program: the task whose program it is, the same for tasks that share one.
-        conditions: what else decides the numbers (examples, data, …); an evaluation is not repeated while
-            weights, method, settings, seed and these are the same.
+        conditions: what else decides the numbers (examples, data, the hash of a user's own method, …); an
+            evaluation is not repeated while weights, method, settings, seed and these are the same.
         left_out: why comparisons leave this model out, if they do.
         behaviour: faithfulness, completeness, hypothesis tests and stability, as far as they were asked for.
     """

@@ -29,7 +29,7 @@ class Differences:
         self._token = patch.new_empty(0)
 
     def write(self, patch: Tensor, own: Tensor) -> None:
-        """Adds some writers: `patch [W', D, T, B]` minus `own [W', D, T, K, B]`."""
+        """Adds some writers: `patch [W', D, T, B]`, a constant, minus `own [W', D, T, K, B]`."""
         some = slice(self._filled, self._filled + len(own))
         self._filled = some.stop
         self._token: Tensor = _Write.apply(patch, own, self._token, self._buffers, some)  # type: ignore[assignment]
@@ -58,12 +58,11 @@ class _Write(Function):
         return token.new_empty(0)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, Tensor, None, None]:
         gathered: Tensor = ctx.buffers.grads[:, ctx.some]
-        patch = gathered.sum(0) if ctx.needs_input_grad[0] else None
         own = gathered.neg().permute(1, 2, 3, 0, 4) if ctx.needs_input_grad[1] else None
         gathered.zero_()
-        return patch, own, grads[0], None, None
+        return None, own, grads[0], None, None
 
 
 class _Read(Function):

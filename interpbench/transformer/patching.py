@@ -124,7 +124,7 @@ class Candidates(Interventions):
 
     Args:
         masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer. Masks and
-            patch may require gradients.
+            shifts may require gradients.
         patch: `[W, D, T, B]`: the patched values.
         clean: `[W, D, T, B]`: what the writers below layer `start` write in every candidate; with
             `start > 0` they are not computed again.
@@ -133,6 +133,7 @@ class Candidates(Interventions):
         live: `[W]`: writers of the layers from `start` on that have to be computed; None for all. The others
             are replaced by `nodes`, or write what they write in `clean`: either they come before all
             patches, or nobody sees them because every edge out of them is patched.
+        shifts: `[K, W, D]`: what each candidate's masks add to the patch, at all positions of all examples.
     """
 
     def __init__(
@@ -143,7 +144,9 @@ class Candidates(Interventions):
         start: int = 0,
         nodes: Tensor | None = None,
         live: Sequence[bool] | None = None,
+        shifts: Tensor | None = None,
     ):
+        self.shifts = shifts
         self.masks, self.patch, self.clean, self.start, self.nodes = masks, patch, clean, start, nodes
         chosen = masks if masks is not None else nodes
         assert chosen is not None
@@ -211,6 +214,10 @@ class Candidates(Interventions):
             split = split + torch.einsum("krw,wdtb->rdtkb", mask[:, :, self.fixed], fixed)
         if self.computed:
             split = split + self.differences.read(mask[:, :, self.computed])
+        if self.shifts is not None:
+            written = [*self.fixed, *self.computed]
+            moved = torch.einsum("krw,kwd->rdk", mask[:, :, written], self.shifts[:, written])
+            split = split + moved[:, :, None, :, None]
         return residual[..., :0], split.expand(len(readers), -1, -1, -1, -1).flatten(3)
 
 
