@@ -15,9 +15,8 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.causal.model import Intervention, changed
 from interpbench.checkpoints.format import load_checkpoint
-from interpbench.circuits.components import Node
 from interpbench.circuits.truth import State, Truth
-from interpbench.core.errors import ConfigError, TaskError, UnknownNameError
+from interpbench.core.errors import ConfigError, TaskError
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
 from interpbench.runs.train import TrainConfig, train
@@ -139,6 +138,18 @@ def test_names_are_in_training_wherever_they_are_in_held_out_prompts() -> None:
     assert {row[:3] for row in places(True)} <= {row[:3] for row in places(False)}
 
 
+def test_some_sources_act_where_the_answer_is() -> None:
+    base = large.sample(rng(0), 400)
+    made = large.overtaken(rng(1), base)
+    ends = (base >= 0).sum(1) - 1
+    token = made[np.arange(400), ends]
+    again = (made == token[:, None]).argmax(1) < ends
+    assert (again & (token >= 0) & (token < 100))[ends <= 13].all(), "no text is long enough for later ends"
+    shared = [len({*row} & {*other} & {*range(100)}) for row, other in zip(base.tolist(), made.tolist())]
+    assert min(shared) >= 1
+    assert (large._template_of(made) >= 0).all()
+
+
 def test_training_sources_are_not_held_out_unless_they_are_no_prompts() -> None:
     base = large.draw(rng(0), 4000)
     sources = large.sources(rng(1), base)
@@ -251,39 +262,6 @@ def test_an_override_moves_a_head() -> None:
     assert "embed->a5.h3" in find_truth(alignment, pairs=200).names("head_edge", State.REQUIRED)
     with pytest.raises(TaskError, match="reads by 'q', which m4 has not"):
         align(task, shape(task).graph, {"name_mover": "m4"})
-
-
-def test_an_mlp_can_carry_the_tokens() -> None:
-    task = get_task("ioi")
-    alignment = align(task, shape(task).graph, {"tokens": "m0"})
-    truth = find_truth(alignment, pairs=2000)
-    readers = ["a1.h1", "a2.h1", "a4.h1"]
-    assert truth.names("node", State.REQUIRED) == ["embed", "m0", *readers]
-    found = truth.names("head_edge", State.REQUIRED)
-    assert {"embed->m0", *(f"m0->{reader}" for reader in readers)} <= set(found)
-    assert not any(edge.startswith("embed->a") for edge in found)
-    assert "embed->m0" in truth.names("qkv_edge", State.REQUIRED)
-    batch = Sampler(alignment, truth, Objective(readout=1.0), 64, 0)(0, torch.device("cpu"))
-    swapped = batch.nodes[alignment.graph.node_index[Node(0)], 1] == 1
-    assert swapped.any() and "tokens" in batch.values
-    wanted = np.array(batch.tokens[0, swapped, 1:].T)
-    wanted[wanted > len(task.vocab)] = -1
-    np.testing.assert_array_equal(batch.values["tokens"][:, 1][:, swapped], wanted)
-    with pytest.raises(TaskError, match="tokens is an input, at embed or an MLP, not at a0"):
-        align(task, shape(task).graph, {"tokens": "a0.h1"})
-
-
-def test_training_takes_an_alignment(tmp_path: Path) -> None:
-    few = TrainerSettings(max_steps=2, batch=8, validate_every=2, validation_rows=8)
-    small = CertificateSettings(pairs=8)
-    outcome = train(
-        TrainConfig("ioi", out=str(tmp_path), trainer=few, certificate=small, alignment={"tokens": "m0"})
-    )
-    record = load_checkpoint(outcome.folder).record
-    assert record.alignment["tokens"] == "m0" and record.alignment["duplicate"] == "a1.h1"
-    assert outcome.folder != TrainConfig("ioi", out=str(tmp_path), trainer=few, certificate=small).folder
-    with pytest.raises(UnknownNameError, match="duplicate"):
-        train(TrainConfig("ioi", out=str(tmp_path), trainer=few, alignment={"duplicates": "a0.h1"}))
 
 
 def test_the_network_is_the_published_one_with_a_narrower_mlp() -> None:

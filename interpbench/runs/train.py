@@ -12,7 +12,15 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.format import CERTIFICATE, FILES, load_checkpoint, save_checkpoint, versions
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.format import (
+    CERTIFICATE,
+    FILES,
+    WEIGHTS,
+    load_checkpoint,
+    save_checkpoint,
+    versions,
+)
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Count, convert
@@ -62,14 +70,25 @@ class TrainConfig:
     certificate: CertificateSettings = CertificateSettings()
     logger: LoggerSettings = LoggerSettings()
     alignment: dict[str, str] = field(default_factory=dict[str, str])
+    start: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Returns what determines the result, as plain data."""
+        """Returns what determines the result, as plain data; `start` by its weights, wherever they are."""
         kept = ("seed", "objective", "model", "trainer", "certificate", "alignment")
+        start = None if self.start is None else sha256((self.start_folder / WEIGHTS).read_bytes())
         return {
             "task": get_task(self.task).name,
             **{key: value for key, value in asdict(self).items() if key in kept},
+            "start": start,
         }
+
+    @property
+    def start_folder(self) -> Path:
+        """The one checkpoint that `start` means."""
+        found = find_checkpoints(str(self.start))
+        if len(found) != 1 or not (found[0] / WEIGHTS).is_file():
+            raise ConfigError(f"start={self.start} is not one checkpoint of ours; say which, name or folder")
+        return found[0]
 
     @property
     def kind(self) -> str:
@@ -204,7 +223,10 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
     cfg = shape(task, config.model)
     alignment = align(task, cfg.graph, config.alignment)
     truth = find_truth(alignment)
-    network = Transformer(cfg, config.seed).to(device)
+    network = Transformer(cfg, config.seed)
+    if config.start is not None:
+        _start(network, config)
+    network.to(device)
     trainer = Trainer(
         network, alignment, truth, config.objective, config.trainer, config.certificate, config.seed, folder
     )
@@ -215,6 +237,20 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
         for sink in sinks:
             sink.close()
     return network, result.steps, result.certificate, truth, alignment
+
+
+def _start(network: Transformer, config: TrainConfig) -> None:
+    """Gives a network the weights that training starts from."""
+    checkpoint = load_checkpoint(config.start_folder)
+    here, there = asdict(network.cfg), asdict(checkpoint.model.cfg)
+    differences = [
+        f"{name} {there[name]}, not {value}"
+        for name, value in here.items()
+        if value != there[name] and not name.startswith("init_")
+    ]
+    if differences:
+        raise ConfigError(f"start={config.start} is another network: {'; '.join(differences)}")
+    network.load_state_dict(checkpoint.model.state_dict())
 
 
 def _compile(task: Task, config: TrainConfig) -> Trained:

@@ -151,16 +151,22 @@ class Prompts(Domain):
 
     def retold(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts of any other template with the same names, in any roles."""
-        known = self._names_in(tokens, 3)
-        names = np.where(known >= 0, known, self._distinct(rng, len(tokens), 3, known))
-        names = rng.permuted(names, axis=1)
-        return self._fill(rng, rng.integers(len(self.templates), size=len(tokens)), names)
+        return self._retold(rng, tokens, rng.integers(len(self.templates), size=len(tokens)))
+
+    def overtaken(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns prompts with the same names, one of which comes again where these end, if a text has that.
+
+        By chance few do. What is swapped in from them acts at the very position of the answer.
+        """
+        ends = (tokens >= 0).sum(1) - 1
+        fits = self._again[:, ends].T + rng.random((len(tokens), len(self.templates)), np.float32)
+        return self._retold(rng, tokens, fits.argmax(1))
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
-        """Draws each source in one of five ways: another prompt, or one made of the base."""
-        way = rng.integers(5, size=len(base))
+        """Draws each source in one of six ways: another prompt, or one made of the base."""
+        way = rng.integers(6, size=len(base))
         sources = self.draw(rng, len(base), held_out)
-        for number, make in enumerate((self.renamed, self.retold), 1):
+        for number, make in ((1, self.renamed), (2, self.retold), (5, self.overtaken)):
             rows = np.flatnonzero(way == number)
             made = make(rng, base[rows])
             right = self.is_held_out(made) == held_out
@@ -213,6 +219,20 @@ class Prompts(Domain):
         for number, codes in enumerate(fillings):
             tokens = np.where(tokens == -2 - number, codes[:, None], tokens)
         return tokens
+
+    def _retold(self, rng: np.random.Generator, tokens: np.ndarray, templates: np.ndarray) -> np.ndarray:
+        """Fills templates with the names of these prompts, in any roles, and others if they need more."""
+        known = self._names_in(tokens, 3)
+        names = np.where(known >= 0, known, self._distinct(rng, len(tokens), 3, known))
+        return self._fill(rng, templates, rng.permuted(names, axis=1))
+
+    @cached_property
+    def _again(self) -> np.ndarray:
+        """Bool `[template, pos]`: where a name comes that has come before."""
+        slots = [-2 - SLOTS.index(slot) for slot in (IO, S, T)]
+        before = np.tri(self.length, k=-1, dtype=bool)
+        same = self._texts[:, :, None] == self._texts[:, None, :]
+        return np.isin(self._texts, slots) & (same & before).any(2)
 
     def _template_of(self, tokens: np.ndarray) -> np.ndarray:
         """Returns the number of each row's template, found by its text and pattern of names."""

@@ -1,0 +1,77 @@
+"""Where training starts: alignments and weights other than the task's own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.circuits.components import Node
+from interpbench.circuits.truth import State
+from interpbench.core.errors import CheckpointError, ConfigError, TaskError, UnknownNameError
+from interpbench.runs.train import TrainConfig, train
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.training.certificate import CertificateSettings
+from interpbench.training.objective import Objective
+from interpbench.training.sampling import Sampler
+from interpbench.training.trainer import TrainerSettings
+
+
+def test_an_mlp_can_carry_the_tokens() -> None:
+    task = get_task("ioi")
+    alignment = align(task, shape(task).graph, {"tokens": "m0"})
+    truth = find_truth(alignment, pairs=2000)
+    readers = ["a1.h1", "a2.h1", "a4.h1"]
+    assert truth.names("node", State.REQUIRED) == ["embed", "m0", *readers]
+    found = truth.names("head_edge", State.REQUIRED)
+    assert {"embed->m0", *(f"m0->{reader}" for reader in readers)} <= set(found)
+    assert not any(edge.startswith("embed->a") for edge in found)
+    assert "embed->m0" in truth.names("qkv_edge", State.REQUIRED)
+    batch = Sampler(alignment, truth, Objective(readout=1.0), 64, 0)(0, torch.device("cpu"))
+    swapped = batch.nodes[alignment.graph.node_index[Node(0)], 1] == 1
+    assert swapped.any() and "tokens" in batch.values
+    wanted = np.array(batch.tokens[0, swapped, 1:].T)
+    wanted[wanted > len(task.vocab)] = -1
+    np.testing.assert_array_equal(batch.values["tokens"][:, 1][:, swapped], wanted)
+    with pytest.raises(TaskError, match="tokens is an input, at embed or an MLP, not at a0"):
+        align(task, shape(task).graph, {"tokens": "a0.h1"})
+
+
+def test_training_takes_an_alignment(tmp_path: Path) -> None:
+    few = TrainerSettings(max_steps=2, batch=8, validate_every=2, validation_rows=8)
+    small = CertificateSettings(pairs=8)
+    outcome = train(
+        TrainConfig("ioi", out=str(tmp_path), trainer=few, certificate=small, alignment={"tokens": "m0"})
+    )
+    record = load_checkpoint(outcome.folder).record
+    assert record.alignment["tokens"] == "m0" and record.alignment["duplicate"] == "a1.h1"
+    assert outcome.folder != TrainConfig("ioi", out=str(tmp_path), trainer=few, certificate=small).folder
+    with pytest.raises(UnknownNameError, match="duplicate"):
+        train(TrainConfig("ioi", out=str(tmp_path), trainer=few, alignment={"duplicates": "a0.h1"}))
+
+
+def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
+    still = TrainerSettings(max_steps=1, batch=8, learning_rate=0.0, validate_every=1, validation_rows=8)
+    few = CertificateSettings(pairs=8)
+
+    def config(**other: object) -> TrainConfig:
+        return TrainConfig("hist", out=str(tmp_path), trainer=still, certificate=few, **other)  # type: ignore[arg-type]
+
+    released = load_checkpoint(Path("models/hist")).model.state_dict()
+    outcome = train(config(start="hist"))
+    started = load_checkpoint(outcome.folder)
+    assert all(torch.equal(value, released[name]) for name, value in started.model.state_dict().items())
+    assert config(start="models/hist").folder == config(start="hist").folder != config().folder
+    assert len(started.record.training["start"]) == 64
+    with pytest.raises(ConfigError, match="start=frac_prevs is another network"):
+        train(config(start="frac_prevs"))
+    with pytest.raises(ConfigError, match="start=hist is another network: d_model 32, not 64"):
+        train(config(start="hist", model=ModelSettings(d_model=64, d_head=8, d_mlp=128)))
+    with pytest.raises(CheckpointError, match="hista"):
+        train(config(start="hista"))
+    with pytest.raises(ConfigError, match="start=all is not one checkpoint"):
+        train(config(start="all"))
