@@ -181,8 +181,8 @@ def test_two_steps_do_not_share_an_mlp() -> None:
         align(get_task("reverse"), Graph(4, 4), {"opposite": "m1"})
 
 
-@pytest.mark.parametrize("override", [{"tokens": "a0.h0"}, {"indices": "m0"}])
-def test_inputs_stay_at_the_embedding(override: dict[str, str]) -> None:
+@pytest.mark.parametrize("override", [{"tokens": "a0.h0"}, {"indices": "a1.h0"}])
+def test_inputs_are_at_no_head(override: dict[str, str]) -> None:
     with pytest.raises(TaskError, match=f"{next(iter(override))} .*embed"):
         align(get_task("frac_prevs"), GRAPH, override)
 
