@@ -72,7 +72,10 @@ def test_what_is_written_is_the_model_and_two_constants_a_layer(name: str, tmp_p
 
 
 @pytest.mark.transformer_lens
-@pytest.mark.skipif("INTERPBENCH_TL" not in os.environ, reason="INTERPBENCH_TL is not set")
+@pytest.mark.skipif(
+    "INTERPBENCH_TL" not in os.environ,
+    reason="takes minutes to install another TransformerLens: make test-transformer-lens",
+)
 def test_an_older_transformer_lens_has_the_same_logits(tmp_path: Path) -> None:
     for name, folder in MODELS.items():
         model, tokens = load_checkpoint(folder).model, load_pairs(folder).clean[:64].contiguous()

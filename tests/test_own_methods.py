@@ -67,13 +67,16 @@ def test_it_is_evaluated_like_any_other(own: Path, monkeypatch: pytest.MonkeyPat
 def test_it_is_run_again_only_after_its_file_has_changed(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models(own)
     before = {name: made for name, made in registry.methods().items() if name != "write_norm"}
-    seconds: list[object] = []
+    found: list[dict[str, object]] = []
     for source in (SOURCE, SOURCE, SOURCE.replace("norm(dim=1)", "norm(dim=1, p=1)")):
         (own / "my_method.py").write_text(source)
         assert evaluate(monkeypatch, "method=my_method.py:write_norm") == 0
-        seconds.append(records(own)["write_norm"]["seconds"])
+        found.append(records(own)["write_norm"])
         forget(before)
-    assert seconds[0] == seconds[1] != seconds[2]
+    first, again, edited = found
+    assert again == first, "a second run would have another time"
+    assert edited["conditions"] != first["conditions"]
+    assert edited["edges"] != first["edges"]
     assert evaluate(monkeypatch, "method=random") == 0
     assert "source" not in cast("dict[str, object]", records(own)["random"]["conditions"])
 
