@@ -181,13 +181,15 @@ def test_rowwise_products_have_exact_gradients():
     assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps), (draw(1, 2, 2, 4, 2),))
 
 
-def test_attention_paths_agree():
-    """The row-wise path on a CPU equals plain batched products."""
-    q, k, v = (torch.randn(2, 3, 4, 5, dtype=torch.float64) for _ in range(3))
+@pytest.mark.parametrize(("length", "rows"), [(4, 5), (17, 5), (17, 257)])
+def test_attention_paths_agree(length, rows):
+    """Products of rows, and batched ones for a few rows of many positions, equal the formula."""
+    q, k, v = (torch.randn(2, 3, length, rows, dtype=torch.float64) for _ in range(3))
+    future = torch.ones(length, length).triu(1).bool()[None, :, :, None]
     for causal in (True, False):
         scores = torch.einsum("heqn,hekn->hqkn", q, k)
         if causal:
-            scores = scores.masked_fill(torch.ones(4, 4).triu(1).bool()[None, :, :, None], -torch.inf)
+            scores = scores.masked_fill(future, -torch.inf)
         expected = torch.einsum("hqkn,hekn->heqn", scores.softmax(2), v)
         torch.testing.assert_close(attend(q, k, v, causal)[0], expected)
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from interpbench.transformer.attention import attend
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.differences import Mixture
 from interpbench.transformer.rowwise import normalise
 
 
@@ -43,7 +44,7 @@ class Interventions:
         """Returns whether `write` neither changes nor keeps these outputs: only their sum is made then."""
         return type(self).write is Interventions.write
 
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | Mixture | None]:
         """Splits rows by how some readers see the residual `[D, T, N]`.
 
         Returns:
@@ -92,6 +93,10 @@ class Norm(nn.Module):
         """Returns `x` with mean 0 and variance 1 over D."""
         return normalise(x, self.eps)
 
+    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Makes `weight [R, E, D]` and `bias [R, E]` of this norm's result ones of what `normal` returns."""
+        return (weight * self.w, bias + weight @ self.b) if hasattr(self, "w") else (weight, bias)
+
     def scale(self, centred: Tensor) -> Tensor:
         """Returns the standard deviation over D of what has mean 0."""
         return (centred.square().mean(-3, keepdim=True) + self.eps).sqrt()
@@ -110,9 +115,14 @@ class Attention(nn.Module):
         self.causal = cfg.attention == "causal"
 
     def forward(
-        self, shared: Tensor, split: Tensor | None, heads: Sequence[int], summed: bool = False
+        self,
+        shared: Tensor,
+        split: Tensor | Mixture | None,
+        norm: nn.Module,
+        heads: Sequence[int],
+        summed: bool = False,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Runs some heads on inputs as `Interventions.read` gives them.
+        """Normalises inputs as `Interventions.read` gives them, and runs some heads on them.
 
         Returns:
             What they write, `[H, D, T, N]`, or their sum `[D, T, N]`; and their patterns `[H, Q, K, N]`, for
@@ -128,12 +138,13 @@ class Attention(nn.Module):
         length = shared.shape[1]
         parts: list[tuple[Tensor, Tensor]] = []
         if shared.shape[2] or split is None:
-            projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), shared.flatten(1))
+            projected = torch.addmm(
+                biases.view(-1, 1), weights.reshape(-1, features), norm(shared).flatten(1)
+            )
             q, k, v = projected.view(kinds, count, width, length, -1).unbind()
             parts.append(self.mix(q, k, v))
         if split is not None:
-            weights = weights.reshape(-1, width, features)
-            own = torch.baddbmm(biases.view(-1, width, 1), weights, split.flatten(2))
+            own = _project(split, norm, weights.reshape(-1, width, features), biases.reshape(-1, width))
             q, k, v = own.view(kinds, count, width, length, -1).unbind()
             parts.append(self.mix(q, k, v))
         mixed = torch.cat([values for values, _ in parts], -1) if len(parts) > 1 else parts[0][0]
@@ -271,10 +282,9 @@ class Transformer(nn.Module):
         if heads:
             readers = [reader + slot * count + head for slot in range(3) for head in heads]
             shared, split = patch.read(readers, residual)
-            split = None if split is None else block.ln1(split)
             writers = [writer + head for head in heads]
             summed = patch.ignores(writers)
-            written, patterns = block.attn(block.ln1(shared), split, heads, summed)
+            written, patterns = block.attn(shared, split, block.ln1, heads, summed)
             patch.attend(writers, patterns)
             residual = residual + (written if summed else patch.write(writers, written).sum(0))
         if len(heads) < count:
@@ -299,9 +309,22 @@ class Transformer(nn.Module):
         return to_transformer_lens(self)
 
 
-def _join(rows: tuple[Tensor, Tensor | None]) -> Tensor:
+def _project(split: Tensor | Mixture, norm: nn.Module, weight: Tensor, bias: Tensor) -> Tensor:
+    """Normalises each reader's own input and maps it by `weight [R, E, D]` and `bias [R, E]`."""
+    if isinstance(split, Mixture):
+        if type(norm) is nn.Identity:
+            return split.project(weight, bias, None)
+        if type(norm) is Norm:
+            return split.project(*norm.folded(weight, bias), norm.eps)
+        split = split.inputs()
+    return torch.baddbmm(bias.unsqueeze(2), weight, norm(split).flatten(2))
+
+
+def _join(rows: tuple[Tensor, Tensor | Mixture | None]) -> Tensor:
     """Puts shared rows and the rows of a single reader back together."""
     shared, split = rows
     if split is None:
         return shared
+    if isinstance(split, Mixture):
+        split = split.inputs()
     return torch.cat([shared, split[0]], -1) if shared.shape[2] else split[0]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.differences import Differences
+from interpbench.transformer.differences import Differences, Mixture
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.rowwise import blend, swap
 
@@ -171,12 +171,12 @@ class Candidates(Interventions):
         """Sums what writers that are not computed write."""
         assert self.clean is not None
         self.fixed += [writer for writer in writers if self.used_writers[writer]]
-        clean = self.clean[list(writers)]
+        clean = _some(self.clean, writers)
         total = clean.sum(0).unsqueeze(2).expand(-1, -1, self.candidates, -1)
         if self._patches(writers):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].to(clean.dtype)
-            total = total + torch.einsum("kw,wdtb->dtkb", chosen, self.patch[list(writers)] - clean)
+            total = total + torch.einsum("kw,wdtb->dtkb", chosen, _some(self.patch, writers) - clean)
         return total.flatten(2)
 
     def _patches(self, writers: Sequence[int]) -> bool:
@@ -195,30 +195,27 @@ class Candidates(Interventions):
         if self._patches(writers):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
-            own = torch.where(chosen, self.patch[list(writers)].unsqueeze(3), own)
+            own = torch.where(chosen, _some(self.patch, writers).unsqueeze(3), own)
         if self.masks is not None and writers[0] < self.seen:
-            self.differences.write(self.patch[list(writers)], own)
+            self.differences.write(_some(self.patch, writers), own)
             self.computed += writers
         return own.reshape(count, features, length, rows)
 
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
+    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Mixture | None]:
         """Adds the masked differences to each reader's input, where any candidate patches an edge."""
         if self.masks is None or not any(self.used[reader] for reader in readers):
             return residual, None
-        features, length, _ = residual.shape
-        split = residual.view(1, features, length, self.candidates, -1)
         mask = self.masks[:, list(readers)]
+        more = None
         if self.fixed:
             assert self.clean is not None
             fixed = self.patch[self.fixed] - self.clean[self.fixed]
-            split = split + torch.einsum("krw,wdtb->rdtkb", mask[:, :, self.fixed], fixed)
-        if self.computed:
-            split = split + self.differences.read(mask[:, :, self.computed])
+            more = torch.tensordot(mask[:, :, self.fixed], fixed, 1)
         if self.shifts is not None:
             written = [*self.fixed, *self.computed]
-            moved = torch.einsum("krw,kwd->rdk", mask[:, :, written], self.shifts[:, written])
-            split = split + moved[:, :, None, :, None]
-        return residual[..., :0], split.expand(len(readers), -1, -1, -1, -1).flatten(3)
+            moved = (mask[:, :, written] @ self.shifts[:, written])[..., None, None]
+            more = moved if more is None else more + moved
+        return residual[..., :0], self.differences.mixture(residual, mask[:, :, self.computed], more)
 
 
 class Taps(Interventions):
@@ -259,6 +256,13 @@ class Taps(Interventions):
         own = residual.expand(len(readers), -1, -1, -1)
         self.inputs.append(own)
         return residual[..., :0], own
+
+
+def _some(values: Tensor, writers: Sequence[int]) -> Tensor:
+    """Returns `values [W, …]` of some writers, without a copy if they are consecutive."""
+    if writers[-1] - writers[0] == len(writers) - 1:
+        return values[writers[0] : writers[-1] + 1]
+    return values[list(writers)]
 
 
 def record(model: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:
