@@ -15,6 +15,7 @@ from interpbench.checkpoints.index import INDEX
 from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
+from interpbench.core.progress import Display
 from interpbench.reports.tables import certificate_table
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.task import Task
@@ -78,7 +79,11 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
         settings = dataclasses.replace(settings, pairs=pairs)
     objective = checkpoint.record.training.get("objective")
     demands = Objective(**objective).demands if objective else DEMANDS
-    certificate = certify(Evaluation(checkpoint.model, alignment), truth, settings, seed, demands)
+    evaluation = Evaluation(checkpoint.model, alignment)
+    with Display(f"certify {folder.name}, pairs", settings.number_of_pairs(task)) as display:
+        certificate = certify(
+            evaluation, truth, settings, seed, demands, progress=lambda pairs: display.update(pairs, "")
+        )
     console.print(certificate_table(certificate))
     if checkpoint.record.kind == "published":
         console.print(_claims(checkpoint), highlight=False)

@@ -7,7 +7,7 @@ nothing.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +19,7 @@ from scipy.stats import beta
 from interpbench.circuits.truth import State, Truth
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Count, Share
+from interpbench.tasks.task import Task
 from interpbench.training.evaluate import Activations, Evaluation, Rate
 
 CHUNK = 2048
@@ -45,6 +46,10 @@ class CertificateSettings:
     target: Share | None = None
     confidence: Share = 0.95
 
+    def number_of_pairs(self, task: Task) -> int:
+        """Returns how many pairs are run."""
+        return task.domain.size**2 if task.domain.size <= self.enumerate_up_to else self.pairs
+
 
 def lower_bound(right: int, rows: int, confidence: float) -> float:
     """Returns the one-sided lower bound of a binomial rate (Clopper & Pearson 1934)."""
@@ -58,6 +63,7 @@ def certify(
     seed: int = 0,
     demands: Sequence[str] = DEMANDS,
     give_up: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Measures everything and returns the certificate as plain data.
 
@@ -69,12 +75,12 @@ def certify(
         demands: what has to reach the target, of `DEMANDS`; without `edges`, edges that must do nothing
             are not measured, the rest is.
         give_up: stop at the first chunk of pairs that makes the target unreachable.
+        progress: called after each chunk with how many pairs are done.
     """
     settings = settings or CertificateSettings()
     rates = _Rates(evaluation, truth, demands)
-    size = evaluation.task.domain.size
-    enumerated = size <= settings.enumerate_up_to
-    total = size**2 if enumerated else settings.pairs
+    enumerated = evaluation.task.domain.size <= settings.enumerate_up_to
+    total = settings.number_of_pairs(evaluation.task)
     target = settings.target if settings.target is not None else 1.0 if enumerated else 0.999
 
     def bound(right: int, rows: int) -> float:
@@ -84,6 +90,8 @@ def certify(
     for base, source in _pairs(evaluation, settings, enumerated, seed):
         rates.add(base, source)
         inputs += len(base.tokens)
+        if progress is not None:
+            progress(inputs)
         if give_up and bound(total - rates.most_wrong(demands), total) < target:
             break
     stress = _stress(evaluation, seed)

@@ -154,13 +154,13 @@ class Trainer:
                         self.evaluation, self.truth, self.objective, settings.validation_rows, self.seed, step
                     )
                     status = self._report(terms, validation, sinks)
-                    certificate = self._after_validation(terms, validation)
+                    certificate = self._after_validation(terms, validation, display)
                     if certificate is not None:
                         return self._end(certificate)
                 if step % settings.save_every == 0:
                     self.save()
                 display.update(step, status)
-        return self._end(self.certify())
+            return self._end(self.certify(display))
 
     def step(self) -> Tensor:
         """Does one forward and one backward pass for all losses; returns them `[P, world, batch]`."""
@@ -201,11 +201,22 @@ class Trainer:
         if self.state_file is not None:
             save_state(self.state_file, self.trained, self.optimizer, self.progress.__dict__)
 
-    def certify(self, give_up: bool = False) -> dict[str, Any]:
+    def certify(self, display: Display, give_up: bool = False) -> dict[str, Any]:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""
-        objective = self.objective
+        self.save()
+        total = self.certificate_settings.number_of_pairs(self.evaluation.task)
+
+        def show(pairs: int) -> None:
+            display.update(self.progress.step, f"certifying: {pairs:,} of {total:,} pairs")
+
         return certify(
-            self.evaluation, self.truth, self.certificate_settings, self.seed, objective.demands, give_up
+            self.evaluation,
+            self.truth,
+            self.certificate_settings,
+            self.seed,
+            self.objective.demands,
+            give_up,
+            show,
         )
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
@@ -237,7 +248,9 @@ class Trainer:
             f"edges {validation.edges:.3f} worst {validation.worst}"
         )
 
-    def _after_validation(self, terms: dict[str, float], validation: Validation) -> dict[str, Any] | None:
+    def _after_validation(
+        self, terms: dict[str, float], validation: Validation, display: Display
+    ) -> dict[str, Any] | None:
         """Stops hopeless runs; tries the certificate when validation is good enough."""
         settings, progress = self.settings, self.progress
         loss = sum(terms.values())
@@ -262,7 +275,7 @@ class Trainer:
         ):
             progress.factor /= 2
         if validation.lowest >= settings.stop_at and progress.step >= progress.certify_after:
-            certificate = self.certify(give_up=True)
+            certificate = self.certify(display, give_up=True)
             if certificate["certified"]:
                 return certificate
             log.info("not certified at step %d: %s", progress.step, certificate["failures"][0])
