@@ -44,13 +44,19 @@ class Display:
 
     def update(self, done: int, status: str) -> None:
         """Shows that `done` of the total is done, with a status text."""
-        now = time.monotonic()
         if self._first is None:
             self._first = done - 1
-        rate = (done - self._first) / max(now - self._started, 1e-9)
-        status = f"{status}  {rate:.1f}/s"
+        rate = (done - self._first) / max(time.monotonic() - self._started, 1e-9)
+        left = (self.total - done) / max(rate, 1e-9)
+        self._show(done, f"{status}  {rate:.1f}/s", f"  {left:.0f} s left")
+
+    def pause(self, done: int, status: str) -> None:
+        """Shows what is being done before the job, of which `done` is done, goes on."""
+        self._show(done, status, "")
+
+    def _show(self, done: int, status: str, left: str) -> None:
         self._progress.update(self._task, completed=done, status=status)
+        now = time.monotonic()
         if not self._live and now - self._shown >= self.every:
             self._shown = now
-            left = (self.total - done) / max(rate, 1e-9)
-            log.info("%s %d/%d  %s  %.0f s left", self.title, done, self.total, status, left)
+            log.info("%s %d/%d  %s%s", self.title, done, self.total, status, left)

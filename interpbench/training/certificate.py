@@ -7,7 +7,7 @@ nothing.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,6 +26,8 @@ CHUNK = 2048
 """Pairs of an enumeration that go together, and rows of the stress."""
 DRAWN = 512
 """Drawn pairs that go together: a hopeless attempt ends after one such chunk."""
+Pair = tuple[Activations, Activations]
+Measure = Callable[[Activations, Activations], None]
 DEMANDS = ("accuracy", "iia", "siia", "edges")
 
 
@@ -86,12 +88,13 @@ def certify(
     def bound(right: int, rows: int) -> float:
         return right / max(rows, 1) if enumerated else lower_bound(right, rows, settings.confidence)
 
-    inputs = 0
-    for base, source in _pairs(evaluation, settings, enumerated, seed):
-        rates.add(base, source)
-        inputs += len(base.tokens)
+    turns = [rates.add, rates.add_edges] if "edges" in demands else [rates.add]
+    measured = 0
+    for measure, (base, source) in _turns(turns, lambda: _pairs(evaluation, settings, enumerated, seed)):
+        measure(base, source)
+        measured += len(base.tokens)
         if progress is not None:
-            progress(inputs)
+            progress(measured // len(turns))
         if give_up and bound(total - rates.most_wrong(demands), total) < target:
             break
     stress = _stress(evaluation, seed)
@@ -113,7 +116,7 @@ def certify(
     required = {name: rate.right / rate.total for name, rate in rates.required.items()}
     result: dict[str, Any] = {
         "enumerated": enumerated,
-        "pairs": inputs,
+        "pairs": rates.accuracy.total,
         "settings": asdict(settings),
         "target": target,
         "demands": list(demands),
@@ -131,6 +134,15 @@ def certify(
     result["failures"] = _failures(result)
     result["certified"] = not result["failures"]
     return result
+
+
+def _turns(
+    measures: Sequence[Measure], pairs: Callable[[], Iterable[Pair]]
+) -> Iterator[tuple[Measure, Pair]]:
+    """Goes through all pairs once for each measure, so that what costs little is known first."""
+    for measure in measures:
+        for pair in pairs():
+            yield measure, pair
 
 
 def _failures(result: dict[str, Any]) -> list[str]:
@@ -201,7 +213,7 @@ class _Rates:
         return max(rate.total - rate.right for rate in rates)
 
     def add(self, base: Activations, source: Activations) -> None:
-        """Measures one chunk of pairs."""
+        """Measures everything but single edges that must do nothing on one chunk of pairs."""
         ev, graph = self.evaluation, self.truth.graph
         wanted = base.trace[ev.model.output]
         clean = ev.predictions(base.logits)
@@ -223,10 +235,6 @@ class _Rates:
                 self.required[str(node)].add(differs(predictions))
         for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.outside):
             self.siia[node].add(ev.right(predictions, wanted))
-        names = list(self.edges)
-        idle_edges = self.idle_edges if self.with_edges else self.idle_edges[:0]
-        for number, predictions in ev.single_edges(base, source.stack, idle_edges):
-            self.edges[names[number]].add(ev.right(predictions, wanted))
         unseen = [name for name in self.required_edges if not self.required[name].right]
         places = np.array([self.required_edges[name] for name in unseen], int).reshape(-1, 2)
         for number, predictions in ev.single_edges(base, source.stack, places):
@@ -238,15 +246,21 @@ class _Rates:
         outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
         ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
         self.all_nodes.add(ev.right(predictions, wanted))
-        if not self.with_edges:
-            return
-        ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
-        self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
+        if self.with_edges:
+            ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
+            self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
+
+    def add_edges(self, base: Activations, source: Activations) -> None:
+        """Measures each edge that must do nothing on one chunk of pairs."""
+        ev, rates = self.evaluation, list(self.edges.values())
+        wanted = base.trace[ev.model.output]
+        for number, predictions in ev.single_edges(base, source.stack, self.idle_edges):
+            rates[number].add(ev.right(predictions, wanted))
 
 
 def _pairs(
     evaluation: Evaluation, settings: CertificateSettings, enumerated: bool, seed: int
-) -> Iterable[tuple[Activations, Activations]]:
+) -> Iterable[Pair]:
     """Yields chunks of base and source runs; an enumeration in random order, so that attempts fail early."""
     domain = evaluation.task.domain
     if not enumerated:

@@ -207,7 +207,7 @@ class Trainer:
         total = self.certificate_settings.number_of_pairs(self.evaluation.task)
 
         def show(pairs: int) -> None:
-            display.update(self.progress.step, f"certifying: {pairs:,} of {total:,} pairs")
+            display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} pairs")
 
         return certify(
             self.evaluation,
