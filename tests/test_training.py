@@ -321,6 +321,20 @@ def test_a_certificate_finds_a_planted_fault():
     assert any(failure.startswith("edge ") for failure in certificate["failures"])
 
 
+def test_edges_are_patched_alone_on_their_own_number_of_pairs():
+    """What costs little is measured first, so that a hopeless attempt never comes to single edges."""
+    network, alignment, truth = setting("max_with_previous")
+    settings = dataclasses.replace(FEW, edge_pairs=16)
+    told: list[tuple[int, int]] = []
+    parts = Evaluation(network, alignment), truth, settings
+    certificate = certify(*parts, progress=lambda done, total: told.append((done, total)))
+    assert told == [(64, 80), (80, 80)]
+    assert {entry["rows"] for entry in certificate["edges"].values()} == {16}
+    assert {certificate[key]["rows"] for key in ("accuracy", "siia_all_nodes", "all_edges")} == {64}
+    given_up = certify(*parts, give_up=True)
+    assert {entry["rows"] for entry in given_up["edges"].values()} == {0} and not given_up["certified"]
+
+
 def test_a_certificate_sees_one_leaking_edge(compiled):
     """A query input that reads tokens, where the program's reads positions, is the worst of all edges."""
     network, alignment, truth = compiled

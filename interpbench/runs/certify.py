@@ -80,9 +80,9 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
     objective = checkpoint.record.training.get("objective")
     demands = Objective(**objective).demands if objective else DEMANDS
     evaluation = Evaluation(checkpoint.model, alignment)
-    with Display(f"certify {folder.name}, pairs", settings.number_of_pairs(task)) as display:
+    with Display(f"certify {folder.name}, pairs", sum(settings.number_of_pairs(task))) as display:
         certificate = certify(
-            evaluation, truth, settings, seed, demands, progress=lambda pairs: display.update(pairs, "")
+            evaluation, truth, settings, seed, demands, progress=lambda done, total: display.update(done, "")
         )
     console.print(certificate_table(certificate))
     if checkpoint.record.kind == "published":

@@ -7,7 +7,7 @@ nothing.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,8 +26,6 @@ CHUNK = 2048
 """Pairs of an enumeration that go together, and rows of the stress."""
 DRAWN = 512
 """Drawn pairs that go together: a hopeless attempt ends after one such chunk."""
-Pair = tuple[Activations, Activations]
-Measure = Callable[[Activations, Activations], None]
 DEMANDS = ("accuracy", "iia", "siia", "edges")
 
 
@@ -38,6 +36,8 @@ class CertificateSettings:
     Attributes:
         enumerate_up_to: the largest number of inputs whose pairs are all run.
         pairs: number of pairs drawn otherwise.
+        edge_pairs: the same for edges that must do nothing, each patched alone, which costs by far the most;
+            at most `pairs`.
         target: the rate (or lower bound, if drawn) that everything must reach; None asks 1 of an
             enumeration and 0.999 of draws.
         confidence: of each lower bound.
@@ -45,12 +45,19 @@ class CertificateSettings:
 
     enumerate_up_to: Count = 1000
     pairs: Count = 5_000
+    edge_pairs: Count = 5_000
     target: Share | None = None
     confidence: Share = 0.95
 
-    def number_of_pairs(self, task: Task) -> int:
-        """Returns how many pairs are run."""
-        return task.domain.size**2 if task.domain.size <= self.enumerate_up_to else self.pairs
+    def enumerates(self, task: Task) -> bool:
+        """Returns whether all pairs are run."""
+        return task.domain.size <= self.enumerate_up_to
+
+    def number_of_pairs(self, task: Task) -> tuple[int, int]:
+        """Returns how many pairs are run, and for how many every edge is patched alone."""
+        if self.enumerates(task):
+            return task.domain.size**2, task.domain.size**2
+        return self.pairs, min(self.pairs, self.edge_pairs)
 
 
 def lower_bound(right: int, rows: int, confidence: float) -> float:
@@ -65,7 +72,7 @@ def certify(
     seed: int = 0,
     demands: Sequence[str] = DEMANDS,
     give_up: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Measures everything and returns the certificate as plain data.
 
@@ -77,26 +84,31 @@ def certify(
         demands: what has to reach the target, of `DEMANDS`; without `edges`, edges that must do nothing
             are not measured, the rest is.
         give_up: stop at the first chunk of pairs that makes the target unreachable.
-        progress: called after each chunk with how many pairs are done.
+        progress: called after each chunk with how many pairs are done, and of how many; pairs on which edges
+            are patched one by one count again.
     """
     settings = settings or CertificateSettings()
     rates = _Rates(evaluation, truth, demands)
-    enumerated = evaluation.task.domain.size <= settings.enumerate_up_to
-    total = settings.number_of_pairs(evaluation.task)
+    enumerated = settings.enumerates(evaluation.task)
     target = settings.target if settings.target is not None else 1.0 if enumerated else 0.999
 
     def bound(right: int, rows: int) -> float:
         return right / max(rows, 1) if enumerated else lower_bound(right, rows, settings.confidence)
 
-    turns = [rates.add, rates.add_edges] if "edges" in demands else [rates.add]
-    measured = 0
-    for measure, (base, source) in _turns(turns, lambda: _pairs(evaluation, settings, enumerated, seed)):
-        measure(base, source)
-        measured += len(base.tokens)
-        if progress is not None:
-            progress(measured // len(turns))
-        if give_up and bound(total - rates.most_wrong(demands), total) < target:
-            break
+    turns = [(rates.add, rates.most_wrong), (rates.add_edges, rates.most_wrong_edge)]  # cheap ones first
+    totals = settings.number_of_pairs(evaluation.task)[: 2 if "edges" in demands else 1]
+    done = 0
+    for total, (measure, most_wrong) in zip(totals, turns):
+        for base, source in _pairs(evaluation, total, enumerated, seed):
+            measure(base, source)
+            done += len(base.tokens)
+            if progress is not None:
+                progress(done, sum(totals))
+            if give_up and bound(total - most_wrong(), total) < target:
+                break
+        else:
+            continue
+        break
     stress = _stress(evaluation, seed)
 
     def entry(rate: Rate) -> dict[str, Any]:
@@ -134,15 +146,6 @@ def certify(
     result["failures"] = _failures(result)
     result["certified"] = not result["failures"]
     return result
-
-
-def _turns(
-    measures: Sequence[Measure], pairs: Callable[[], Iterable[Pair]]
-) -> Iterator[tuple[Measure, Pair]]:
-    """Goes through all pairs once for each measure, so that what costs little is known first."""
-    for measure in measures:
-        for pair in pairs():
-            yield measure, pair
 
 
 def _failures(result: dict[str, Any]) -> list[str]:
@@ -187,7 +190,7 @@ class _Rates:
 
     def __init__(self, evaluation: Evaluation, truth: Truth, demands: Sequence[str]):
         self.evaluation, self.truth = evaluation, truth
-        self.with_edges = "edges" in demands
+        self.demands = demands
         alignment, graph = evaluation.alignment, truth.graph
         self.accuracy, self.all_nodes, self.all_edges = Rate(), Rate(), Rate()
         self.iia = {node: Rate() for node in alignment.units}
@@ -204,13 +207,17 @@ class _Rates:
         self.required = {name: Rate() for name in names}
         self.margin = 0.0 if evaluation.model.numerical else float("inf")
 
-    def most_wrong(self, demands: Sequence[str]) -> int:
-        """Returns the largest number of wrong rows of anything that must reach the target."""
+    def most_wrong(self) -> int:
+        """Returns the largest number of wrong rows of what `add` measures and must reach the target."""
         rates = [self.accuracy]
-        rates += self.iia.values() if "iia" in demands else []
-        rates += [self.all_nodes, *self.siia.values()] if "siia" in demands else []
-        rates += [self.all_edges, *self.edges.values()] if "edges" in demands else []
+        rates += self.iia.values() if "iia" in self.demands else []
+        rates += [self.all_nodes, *self.siia.values()] if "siia" in self.demands else []
+        rates += [self.all_edges] if "edges" in self.demands else []
         return max(rate.total - rate.right for rate in rates)
+
+    def most_wrong_edge(self) -> int:
+        """Returns the largest number of wrong rows of an edge patched alone."""
+        return max((rate.total - rate.right for rate in self.edges.values()), default=0)
 
     def add(self, base: Activations, source: Activations) -> None:
         """Measures everything but single edges that must do nothing on one chunk of pairs."""
@@ -246,7 +253,7 @@ class _Rates:
         outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
         ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
         self.all_nodes.add(ev.right(predictions, wanted))
-        if self.with_edges:
+        if "edges" in self.demands:
             ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
             self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
 
@@ -259,14 +266,14 @@ class _Rates:
 
 
 def _pairs(
-    evaluation: Evaluation, settings: CertificateSettings, enumerated: bool, seed: int
-) -> Iterable[Pair]:
+    evaluation: Evaluation, count: int, enumerated: bool, seed: int
+) -> Iterable[tuple[Activations, Activations]]:
     """Yields chunks of base and source runs; an enumeration in random order, so that attempts fail early."""
     domain = evaluation.task.domain
     if not enumerated:
         rng = seeds.generator(seed, "certificate", evaluation.task.name)
-        for first in range(0, settings.pairs, DRAWN):
-            base = domain.draw(rng, min(DRAWN, settings.pairs - first), True)
+        for first in range(0, count, DRAWN):
+            base = domain.draw(rng, min(DRAWN, count - first), True)
             source = domain.sources(rng, base, True)
             yield evaluation.activations(base), evaluation.activations(source)
         return

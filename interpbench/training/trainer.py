@@ -204,9 +204,8 @@ class Trainer:
     def certify(self, display: Display, give_up: bool = False) -> dict[str, Any]:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""
         self.save()
-        total = self.certificate_settings.number_of_pairs(self.evaluation.task)
 
-        def show(pairs: int) -> None:
+        def show(pairs: int, total: int) -> None:
             display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} pairs")
 
         return certify(
