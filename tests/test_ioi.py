@@ -300,7 +300,7 @@ def test_most_swaps_that_can_matter_do() -> None:
     base, _, _, trace = sampler.interventions(rng(), 1024)
     after = trace[task.model.output]
     before = task.model.outputs(base)
-    assert 0.5 < changed(before, after).any(1).mean() < 0.8
+    assert 0.4 < changed(before, after).any(1).mean() < 0.8
     assert (after >= 0).any(1).mean() > 0.8, "rows without an answer teach nothing"
     assert ((after >= 0) & (after == before)).any(1).mean() > 0.05
 

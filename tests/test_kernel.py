@@ -181,7 +181,7 @@ def test_rowwise_products_have_exact_gradients():
     assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps), (draw(1, 2, 2, 4, 2),))
 
 
-@pytest.mark.parametrize(("length", "rows"), [(4, 5), (17, 5), (17, 257)])
+@pytest.mark.parametrize(("length", "rows"), [(4, 5), (17, 5), (17, 256)])
 def test_attention_paths_agree(length, rows):
     """Products of rows, and batched ones for a few rows of many positions, equal the formula."""
     q, k, v = (torch.randn(2, 3, length, rows, dtype=torch.float64) for _ in range(3))

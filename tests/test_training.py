@@ -294,6 +294,23 @@ def test_nan_divergence_and_no_progress_stop_with_advice():
         stuck.train()
 
 
+def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monkeypatch):
+    """A run that would have ended at step 40 ends there all the same."""
+    settings = dataclasses.replace(QUICK, stop_at=0.0, validate_every=40)
+    answers = iter([KeyboardInterrupt, {"certified": True}])
+
+    def attempt(*unused):
+        answer = next(answers)
+        if answer is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr("interpbench.training.trainer.certify", attempt)
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path, settings=settings).train()
+    assert trainer(tmp_path, settings=settings).train().steps == 40
+
+
 @pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle"])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_schedules_and_optimizers(schedule, optimizer):

@@ -160,6 +160,7 @@ class Trainer:
                 if step % settings.save_every == 0:
                     self.save()
                 display.update(step, status)
+            self.save()
             return self._end(self.certify(display))
 
     def step(self) -> Tensor:
@@ -203,7 +204,6 @@ class Trainer:
 
     def certify(self, display: Display, give_up: bool = False) -> dict[str, Any]:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""
-        self.save()
 
         def show(pairs: int, total: int) -> None:
             display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} pairs")

@@ -122,6 +122,8 @@ class Worlds(Interventions):
 class Candidates(Interventions):
     """Discovery and certificates: K candidate circuits, each on the same B examples; rows candidate-major.
 
+    For networks that are done: what patched readers see gives the heads' weights no gradient.
+
     Args:
         masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer. Masks and
             shifts may require gradients.
