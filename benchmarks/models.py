@@ -3,27 +3,27 @@
 Run: `python -m benchmarks.models`.
 """
 
-import json
-
 from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.circuits.truth import State
 from interpbench.tasks.catalogue import get_task
+from interpbench.training.certificate import open_edges
 
 
 def main() -> None:
     """Prints one Markdown row a model."""
     for name, folder in released().items():
-        record = json.loads((folder / "model.json").read_text())
-        certificate = json.loads((folder / "certificate.json").read_text())
-        required = len(record["truth"]["qkv_edge"]["required"])
-        allowed = len(record["truth"]["qkv_edge"]["allowed"])
+        checkpoint = load_checkpoint(folder)
+        record, truth = checkpoint.record, checkpoint.truth
+        required = int((truth.qkv_edges == State.REQUIRED).sum()) + len(open_edges(truth))
         cells = [
             name,
-            str(record["legacy_id"] or "–"),
+            str(record.legacy_id or "–"),
             f"{get_task(name).domain.size:,}",
-            f"{record['steps']:,}",
-            f"{record['seconds']:.0f} s",
-            f"{required} (+ {allowed} allowed)",
-            f"{certificate['margin']:.2g}",
+            f"{record.steps:,}",
+            f"{record.seconds:.0f} s",
+            f"{required} (+ {(truth.qkv_edges == State.ALLOWED).sum()} allowed)",
+            f"{(checkpoint.certificate or {})['margin']:.2g}",
         ]
         print("| " + " | ".join(cells) + " |")
 

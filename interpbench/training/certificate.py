@@ -95,20 +95,25 @@ def certify(
     def bound(right: int, rows: int) -> float:
         return right / max(rows, 1) if enumerated else lower_bound(right, rows, settings.confidence)
 
-    turns = [(rates.add, rates.most_wrong), (rates.add_edges, rates.most_wrong_edge)]  # cheap ones first
     totals = settings.number_of_pairs(evaluation.task)[: 2 if "edges" in demands else 1]
     done = 0
-    for total, (measure, most_wrong) in zip(totals, turns):
+
+    def reaches(total: int, measure: Callable[..., None], most_wrong: Callable[[], int]) -> bool:
+        """Measures on so many pairs; returns False, and measures no more, once it is time to give up."""
+        nonlocal done
         for base, source in _pairs(evaluation, total, enumerated, seed):
             measure(base, source)
             done += len(base.tokens)
             if progress is not None:
                 progress(done, sum(totals))
             if give_up and bound(total - most_wrong(), total) < target:
-                break
-        else:
-            continue
-        break
+                return False
+        return True
+
+    turns = ((rates.add, rates.most_wrong), (rates.add_edges, rates.most_wrong_edge))  # cheap ones first
+    for total, (measure, most_wrong) in zip(totals, turns):
+        if not reaches(total, measure, most_wrong):
+            break
     stress = _stress(evaluation, seed)
 
     def entry(rate: Rate) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from interpbench.tasks.handwritten.ioi.templates import IO, OBJECT, PLACE, SLOTS
 END = -1
 FEWEST_TEXTS = 10
 """Of fewer texts none is held out."""
+LEARNED = (1 / 12, 1 / 12, 4 / 12, 1 / 12, 1 / 12, 4 / 12)
+"""How often each way of drawing a source is taken in training."""
 ANY_NAME = 10_000
 """Stands for any name in the text of a prompt; with a position added, for the name first seen there."""
 
@@ -165,9 +167,9 @@ class Prompts(Domain):
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
         """Draws each source in one of six ways: another prompt, or one made of the base.
 
-        To learn from, `overtaken` is drawn four times as often as the others: it is what is learned last.
+        To learn from, `retold` and `overtaken` are drawn four times as often: they are what is learned last.
         """
-        way = np.minimum(rng.integers(6 if held_out else 9, size=len(base)), 5)
+        way = rng.choice(6, size=len(base), p=None if held_out else LEARNED)
         sources = self.draw(rng, len(base), held_out)
         for number, make in ((1, self.renamed), (2, self.retold), (5, self.overtaken)):
             rows = np.flatnonzero(way == number)
