@@ -40,8 +40,8 @@ class Batch:
         weights: `[P, world, batch]`: each scored position's share of the total loss.
         nodes: `[W, world, batch]`: the source, from 1, that a node is taken from; 0 for none.
         edges: `[R, W, batch]` 0/1 for the last world, or None.
-        values: variable to its values `[P, world, batch]`, if the objective asks for readouts.
-        attended: variable to where its head is to look, `[P, T, world, batch]`, if the objective asks for it:
+        values: variable to its values `[P, world, batch]`, if readouts are trained then.
+        attended: variable to where its head is to look, `[P, T, world, batch]`, if that is trained then:
             shares of the loss at each query and key.
         worlds: the name of each world.
     """
@@ -131,8 +131,10 @@ class Sampler:
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
-        values = {name: split(x, 2) for name, x in self._values(traces).items()}
-        looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()}
+        until = self.objective.guided_until
+        guided = until is None or number * self.steps < until
+        values = {name: split(x, 2) for name, x in self._values(traces).items()} if guided else {}
+        looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()} if guided else {}
         return [
             Batch(
                 ids_t[i],

@@ -170,14 +170,14 @@ class Trainer:
             group["lr"] = learning_rate(self.settings, self.progress)
         objective = self.objective
         outside = [0, *self.sampler.forbidden_nodes] if objective.quiet else []
-        kept = [*outside, *(self.readouts.nodes.values() if objective.readout else ())]
+        kept = [*outside, *(self.readouts.nodes[name] for name in batch.values)]
         watched = [self.readouts.nodes[name] for name in batch.attended]
         worlds = Worlds(batch.nodes, batch.edges, kept, watched)
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         total = losses.sum()
         self.others: dict[str, Tensor] = {}
-        if objective.readout:
+        if batch.values:
             self.others["readout"] = objective.readout * self.readouts.losses(worlds.kept, batch.values).sum()
         if batch.attended:
             looks = [
