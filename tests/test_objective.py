@@ -21,6 +21,20 @@ def test_outputs_can_begin_after_the_readouts():
     assert late.worlds == ("source", "iit", "strict", "edge_strict") and late.weights.any((0, 2)).all()
 
 
+def test_guidance_can_end_before_training_does():
+    objective = Objective(readout=1.0, attention=1.0, guided_until=20)
+    made = trainer(None, objective, dataclasses.replace(QUICK, batch=128), "induction")
+    early, late = made.sampler(31, CPU), made.sampler(32, CPU)
+    assert early.values and early.attended, "a pool of draws is all of one kind"
+    assert not late.values and not late.attended and late.worlds == early.worlds
+    made.step()
+    assert {"readout", "attention"} <= made.others.keys()
+    made.progress.step = 32
+    before = [weight.clone() for weight in made.readouts.parameters()]
+    made.step()
+    assert not made.others and all(map(torch.equal, before, made.readouts.parameters()))
+
+
 def test_deep_swaps_are_mostly_of_one_early_unit():
     _, alignment, truth = setting("hist")
     count = len(alignment.units)
