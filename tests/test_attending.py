@@ -38,8 +38,9 @@ def test_heads_look_at_what_their_variable_is_made_of(name):
 
 def test_shares_follow_the_program_in_every_world():
     _, alignment, truth = setting("ioi")
-    objective = Objective(attention=1.0, readout=1.0)
+    objective = Objective(attention=1.0, readout=1.0, guided_until=64)
     sampler = Sampler(alignment, truth, objective, 64, 0)
+    assert not sampler(64, CPU).attended
     batch = sampler(0, CPU)
     assert batch.worlds == ("source", "iit", "strict", "edge_strict")
     seen = batch.values["duplicate"]  # [P, world, batch]
