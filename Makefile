@@ -54,6 +54,7 @@ benchmark-auto-circuit: install .venv-auto-circuit/installed
 	touch $@
 
 leaderboard: install
+	rm -f docs/leaderboard.json
 	$(BIN)/python evaluate.py method=all checkpoint=all board=docs pictures=false
 
 install: .venv/installed

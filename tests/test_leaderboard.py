@@ -125,6 +125,30 @@ def test_a_model_that_cannot_be_read_is_listed(compiled_checkpoint: Path, tmp_pa
     assert len(records) == 1 and len(failures) == 1 and str(broken) in failures[0]
 
 
+def test_a_named_board_grows(
+    compiled_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    folder = tmp_path / "board"
+
+    def add(methods: str, examples: int, status: str = "0") -> Board:
+        overrides = [f"method={methods}", f"checkpoint={compiled_checkpoint}", f"examples={examples}"]
+        overrides += ["thorough=false", "pictures=false", f"out={tmp_path / 'out'}", f"board={folder}"]
+        monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
+        with pytest.raises(SystemExit, match=status):
+            cli.evaluate()
+        return read_board(folder / "leaderboard.json")
+
+    first = add("eap,random", 16)
+    grown = add("atp,eap", 8)
+    assert [row["method"] for row in grown.rows] == ["atp", "eap", "random"]
+    assert grown.rows[2] == first.rows[1] and grown.rows[1]["examples"] == 8
+    (folder / "leaderboard.json").write_text("[]")
+    with pytest.raises(InterpBenchError, match="not a leaderboard"):
+        add("ifr,hisp", 8, "2")
+    assert "not a leaderboard of format 1" in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("**/ifr*")), "said before anything is evaluated"
+
+
 def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
     made = board()
     assert "dead: its corrupted inputs change no answer" in page(made)

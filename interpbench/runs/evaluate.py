@@ -105,7 +105,10 @@ class EvaluateConfig:
 
 def run(data: Mapping[str, Any]) -> Outcome:
     """Runs a composed configuration; it fails if a checkpoint could not be evaluated."""
+    from interpbench.runs.leaderboard import rows_in, write_leaderboard
+
     config = convert(EvaluateConfig, data, "evaluate")
+    earlier = rows_in(Path(config.board)) if config.board else ()
     records, failures = evaluate(config)
     if records:
         from rich.console import Console
@@ -120,9 +123,7 @@ def run(data: Mapping[str, Any]) -> Outcome:
 
             write_folder_page(Path(config.out), str(config.checkpoint))
     if records and config.methods is not None:
-        from interpbench.runs.leaderboard import write_leaderboard
-
-        log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out)))
+        log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out), earlier))
     for failure in failures:
         log.error("failed: %s", failure)
     result = "failed" if failures else "scored"

@@ -8,7 +8,7 @@ from interpbench.checkpoints.find import released
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
-from interpbench.scoring.board import Board
+from interpbench.scoring.board import Board, Row
 from interpbench.scoring.records import Record
 
 NAME = "leaderboard"
@@ -16,9 +16,15 @@ COMMAND = "make leaderboard"
 FORMAT = 1
 
 
-def write_leaderboard(records: Sequence[Record], folder: Path) -> Path:
-    """Writes `leaderboard.json`, `leaderboard.md` and its figures; returns the page's path."""
-    board = Board.of(records, released())
+def write_leaderboard(records: Sequence[Record], folder: Path, earlier: Sequence[Row] = ()) -> Path:
+    """Writes `leaderboard.json`, `leaderboard.md` and its figures; returns the page's path.
+
+    Args:
+        records: results.
+        folder: where to.
+        earlier: rows that stay, where there are no results of the same method on the same model.
+    """
+    board = Board.of(records, released(), earlier)
     rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
     write_text(
         folder / f"{NAME}.json",
@@ -37,6 +43,16 @@ def read_board(path: Path) -> Board:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InterpBenchError(f"{path} is not a leaderboard of format {FORMAT}")
     return Board(tuple(data["rows"]), tuple(data["missing"]))
+
+
+def rows_in(folder: Path) -> tuple[Row, ...]:
+    """Returns the rows of the leaderboard in a folder; none if there is none.
+
+    Raises:
+        InterpBenchError: if it is not one of ours.
+    """
+    path = folder / f"{NAME}.json"
+    return read_board(path).rows if path.exists() else ()
 
 
 def page(board: Board) -> str:

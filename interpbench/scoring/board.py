@@ -132,9 +132,19 @@ class Board:
     """Released models that were not evaluated."""
 
     @classmethod
-    def of(cls, records: Iterable[Record], released: Iterable[str] = ()) -> "Board":
-        """Makes the rows of records, in the order of models and methods; says which released are missing."""
-        rows = sorted((row(one) for one in records), key=lambda r: (r["task"], r["method"]))
+    def of(
+        cls, records: Iterable[Record], released: Iterable[str] = (), earlier: Iterable[Row] = ()
+    ) -> "Board":
+        """Makes the rows of records, in the order of models and methods; says which released are missing.
+
+        Args:
+            records: the new results.
+            released: names of released models.
+            earlier: rows that stay, but for those of a method on a model that is among the records.
+        """
+        places = {(r["task"], r["checkpoint"], r["method"]): r for r in earlier}
+        places |= {(r["task"], r["checkpoint"], r["method"]): r for r in map(row, records)}
+        rows = sorted(places.values(), key=lambda r: (r["task"], r["method"]))
         return cls(tuple(rows), tuple(sorted(set(released) - {r["task"] for r in rows})))
 
     @cached_property
