@@ -108,7 +108,8 @@ def run(data: Mapping[str, Any]) -> Outcome:
     from interpbench.runs.leaderboard import rows_in, write_leaderboard
 
     config = convert(EvaluateConfig, data, "evaluate")
-    earlier = rows_in(Path(config.board)) if config.board else ()
+    if config.board:
+        rows_in(Path(config.board))  # what cannot be added to is said before, not after
     records, failures = evaluate(config)
     if records:
         from rich.console import Console
@@ -123,6 +124,7 @@ def run(data: Mapping[str, Any]) -> Outcome:
 
             write_folder_page(Path(config.out), str(config.checkpoint))
     if records and config.methods is not None:
+        earlier = rows_in(Path(config.board)) if config.board else ()
         log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out), earlier))
     for failure in failures:
         log.error("failed: %s", failure)
