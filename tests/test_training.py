@@ -352,6 +352,30 @@ def test_edges_are_patched_alone_on_their_own_number_of_pairs():
     assert {entry["rows"] for entry in given_up["edges"].values()} == {0} and not given_up["certified"]
 
 
+def test_a_few_edges_that_miss_on_few_pairs_are_measured_again_on_others(compiled, monkeypatch):
+    network, alignment, truth = compiled
+    settings = dataclasses.replace(FEW, pairs=6_000, edge_pairs=3_000, enumerate_up_to=1)
+    evaluation, wrong = Evaluation(network, alignment), {"edges": 5}
+    single = Evaluation.single_edges
+
+    def unlucky(self, base, patch, edges):
+        """The first edge is wrong on one row of each of five chunks, but for rows without an answer."""
+        for number, predictions in single(self, base, patch, edges):
+            if number == 0 and wrong["edges"] and len(edges) == truth.idle.sum():
+                wrong["edges"] -= 1
+                predictions = predictions.copy()
+                predictions[0] = -1 if predictions.dtype.kind == "i" else 1e3
+            yield number, predictions
+
+    monkeypatch.setattr(Evaluation, "single_edges", unlucky)
+    certificate = certify(evaluation, truth, settings, demands=("accuracy", "edges"))
+    name, entry = next(iter(certificate["edges"].items()))
+    assert 2 <= entry["first_look"]["wrong"] <= 5 and entry["first_look"]["rows"] == 3_000
+    assert (entry["wrong"], entry["rows"]) == (0, 6_000) and certificate["certified"], name
+    others = list(certificate["edges"].values())[1:]
+    assert {other["rows"] for other in others} == {3_000} and not any("first_look" in o for o in others)
+
+
 def test_a_certificate_sees_one_leaking_edge(compiled):
     """A query input that reads tokens, where the program's reads positions, is the worst of all edges."""
     network, alignment, truth = compiled

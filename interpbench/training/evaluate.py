@@ -34,6 +34,11 @@ class Rate:
         self.total += right.size
 
     @property
+    def wrong(self) -> int:
+        """How many were not."""
+        return self.total - self.right
+
+    @property
     def share(self) -> float:
         """The share, 1 for no rows."""
         return self.right / self.total if self.total else 1.0
