@@ -10,7 +10,8 @@ everybody has a turn.
    * EAP of both is the same formula; the largest difference is printed.
    * Subnetwork probing: the same steps of Adam, rate, penalty, start of the gates, and replacement (the
      mean of the corrupted inputs at each position). auto-circuit draws gates for each prompt, we for all
-     prompts together, so scores agree in rank, not in value.
+     prompts together, so scores can agree in rank, not in value; and not even in rank where the network is
+     sparse, for there the penalty alone moves nearly all gates.
    * ACDC: the same KL, threshold and order of edges. We decide in double precision, auto-circuit in single;
      how many edges are decided differently is printed. It runs the network once for each edge.
 
