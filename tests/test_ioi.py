@@ -155,7 +155,7 @@ def test_training_sources_are_not_held_out_unless_they_are_no_prompts() -> None:
     sources = large.sources(rng(1), base)
     is_prompt = np.array([len({*row} & {*range(100)}) < 4 for row in sources.tolist()])
     is_prompt &= changed_or_scored(sources)
-    assert 0.6 < is_prompt.mean() < 0.9
+    assert 0.6 < is_prompt.mean() < 0.95
     assert not large.is_held_out(sources[is_prompt]).any()
 
 
