@@ -39,8 +39,7 @@ class Objective:
         strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
             network learns what to do sooner while nothing else is asked of it.
         guided_until: the steps, to the next pool of draws, after which readouts and attention are trained no
-            more; None for never. They show the way; a network that is there finds ways of looking and of
-            writing that make fewer mistakes than those that it was shown.
+            more; None for never. They show the way; a network that is there may look and write otherwise.
     """
 
     behaviour: Amount = 1.0
