@@ -56,7 +56,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
     """
     parts = [
         "# Leaderboard",
-        f"Made by `{command}`; a test checks that it is current.",
+        f"`{command}` makes it anew; rows may have been added one model or method at a time.",
         _summary(board),
         _left_out(board),
         "## Accuracy",
