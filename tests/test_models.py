@@ -40,7 +40,7 @@ def test_certificate_holds_on_fresh_pairs(name):
     checkpoint = load_checkpoint(MODELS[name])
     alignment = align(task_of(checkpoint), checkpoint.record.shape.graph, checkpoint.record.alignment)
     evaluation = Evaluation(checkpoint.model, alignment)
-    settings = CertificateSettings(enumerate_up_to=1, pairs=256)
+    settings = CertificateSettings(enumerate_up_to=1, pairs=128)
     demands = ("accuracy", "iia", "siia")
     certificate = certify(evaluation, checkpoint.truth, settings, seed=7, demands=demands)
     entries = [certificate["accuracy"], certificate["siia_all_nodes"], *certificate["iia"].values()]
@@ -50,7 +50,7 @@ def test_certificate_holds_on_fresh_pairs(name):
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_exact_patching_finds_the_truth(name):
     checkpoint = load_checkpoint(MODELS[name])
-    problem = load_pairs(MODELS[name]).problem(checkpoint.model, 128)
+    problem = load_pairs(MODELS[name]).problem(checkpoint.model, 32)
     curves = compare(checkpoint.truth, get_method("exact")(problem))
     assert [curves[level].auroc for level in LEVELS] == [1.0, 1.0, 1.0]
 
@@ -60,7 +60,7 @@ def test_random_scores_average_one_half():
     for folder in MODELS.values():
         checkpoint = load_checkpoint(folder)
         pairs = load_pairs(folder)
-        for seed in range(40):
+        for seed in range(10):
             scores = get_method("random")(pairs.problem(checkpoint.model, 8, seed))
             values.append(compare(checkpoint.truth, scores)["qkv_edge"].auroc)
     error = np.std(values) / np.sqrt(len(values))

@@ -85,7 +85,7 @@ class Bench:
         from interpbench.tasks.catalogue import get_task
 
         try:
-            return get_task(self.checkpoint.task).duplicate_of or self.checkpoint.task
+            return get_task(self.checkpoint.task).shared
         except UnknownNameError:
             return self.checkpoint.task
 

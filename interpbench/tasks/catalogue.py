@@ -67,6 +67,7 @@ def causal_task(
     attention: Attention = "causal",
     network: Mapping[str, Any] | None = None,
     published: Mapping[str, Any] | None = None,
+    variant_of: str | None = None,
     description: str | None = None,
     tokenized: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
@@ -89,6 +90,7 @@ def causal_task(
             network=dict(network or {}),
             published=dict(published or {}),
             family=build.__module__.rpartition(".")[2],
+            variant_of=variant_of,
             tokenized=tokenized,
         )
         _tasks.add(name, made)

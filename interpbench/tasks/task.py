@@ -33,6 +33,7 @@ class Task(ABC):
         alignment: variable to node (`"a1.h2"`), where it differs from `placement`.
         family: the file that declares it.
         duplicate_of: the task with the same program on another vocabulary, if there is one.
+        variant_of: the task whose program this is on other inputs, or answered at other positions.
         tolerance: the largest error that counts as correct, for numerical outputs.
         sampler: draws sequences, where uniform ones would be poor.
     """
@@ -47,6 +48,7 @@ class Task(ABC):
     alignment: Mapping[str, str] = field(default_factory=dict[str, str])
     family: str = ""
     duplicate_of: str | None = None
+    variant_of: str | None = None
     tolerance: float = 0.05
     sampler: Sampler | None = None
 
@@ -68,6 +70,11 @@ class Task(ABC):
     @abstractmethod
     def listing(self) -> list[str]:
         """Returns the program as readable lines, one per variable."""
+
+    @property
+    def shared(self) -> str:
+        """The task whose program this is: models of one program are not independent."""
+        return self.duplicate_of or self.variant_of or self.name
 
     @property
     def bos(self) -> int:

@@ -60,13 +60,13 @@ def ioi() -> CausalModel:
     return ioi_model(large.vocab, len(large.names), large.length, only_at_end=True)
 
 
-@causal_task("ioi_next_token", **_settings(large, only_at_end=False))
+@causal_task("ioi_next_token", variant_of="ioi", **_settings(large, only_at_end=False))
 def ioi_next_token() -> CausalModel:
     """At every position of such a prompt where one name leads, that name: at first and from the giver on."""
     return ioi_model(large.vocab, len(large.names), large.length, only_at_end=False)
 
 
-@causal_task("ioi_published_prompts", **_settings(published, only_at_end=True))
+@causal_task("ioi_published_prompts", variant_of="ioi", **_settings(published, only_at_end=True))
 def ioi_published_prompts() -> CausalModel:
     """As ioi, on the few prompts of the published model: two orders of names, two places, three objects."""
     return ioi_model(published.vocab, len(published.names), published.length, only_at_end=True)
