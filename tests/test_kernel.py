@@ -173,12 +173,19 @@ def test_rowwise_products_have_exact_gradients():
     assert torch.autograd.gradcheck(rowwise.scores, (draw(2, 3, 4, 2), draw(2, 3, 5, 2)))
     assert torch.autograd.gradcheck(rowwise.attend_values, (draw(2, 4, 5, 2), draw(2, 3, 5, 2)))
     mask = draw(4, 3, 2).detach()
-    assert torch.autograd.gradcheck(lambda stack: rowwise.blend(mask, stack), (draw(3, 6, 2),))
     swaps = [
         (1, 0, torch.tensor([1.0, 0.0], dtype=torch.float64).view(1, 1, 1, 2)),
         (2, 1, torch.ones(1, 1, 1, 2, dtype=torch.float64)),
     ]
-    assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps), (draw(1, 2, 2, 4, 2),))
+    assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps, True), (draw(1, 2, 2, 4, 2),))
+
+    def blended(base, values, more):
+        stack = rowwise.Stack(3, base)
+        first = stack.blend(base + stack.swap(values, swaps, True)[1][0], mask[:2])
+        swapped, source = stack.swap(more, [])
+        return stack.blend(base, mask[2:]), first, swapped, source
+
+    assert torch.autograd.gradcheck(blended, (draw(2, 3, 2), draw(1, 2, 3, 4, 2), draw(2, 2, 3, 4, 2)))
 
 
 @pytest.mark.parametrize(("length", "rows"), [(4, 5), (17, 5), (17, 256)])

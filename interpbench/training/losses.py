@@ -1,5 +1,8 @@
 """Losses: one tensor of them, position by position; no weights here."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -30,11 +33,14 @@ def attention_loss(pattern: Tensor, shares: Tensor) -> Tensor:
     return -(shares * (pattern[1:] + LEAST).log()).sum()
 
 
-def relative_variance(written: Tensor) -> Tensor:
+def relative_variance(written: Sequence[Tensor], nodes: Sequence[int]) -> Tensor:
     """Returns how much what nodes write varies with the input, in units of the embedding, summed over nodes.
 
     Args:
-        written: `[1 + nodes, D, P, B]`: what the embedding and some nodes write, for B inputs.
+        written: `[some nodes, D, T, B]`, together what all nodes write for B inputs, the embedding first;
+            position 0 is BOS.
+        nodes: which of them to sum over.
     """
-    variance = written.var(-1).mean((1, 2))
-    return (variance[1:] / variance[0].detach()).sum()
+    variances = [some[:, :, 1:].var(-1).mean((1, 2)) for some in written]
+    variance = torch.cat(variances)
+    return (variance[list(nodes)] / variance[0].detach()).sum()

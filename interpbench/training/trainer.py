@@ -169,10 +169,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.settings, self.progress)
         objective = self.objective
-        outside = [0, *self.sampler.forbidden_nodes] if objective.quiet else []
-        kept = [*outside, *(self.readouts.nodes[name] for name in batch.values)]
+        kept = [self.readouts.nodes[name] for name in batch.values]
         watched = [self.readouts.nodes[name] for name in batch.attended]
-        worlds = Worlds(batch.nodes, batch.edges, kept, watched)
+        worlds = Worlds(batch.nodes, batch.edges, kept, watched, objective.quiet > 0)
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         total = losses.sum()
@@ -186,8 +185,8 @@ class Trainer:
             ]
             self.others["attention"] = objective.attention * torch.stack(looks).sum()
         if objective.quiet:
-            written = torch.stack([worlds.kept[writer][:, 1:, : self.settings.batch] for writer in outside])
-            self.others["quiet"] = objective.quiet * relative_variance(written)
+            varied = relative_variance(worlds.sources, self.sampler.forbidden_nodes)
+            self.others["quiet"] = objective.quiet * varied
         for loss in self.others.values():
             total = total + loss
         self.optimizer.zero_grad()

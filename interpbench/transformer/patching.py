@@ -13,7 +13,7 @@ from torch import Tensor
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.differences import Differences, Mixture
 from interpbench.transformer.model import Interventions, Transformer
-from interpbench.transformer.rowwise import blend, swap
+from interpbench.transformer.rowwise import Stack, swap
 
 
 class Record(Interventions):
@@ -55,14 +55,20 @@ class Worlds(Interventions):
         edges: `[R, W, B]` float 0/1: in the last world, which edges read the source world; None for no
             such world.
         keep: writers whose outputs, swaps included, `kept` has after a run, `[D, T, N]` each.
+        sources: whether `sources` has what writers wrote in world 0 after a run.
         watch: heads whose attention `patterns` has after a run, `[Q, K, N]` each.
     """
 
     def __init__(
-        self, nodes: Tensor, edges: Tensor | None, keep: Iterable[int] = (), watch: Iterable[int] = ()
+        self,
+        nodes: Tensor,
+        edges: Tensor | None,
+        keep: Iterable[int] = (),
+        watch: Iterable[int] = (),
+        sources: bool = False,
     ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
-        self.keep, self.watch = frozenset(keep), frozenset(watch)
+        self.keep, self.watch, self.keeps_sources = frozenset(keep), frozenset(watch), sources
         self.swaps: list[tuple[int, int, Tensor, list[bool]]] = []
         for source in range(1, int(nodes.max()) + 1):
             masks = nodes == source
@@ -75,7 +81,9 @@ class Worlds(Interventions):
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
-        self.differences: list[Tensor] = []
+        self._stack: Stack | None = None
+        self.sources: list[Tensor] = []
+        """`[some writers, D, T, B]`, in the writers' order."""
         self.kept: dict[int, Tensor] = {}
         self.patterns: dict[int, Tensor] = {}
 
@@ -100,23 +108,25 @@ class Worlds(Interventions):
             for world, shift, mask, used in self.swaps
             if any(used[written])
         ]
-        if not swaps and self.edges is None:
+        if not swaps and self.edges is None and not self.keeps_sources:
             return outputs
-        compare = self.edges is not None
         worlds = outputs.reshape(count, features, length, self.worlds, self.batch)
-        values, difference = swap(worlds, swaps, compare)
-        self.differences.append(difference)
+        if self.edges is None:
+            values, source = swap(worlds, swaps, self.keeps_sources)
+        else:
+            if self._stack is None:
+                self._stack = Stack(self.edges.shape[1], worlds[0, ..., 0, :])
+            values, source = self._stack.swap(worlds, swaps, self.keeps_sources)
+        if self.keeps_sources:
+            self.sources.append(source)
         return values.view(count, features, length, rows)
 
     def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
         """Gives each reader of the edge world its own input."""
-        if self.edges is None:
+        if self.edges is None or self._stack is None:
             return residual, None
-        stack = torch.cat(self.differences)
-        mask = self.edges[readers[0] : readers[0] + len(readers), : len(stack)]
-        moved = blend(mask, stack.flatten(1, 2)).view(len(readers), *stack.shape[1:])
         shared, own = residual.split([residual.shape[-1] - self.batch, self.batch], -1)
-        return shared, own + moved
+        return shared, self._stack.blend(own, self.edges[readers[0] : readers[0] + len(readers)])
 
 
 class Candidates(Interventions):

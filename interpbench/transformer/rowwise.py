@@ -47,55 +47,99 @@ class Mix(Function):
         return Scores.forward(_Nothing, grad, v), mix(pattern.transpose(1, 2), grad)
 
 
+class Store:
+    """Values `[W, F, N]` that are filled some writers at a time, and their gradients; no tensor of the graph.
+
+    Stacking the writers anew for each reader would copy each of them once a reader. Autograd sees the order
+    alone, by empty tokens, as in `differences.py`: what fills the store returns one, which later calls take.
+    """
+
+    def __init__(self, values: Tensor):
+        self.values = values
+        self.grads: Tensor | None = None
+
+    def add(self, mask: Tensor, grad: Tensor) -> None:
+        """Adds what gradients `[R, F, N]` give the first writers by `mask [R, W', N]`."""
+        if self.grads is None:
+            self.grads = torch.zeros_like(self.values)
+        for total, weights in zip(self.grads.unbind(), mask.unbind(1)):
+            for weight, one in zip(weights, grad.unbind()):
+                total.addcmul_(weight, one)
+
+
 class Blend(Function):
-    """`[R, W, N] × [W, F, N] → [R, F, N]`: every reader's own mixture of writers; masks get no gradient."""
+    """`base [F, N]` plus every reader's own mixture, by `mask [R, W, N]`, of the writers stored so far.
+
+    Returns `[R, F, N]`. Masks get no gradient.
+    """
 
     @staticmethod
-    def forward(ctx: Any, mask: Tensor, stack: Tensor) -> Tensor:
+    def forward(ctx: Any, base: Tensor, mask: Tensor, token: Tensor, store: Store) -> Tensor:
         """Contracts W."""
         ctx.save_for_backward(mask)
-        return _sum_of_products(mask.unsqueeze(2).unbind(1), stack.unbind())
+        ctx.store = store
+        total = base.expand(len(mask), *base.shape).contiguous()
+        for one, weights in zip(total.unbind(), mask.unbind()):
+            for weight, value in zip(weights, store.values.unbind()):
+                one.addcmul_(weight, value)
+        return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None]:
         """Contracts R."""
         (mask,) = ctx.saved_tensors
-        return None, Blend.forward(_Nothing, mask.transpose(0, 1), grads[0])
+        (grad,) = grads
+        ctx.store.add(mask, grad)
+        return grad.sum(0), None, grad.new_empty(0), None
 
 
 class Swap(Function):
     """Between worlds of one batch: rows take values from world 0, and the last world is compared with it.
 
-    `values [K, D, T, world, B]` to the values after the swaps and the difference `[K, D, T, B]` between
-    world 0 and the last. `swaps` are (world, shift, mask `[K, 1, 1, B]` of 0 and 1): where the mask is 1, row
-    b takes row b + shift (cyclically) of world 0. One copy forward and one backward, where slicing would
-    fill a tensor of zeros for every slice.
+    `values [K, D, T, world, B]` to the values after the swaps, world 0's own values `[K, D, T, B]` if they
+    are wanted, and a token. The difference of world 0 from the last goes to `some` writers of the store, if
+    there is one. `swaps` are (world, shift, mask `[K, 1, 1, B]` of 0 and 1): where the mask is 1, row b takes
+    row b + shift (cyclically) of world 0. One copy forward and one backward, where slicing would fill a
+    tensor of zeros for every slice.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, swaps: list[tuple[int, int, Tensor]], compare: bool
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any,
+        values: Tensor,
+        token: Tensor,
+        swaps: list[tuple[int, int, Tensor]],
+        wanted: bool,
+        store: Store | None,
+        some: slice,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Swaps."""
-        ctx.swaps, ctx.compare = swaps, compare
+        ctx.swaps, ctx.wanted, ctx.store, ctx.some = swaps, wanted, store, some
         source, swapped = values[..., 0, :], values.clone()
         for world, shift, mask in swaps:
             swapped[..., world, :].lerp_(source.roll(-shift, -1) if shift else source, mask)
-        return swapped, source - swapped[..., -1, :] if compare else swapped.new_empty(0)
+        if store is not None:
+            torch.sub(source, swapped[..., -1, :], out=store.values[some].view(source.shape))
+        none = token.new_empty(0)
+        return swapped, source.clone() if wanted else none, token.new_empty(0)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         """Sends each swapped row's gradient to where its value came from."""
-        grad, difference = grads
+        grad, by_source, by_token = grads
         result = grad.clone()
-        if ctx.compare:
+        if ctx.wanted:
+            result[..., 0, :] += by_source
+        if ctx.store is not None and ctx.store.grads is not None:
+            difference = ctx.store.grads[ctx.some].view(result[..., 0, :].shape)
             result[..., 0, :] += difference
             result[..., -1, :] -= difference
+            difference.zero_()
         for world, shift, mask in ctx.swaps:
             moved = grad[..., world, :] * mask
             result[..., world, :] -= moved
             result[..., 0, :] += moved.roll(shift, -1) if shift else moved
-        return result, None, None
+        return result, by_token, None, None, None, None
 
 
 class Normalise(Function):
@@ -153,22 +197,45 @@ def attend_values(pattern: Tensor, v: Tensor) -> Tensor:
     return result
 
 
-def blend(mask: Tensor, stack: Tensor) -> Tensor:
-    """Returns `[R, F, N]`, differentiable in `stack [W, F, N]`."""
-    result: Tensor = Blend.apply(mask, stack)  # type: ignore[assignment]
-    return result
-
-
 def normalise(x: Tensor, eps: float) -> Tensor:
     """Returns `x [..., D, T, N]` with mean 0 and variance 1 over D, differentiable."""
     result: Tensor = Normalise.apply(x, eps)  # type: ignore[assignment]
     return result
 
 
-def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]], compare: bool = True) -> tuple[Tensor, Tensor]:
-    """Returns swapped values and, if asked for, the difference of world 0 from the last; differentiable."""
-    result: tuple[Tensor, Tensor] = Swap.apply(values, swaps, compare)  # type: ignore[assignment]
-    return result
+class Stack:
+    """What the last of several worlds' readers mix: how all writers' values differ from world 0's.
+
+    Args:
+        writers: how many there will be.
+        like: `[D, T, B]`, one of them.
+    """
+
+    def __init__(self, writers: int, like: Tensor):
+        self._store = Store(like.new_empty(writers, like.shape[:-1].numel(), like.shape[-1]))
+        self._token, self._filled = like.new_empty(0), 0
+
+    def swap(
+        self, values: Tensor, swaps: list[tuple[int, int, Tensor]], wanted: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Swaps some writers' values as `swap` does, and keeps the differences."""
+        some = slice(self._filled, self._filled + len(values))
+        self._filled = some.stop
+        swapped, source, token = Swap.apply(values, self._token, swaps, wanted, self._store, some)  # type: ignore[misc]
+        self._token: Tensor = token
+        return swapped, source
+
+    def blend(self, base: Tensor, mask: Tensor) -> Tensor:
+        """Returns `[R, D, T, B]`: `base [D, T, B]` plus each reader's mixture, by `mask [R, W, B]`."""
+        some = mask[:, : self._filled]
+        result: Tensor = Blend.apply(base.flatten(0, 1), some, self._token, self._store)  # type: ignore[assignment]
+        return result.view(len(mask), *base.shape)
+
+
+def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]], wanted: bool = False) -> tuple[Tensor, Tensor]:
+    """Returns swapped values and world 0's own, if they are wanted; see `Swap`; differentiable."""
+    swapped, source, _ = Swap.apply(values, values.new_empty(0), swaps, wanted, None, slice(0))  # type: ignore[misc]
+    return swapped, source
 
 
 def keep_memory() -> None:
