@@ -62,9 +62,9 @@ class Store:
         """Adds what gradients `[R, F, N]` give the first writers by `mask [R, W', N]`."""
         if self.grads is None:
             self.grads = torch.zeros_like(self.values)
-        for total, weights in zip(self.grads.unbind(), mask.unbind(1)):
-            for weight, one in zip(weights, grad.unbind()):
-                total.addcmul_(weight, one)
+        total = self.grads[: mask.shape[1]]
+        for weight, one in zip(mask.unsqueeze(2).unbind(), grad.unbind()):
+            total.addcmul_(weight, one)
 
 
 class Blend(Function):
@@ -79,9 +79,8 @@ class Blend(Function):
         ctx.save_for_backward(mask)
         ctx.store = store
         total = base.expand(len(mask), *base.shape).contiguous()
-        for one, weights in zip(total.unbind(), mask.unbind()):
-            for weight, value in zip(weights, store.values.unbind()):
-                one.addcmul_(weight, value)
+        for weight, value in zip(mask.unsqueeze(2).unbind(1), store.values.unbind()):
+            total.addcmul_(weight, value)
         return total
 
     @staticmethod
