@@ -272,7 +272,8 @@ class Trainer:
             and progress.stale % settings.plateau_patience == 0
         ):
             progress.factor /= 2
-        if validation.lowest >= settings.stop_at and progress.step >= progress.certify_after:
+        tries = progress.certify_after <= progress.step < settings.max_steps  # at the end there is one anyway
+        if tries and validation.lowest >= settings.stop_at:
             certificate = self.certify(display, give_up=True)
             if certificate["certified"]:
                 return certificate
