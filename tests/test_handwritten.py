@@ -66,6 +66,13 @@ def test_most_swaps_of_a_variable_change_some_answer(name: str) -> None:
     assert (task.model.outputs(base) != task.model.outputs(source)).any(1).mean() > 0.3
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_sources_of_training_are_not_held_out(name: str) -> None:
+    domain, rng = get_task(name).domain, np.random.default_rng(0)
+    sources = domain.sources(rng, domain.draw(rng, 4000))
+    assert not domain.is_held_out(sources).any()
+
+
 def test_slots_are_enumerated_exactly() -> None:
     domain = Slots([("a", "b"), ("x",), ("b", "c", "d")])
     texts = {tuple(domain.vocab[code] for code in row) for row in domain.all()}

@@ -67,6 +67,7 @@ class Domain(ABC):
 
         By default any other input; a domain whose unrelated inputs say little about each other can draw
         related ones. Its corruptions must be among them, since certificates hold for what is drawn here.
+        Without `held_out`, none may be a held-out input: training learns the sources' answers, too.
         """
         return self.draw(rng, len(base), held_out)
 

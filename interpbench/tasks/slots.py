@@ -60,7 +60,10 @@ class Slots(Domain):
         sources = self.draw(rng, len(base), held_out)
         way = rng.integers(len(self._related) + 1, size=len(base))
         for number, make in enumerate(self._related, 1):
-            sources[way == number] = make(rng, base[way == number])
+            rows = np.flatnonzero(way == number)
+            made = make(rng, base[rows])
+            allowed = held_out | ~self.is_held_out(made)
+            sources[rows[allowed]] = made[allowed]
         return sources
 
     @property

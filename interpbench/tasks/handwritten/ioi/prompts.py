@@ -2,7 +2,8 @@
 
 Inputs are arrays `[row, pos]` of codes into the vocabulary, which starts with the names; -1 follows the end
 of a prompt. A tenth of the texts (a template's, whatever the order of its names) and a tenth of the pairs of
-names are held out: so is every prompt with such a text, or with both names of such a pair.
+names are held out: so is every prompt with such a text, or with both names of such a pair. What `abc` makes
+as a source of training may show such a pair: it is no prompt, since nobody comes twice in it.
 """
 
 from collections import Counter
