@@ -73,6 +73,15 @@ def test_sources_of_training_are_not_held_out(name: str) -> None:
     assert not domain.is_held_out(sources).any()
 
 
+def test_an_enumerated_domain_holds_no_source_back() -> None:
+    choices = [("a", "b", "c", "d")] * 4
+    every = Slots(choices).all()
+    hashed = every[Slots(choices).is_held_out(every)][0]
+    domain = Slots(choices, related=[lambda _, base: np.broadcast_to(hashed, base.shape)])
+    sources = domain.sources(np.random.default_rng(0), domain.draw(np.random.default_rng(0), 400))
+    assert 0.4 < (sources == hashed).all(1).mean() < 0.6
+
+
 def test_slots_are_enumerated_exactly() -> None:
     domain = Slots([("a", "b"), ("x",), ("b", "c", "d")])
     texts = {tuple(domain.vocab[code] for code in row) for row in domain.all()}

@@ -55,7 +55,7 @@ def test_records_are_those_of_published_facts() -> None:
     assert record_of(get_task("digit_sum")).trivial is None
     assert "alone computes" in str(record_of(get_task(8)).trivial)
     assert get_task(47).duplicate_of == get_task(78).duplicate_of == get_task(7).name
-    assert get_task("ioi_next_token").shared == get_task("ioi_published_prompts").shared == "ioi"
+    assert get_task("ioi_next_token").program_name == get_task("ioi_published_prompts").program_name == "ioi"
     assert all(0 < record.most_frequent < 1 for record in records().values())
     assert all(record.edges[0] >= 2 for record in records().values())
 

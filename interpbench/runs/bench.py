@@ -85,7 +85,7 @@ class Bench:
         from interpbench.tasks.catalogue import get_task
 
         try:
-            return get_task(self.checkpoint.task).shared
+            return get_task(self.checkpoint.task).program_name
         except UnknownNameError:
             return self.checkpoint.task
 

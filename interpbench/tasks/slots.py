@@ -58,11 +58,12 @@ class Slots(Domain):
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
         """Draws sources in one of several ways: other prompts, corrupted ones, ones related to the base."""
         sources = self.draw(rng, len(base), held_out)
+        everything = held_out or self.enumerated
         way = rng.integers(len(self._related) + 1, size=len(base))
         for number, make in enumerate(self._related, 1):
             rows = np.flatnonzero(way == number)
             made = make(rng, base[rows])
-            allowed = held_out | ~self.is_held_out(made)
+            allowed = everything | ~self.is_held_out(made)
             sources[rows[allowed]] = made[allowed]
         return sources
 

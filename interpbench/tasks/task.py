@@ -72,7 +72,7 @@ class Task(ABC):
         """Returns the program as readable lines, one per variable."""
 
     @property
-    def shared(self) -> str:
+    def program_name(self) -> str:
         """The task whose program this is: models of one program are not independent."""
         return self.duplicate_of or self.variant_of or self.name
 
