@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import combinations
 from math import perm
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
 from interpbench.runs.train import TrainConfig, train
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.domain import in_hashed_tenth
 from interpbench.tasks.handwritten.ioi import large, published
 from interpbench.tasks.handwritten.ioi.prompts import Prompts
 from interpbench.tasks.handwritten.ioi.templates import IO, LARGE, OBJECT, PLACE, PUBLISHED, S, T
@@ -150,17 +152,20 @@ def test_some_sources_act_where_the_answer_is() -> None:
     assert (large._template_of(made) >= 0).all()
 
 
-def test_training_sources_are_not_held_out_unless_they_are_no_prompts() -> None:
-    base = large.draw(rng(0), 4000)
-    sources = large.sources(rng(1), base)
-    is_prompt = np.array([len({*row} & {*range(100)}) < 4 for row in sources.tolist()])
-    is_prompt &= changed_or_scored(sources)
-    assert 0.6 < is_prompt.mean() < 0.95
-    assert not large.is_held_out(sources[is_prompt]).any()
-
-
-def changed_or_scored(tokens: np.ndarray) -> np.ndarray:
-    return (get_task("ioi").model.outputs(tokens) >= 0).any(1)
+def test_sources_of_training_are_not_held_out_nor_show_any_pair_that_is() -> None:
+    base, held = large.draw(rng(0), 4000), large.draw(rng(1), 4000, held_out=True)
+    sources, others = large.sources(rng(2), base), large.sources(rng(3), held, held_out=True)
+    assert not large.is_held_out(sources).any()
+    held_pairs = {
+        frozenset(pair)
+        for pair in combinations(NAMES, 2)
+        if in_hashed_tenth(np.array([sorted(map(large.vocab.index, pair))]))[0]
+    }
+    assert 400 < len(held_pairs) < 600
+    assert not held_pairs & set().union(*texts_and_pairs(np.concatenate([base, sources]))[1])
+    for some, fewest in ((sources, 0.005), (others, 0.1)):
+        named_once = (large._first_time(some) == large._is_name(some)).all(1)
+        assert named_once.mean() > fewest, "some are made by abc"
 
 
 # The model.

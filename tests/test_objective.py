@@ -21,8 +21,8 @@ def test_outputs_can_begin_after_the_readouts():
     assert late.worlds == ("source", "iit", "strict", "edge_strict") and late.weights.any((0, 2)).all()
 
 
-def test_guidance_can_end_before_training_does():
-    objective = Objective(readout=1.0, guided_until=20)
+def test_readouts_can_end_before_training_does():
+    objective = Objective(readout=1.0, readout_until=20)
     made = trainer(objective=objective, settings=dataclasses.replace(QUICK, batch=128))
     early, late = made.sampler(31, CPU), made.sampler(32, CPU)
     assert early.values and not late.values, "a pool of draws is all of one kind"

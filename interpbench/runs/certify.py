@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -72,12 +73,10 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
         raise CheckpointError(
             f"{folder}: its truth is not the one that task {task.name} has with this alignment"
         )
-    saved = checkpoint.record.training.get("certificate") or {}
-    known = {field.name for field in dataclasses.fields(CertificateSettings)}  # type: ignore[arg-type]
-    settings = CertificateSettings(**{key: value for key, value in saved.items() if key in known})
+    settings = CertificateSettings(**_known(CertificateSettings, checkpoint, "certificate"))
     if pairs is not None:
         settings = dataclasses.replace(settings, pairs=pairs)
-    objective = checkpoint.record.training.get("objective")
+    objective = _known(Objective, checkpoint, "objective")
     demands = Objective(**objective).demands if objective else DEMANDS
     evaluation = Evaluation(checkpoint.model, alignment)
     with Display(f"certify {folder.name}, pairs", sum(settings.number_of_pairs(task))) as display:
@@ -91,6 +90,12 @@ def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Co
         write_json(folder / CERTIFICATE, certificate)
         log.info("wrote %s", folder / CERTIFICATE)
     return bool(certificate["certified"])
+
+
+def _known(settings: type, checkpoint: Checkpoint, name: str) -> dict[str, Any]:
+    """Returns the settings that training recorded, without those that only another version has."""
+    names = {field.name for field in dataclasses.fields(settings)}
+    return {k: v for k, v in (checkpoint.record.training.get(name) or {}).items() if k in names}
 
 
 def _claims(checkpoint: Checkpoint) -> str:

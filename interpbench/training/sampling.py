@@ -28,6 +28,10 @@ SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
 CANDIDATES = 4
 """Sources drawn for each base; about half of the interventions then change the output."""
+SLACK = 0.05
+"""The share of its attention that a head which is to look somewhere is to leave at BOS. Keys of tokens that
+training never shows together are not pushed apart: if a head turns away from BOS for little less than the key
+that it wants, one that is merely near does not turn it."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,10 @@ class Sampler:
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
-        until = self.objective.guided_until
-        guided = until is None or number * self.steps < until
-        values = {name: split(x, 2) for name, x in self._values(traces).items()} if guided else {}
-        looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()} if guided else {}
+        until = self.objective.readout_until
+        read_out = until is None or number * self.steps < until
+        values = {name: split(x, 2) for name, x in self._values(traces).items()} if read_out else {}
+        looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()}
         return [
             Batch(
                 ids_t[i],
@@ -165,8 +169,8 @@ class Sampler:
     ) -> dict[str, np.ndarray]:
         """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
 
-        A query's share is even over the keys that its variable attends to, and all at BOS if there are none.
-        A variable's queries at BOS have half of its loss, the others the other half.
+        A query's share is even over the keys that its variable attends to, but for `SLACK` at BOS, where all
+        of it is if there are none. A variable's queries at BOS have half of its loss, the others the other half.
         """
         looks: dict[str, np.ndarray] = {}
         if self.objective.attention == 0:
@@ -178,6 +182,8 @@ class Sampler:
             somewhere = np.any(chosen, axis=3)
             share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
+            share[somewhere] *= 1 - SLACK
+            share[..., 0] += SLACK * somewhere
             for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]

@@ -2,14 +2,13 @@
 
 Inputs are arrays `[row, pos]` of codes into the vocabulary, which starts with the names; -1 follows the end
 of a prompt. A tenth of the texts (a template's, whatever the order of its names) and a tenth of the pairs of
-names are held out: so is every prompt with such a text, or with both names of such a pair. What `abc` makes
-as a source of training may show such a pair: it is no prompt, since nobody comes twice in it.
+names are held out: so is everything with such a text, or with both names of such a pair.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from math import perm
 
 import numpy as np
@@ -120,10 +119,9 @@ class Prompts(Domain):
         held = np.zeros(len(tokens), bool)
         if self._holds_texts_out:
             held |= in_hashed_tenth(self._text(tokens))
-        names = self._names_in(tokens, 3)
-        for first, second in ((0, 1), (0, 2), (1, 2)):
-            pair = names[:, [first, second]]
-            held |= in_hashed_tenth(np.sort(pair, 1)) & (pair >= 0).all(1)
+        names = self._names_in(tokens, self._most_names)
+        for pair in combinations(names.T, 2):
+            held |= in_hashed_tenth(np.sort(np.stack(pair, 1), 1)) & (pair[1] >= 0)
         return held
 
     # What can be made of prompts.
@@ -136,7 +134,8 @@ class Prompts(Domain):
     def abc(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts of the same text in which each name is another one that comes only once."""
         where = self._is_name(tokens)
-        others = self._distinct(rng, len(tokens), int(where.sum(1).max(initial=0)), self._names_in(tokens, 5))
+        known = self._names_in(tokens, self._most_names)
+        others = self._distinct(rng, len(tokens), int(where.sum(1).max(initial=0)), known)
         return self._renamed(tokens, where.cumsum(1) - 1, others)
 
     def swap(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
@@ -169,16 +168,17 @@ class Prompts(Domain):
         """Draws each source in one of six ways: another prompt, or one made of the base.
 
         To learn from, `retold` and `overtaken` are drawn four times as often: they are what is learned last.
+        What is made and belongs to the other part gives way to another prompt, but for held-out `abc`: few of
+        its names would be such a pair.
         """
         way = rng.choice(6, size=len(base), p=None if held_out else LEARNED)
         sources = self.draw(rng, len(base), held_out)
-        for number, make in ((1, self.renamed), (2, self.retold), (5, self.overtaken)):
+        makers = (self.renamed, self.retold, self.abc, self.swap, self.overtaken)
+        for number, make in enumerate(makers, 1):
             rows = np.flatnonzero(way == number)
             made = make(rng, base[rows])
-            right = self.is_held_out(made) == held_out
+            right = (self.is_held_out(made) == held_out) | (held_out and make == self.abc)
             sources[rows[right]] = made[right]
-        for number, make in enumerate((self.abc, self.swap), 3):
-            sources[way == number] = make(rng, base[way == number])
         return sources
 
     # How they are made.
@@ -231,6 +231,12 @@ class Prompts(Domain):
         known = self._names_in(tokens, 3)
         names = np.where(known >= 0, known, self._distinct(rng, len(tokens), 3, known))
         return self._fill(rng, templates, rng.permuted(names, axis=1))
+
+    @cached_property
+    def _most_names(self) -> int:
+        """The largest number of names in a prompt, each time counted."""
+        slots = [-2 - SLOTS.index(slot) for slot in (IO, S, T)]
+        return int(np.isin(self._texts, slots).sum(1).max())
 
     @cached_property
     def _again(self) -> np.ndarray:
