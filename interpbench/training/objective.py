@@ -38,8 +38,8 @@ class Objective:
             anything can go around them.
         strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
             network learns what to do sooner while nothing else is asked of it.
-        readout_until: the steps, to the next pool of draws, after which readouts are trained no more; None for
-            never. They show the way; a network that is there may write otherwise.
+        readout_until: the steps, to the next pool of draws, after which readouts are trained no more; None
+            for never. They show the way; a network that is there may write otherwise.
     """
 
     behaviour: Amount = 1.0
