@@ -108,8 +108,8 @@ def tasks_markdown(tasks: Sequence[Task], records: Records) -> str:
 
 def _row(task: Task, record: TaskRecord) -> str:
     notes = [task.description]
-    if task.duplicate_of:
-        notes.append(f"The same program as {task.duplicate_of}.")
+    if task.program_name != task.name:
+        notes.append(f"The same program as {task.program_name}.")
     if record.trivial:
         notes.append(f"Trivial: {record.trivial}.")
     unreached = f", {record.unreached} unreached" if record.unreached else ""

@@ -52,8 +52,8 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     truth = Truth.from_json(alignment.graph, record.truth)
     number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
     console.print(f"[bold]{task.name}[/]{number}: {task.description}\n", highlight=False)
-    if task.duplicate_of:
-        console.print(f"The same program as {task.duplicate_of}.\n", highlight=False)
+    if task.program_name != task.name:
+        console.print(f"The same program as {task.program_name}.\n", highlight=False)
     console.print("[bold]Program[/]")
     for line in task.listing():
         console.print(f"  {line}", markup=False, highlight=False)
