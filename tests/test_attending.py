@@ -11,7 +11,7 @@ from interpbench.core.errors import TrainingError
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.losses import LEAST, attention_loss
 from interpbench.training.objective import Objective
-from interpbench.training.sampling import SLACK, Sampler
+from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds, record
 from tests.test_training import CPU, QUICK, setting, trainer
 
@@ -49,7 +49,7 @@ def test_shares_follow_the_program_in_every_world():
     assert (wanted.argmax(1)[seen == -1] == 0).all(), "BOS, on padding too"
     for shares in batch.attended.values():
         assert float(shares.sum()) == pytest.approx(1, abs=1e-5)
-        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * SLACK, abs=1e-5)
+        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * objective.slack, abs=1e-5)
 
 
 def test_the_loss_is_cross_entropy_query_by_query():

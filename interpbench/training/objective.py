@@ -1,7 +1,8 @@
 """The objective: the only place where the weights of the losses are."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.core.config import STRICT, Amount, Steps
@@ -25,6 +26,9 @@ class Objective:
         attention: in every one of these worlds, the head of an aligned variable looks where the variable
             says that it does (cross-entropy of its attention). It is the variable's head that learns it then,
             and what it makes of what it reads comes after.
+        slack: the share of its attention that a head which is to look somewhere is to leave at BOS. Nothing
+            pushes keys apart of tokens that training never shows together; the less the key that a head wants
+            outweighs BOS, the nearer may another one be that it must not take for it.
         quiet: what a node outside the circuit writes is the same for every input: its variance over inputs,
             in units of the embedding's, added up over these nodes.
         swaps: which units IIT swaps: `even` (half the rows any one unit, half a random subset; half of the
@@ -48,6 +52,7 @@ class Objective:
     edge_strict: Amount = 1.0
     readout: Amount = 0.0
     attention: Amount = 0.0
+    slack: Annotated[float, Field(ge=0, lt=1)] = 0.05
     quiet: Amount = 0.0
     swaps: Swaps = "even"
     targets: Targets = "mixed"

@@ -28,10 +28,6 @@ SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
 CANDIDATES = 4
 """Sources drawn for each base; about half of the interventions then change the output."""
-SLACK = 0.05
-"""The share of its attention that a head which is to look somewhere is to leave at BOS. Keys of tokens that
-training never shows together are not pushed apart: if a head turns away from BOS for little less than the key
-that it wants, one that is merely near does not turn it."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +165,8 @@ class Sampler:
     ) -> dict[str, np.ndarray]:
         """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
 
-        A query's share is even over the keys that its variable attends to, but for `SLACK` at BOS, where all
-        of it is if there are none. A variable's queries at BOS have half of its loss, the others the other
+        A query's share is even over the keys that its variable attends to, but for the slack at BOS, where
+        all of it is if there are none. A variable's queries at BOS have half of its loss, the others the other
         half.
         """
         looks: dict[str, np.ndarray] = {}
@@ -183,8 +179,8 @@ class Sampler:
             somewhere = np.any(chosen, axis=3)
             share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
-            share[somewhere] *= 1 - SLACK
-            share[..., 0] += SLACK * somewhere
+            share[somewhere] *= 1 - self.objective.slack
+            share[..., 0] += self.objective.slack * somewhere
             for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
