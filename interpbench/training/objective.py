@@ -1,11 +1,10 @@
 """The objective: the only place where the weights of the losses are."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT, Amount, Steps
+from interpbench.core.config import STRICT, Amount, Share, Steps
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
 Swaps = Literal["even", "deep"]
@@ -52,7 +51,7 @@ class Objective:
     edge_strict: Amount = 1.0
     readout: Amount = 0.0
     attention: Amount = 0.0
-    slack: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    slack: Share = 0.05
     quiet: Amount = 0.0
     swaps: Swaps = "even"
     targets: Targets = "mixed"

@@ -166,8 +166,8 @@ class Sampler:
         """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
 
         A query's share is even over the keys that its variable attends to, but for the slack at BOS, where
-        all of it is if there are none. A variable's queries at BOS have half of its loss, the others the other
-        half.
+        all of it is if there are none. A variable's queries at BOS have half of its loss, the others the
+        other half.
         """
         looks: dict[str, np.ndarray] = {}
         if self.objective.attention == 0:
