@@ -12,6 +12,7 @@ import interpbench
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.core import own as core_own
 from interpbench.core.errors import CheckpointError, TaskError, UnknownNameError
+from interpbench.core.files import read_json, write_json
 from interpbench.runs import api
 from interpbench.runs.certify import certify_checkpoints, task_of
 from interpbench.tasks import catalogue as registry
@@ -74,6 +75,9 @@ def test_mistakes_are_one_line(own: Path, name: str, said: str) -> None:
 def test_train_certify_and_evaluate(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = interpbench.train("my_task.py:is_a", trainer={"max_steps": 400}, model={"n_layers": 1})
     assert outcome.certified
+    record = read_json(outcome.folder / "model.json")
+    record["training"]["objective"]["of_another_version"] = 1
+    write_json(outcome.folder / "model.json", record)
     assert certify_checkpoints(str(outcome.folder), own_task="my_task.py:is_a")
     registry._tasks._values.pop("is_a")
     core_own._import.cache_clear()

@@ -233,18 +233,21 @@ class Prompts(Domain):
         return self._fill(rng, templates, rng.permuted(names, axis=1))
 
     @cached_property
+    def _has_name(self) -> np.ndarray:
+        """Bool `[template, pos]`: where a name comes."""
+        return np.isin(self._texts, [-2 - SLOTS.index(slot) for slot in (IO, S, T)])
+
+    @property
     def _most_names(self) -> int:
         """The largest number of names in a prompt, each time counted."""
-        slots = [-2 - SLOTS.index(slot) for slot in (IO, S, T)]
-        return int(np.isin(self._texts, slots).sum(1).max())
+        return int(self._has_name.sum(1).max())
 
     @cached_property
     def _again(self) -> np.ndarray:
         """Bool `[template, pos]`: where a name comes that has come before."""
-        slots = [-2 - SLOTS.index(slot) for slot in (IO, S, T)]
         before = np.tri(self.length, k=-1, dtype=bool)
         same = self._texts[:, :, None] == self._texts[:, None, :]
-        return np.isin(self._texts, slots) & (same & before).any(2)
+        return self._has_name & (same & before).any(2)
 
     def _template_of(self, tokens: np.ndarray) -> np.ndarray:
         """Returns the number of each row's template, found by its text and pattern of names."""
