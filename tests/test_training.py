@@ -13,6 +13,7 @@ from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError, TrainingError
 from interpbench.core.metrics import JsonLines, Wandb
+from interpbench.core.threads import threads
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
@@ -273,6 +274,21 @@ def test_training_learns_and_writes_metrics(tmp_path):
     assert [line["step"] for line in lines][-1] == result.steps
     assert lines[-1]["accuracy"] > 0.9 and lines[-1]["iia"] > 0.7
     assert {"loss/behaviour", "loss/iit", "loss/strict", "loss/edge_strict", "worst"} <= set(lines[0])
+
+
+def test_steps_have_their_own_number_of_threads(monkeypatch):
+    made = trainer(settings=dataclasses.replace(QUICK, max_steps=1))
+    step, certify, seen = made.step, made.certify, []
+
+    def noted(call):
+        seen.append(torch.get_num_threads())
+        return call()
+
+    monkeypatch.setattr(made, "step", lambda: noted(step))
+    monkeypatch.setattr(made, "certify", lambda *args: noted(lambda: certify(*args)))
+    with threads(2):
+        made.train(step_threads=1)
+    assert seen == [1, 2] and torch.get_num_threads() == 1
 
 
 def test_nan_divergence_and_no_progress_stop_with_advice():

@@ -19,6 +19,7 @@ from interpbench.core.config import STRICT, Count, convert
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.progress import Display
+from interpbench.core.threads import threads
 from interpbench.discovery.method import get_method, method_source, methods
 from interpbench.runs.bench import Bench, StabilitySettings
 from interpbench.runs.device import select_device
@@ -138,11 +139,8 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
     What has been evaluated in the same way is read instead. Whatever a method raises is a failure of that
     method on that checkpoint; the others go on.
     """
-    import torch
-
     if config.corruption is not None and config.data == "stored":
         raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")
-    torch.set_num_threads(config.threads)
     chosen = config.chosen
     for name, settings in chosen:
         get_method(name, settings)  # a mistake in its settings is not a failure of every checkpoint
@@ -152,7 +150,7 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[str]]:
     folders = dict.fromkeys(folder for name in wanted for folder in find_checkpoints(str(name)))
     records: list[Record] = []
     failures: list[str] = []
-    with Display("evaluate", len(folders) * len(chosen)) as display:
+    with threads(config.threads), Display("evaluate", len(folders) * len(chosen)) as display:
         for folder in folders:
             for found in _on_checkpoint(folder, chosen, config):
                 (records if isinstance(found, Record) else failures).append(found)  # type: ignore[arg-type]

@@ -175,8 +175,6 @@ def own_settings(task: str | int) -> dict[str, Any]:
 
 def train(config: TrainConfig) -> TrainOutcome:
     """Trains (or goes on training, or only looks up) the run that `config` describes."""
-    import torch
-
     task = get_task(config.task)
     settings, kind, folder = config.settings(), config.kind, config.folder
     if config.fresh and folder.exists():
@@ -185,7 +183,6 @@ def train(config: TrainConfig) -> TrainOutcome:
     if (folder / CERTIFICATE).exists():
         log.info("%s is finished; fresh=true trains it again", folder)
         return _outcome(folder, config)
-    torch.set_num_threads(config.threads)
     device = select_device(config.device)
     started = time.perf_counter()
     with locked(folder):
@@ -232,7 +229,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
     )
     sinks = _sinks(config, folder, trainer.progress.step)
     try:
-        result = trainer.train(sinks, f"{task.name} seed {config.seed}")
+        result = trainer.train(sinks, f"{task.name} seed {config.seed}", config.threads)
     finally:
         for sink in sinks:
             sink.close()

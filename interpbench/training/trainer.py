@@ -18,6 +18,7 @@ from interpbench.core.config import STRICT, Amount, Count, Share, Steps
 from interpbench.core.errors import TrainingError
 from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
+from interpbench.core.threads import threads
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
@@ -136,8 +137,10 @@ class Trainer:
         """Where the state of an interrupted run is."""
         return None if self.folder is None else self.folder / "state.safetensors"
 
-    def train(self, sinks: Sequence[Sink] = (), title: str = "train") -> Result:
+    def train(self, sinks: Sequence[Sink] = (), title: str = "train", step_threads: int = 1) -> Result:
         """Trains to the end of the schedule or to a certificate, whichever is first.
+
+        A step uses `step_threads`; what has many rows, validations and certificates, as many as torch has.
 
         Raises:
             TrainingError: on NaN, divergence or lack of progress; the message says what to try.
@@ -146,7 +149,8 @@ class Trainer:
         status = ""
         with Display(title, settings.max_steps) as display:
             while progress.step < settings.max_steps:
-                losses = self.step()
+                with threads(step_threads):
+                    losses = self.step()
                 step = progress.step
                 if step % settings.validate_every == 0 or step == settings.max_steps:
                     terms = self._terms(losses)
