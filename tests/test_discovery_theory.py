@@ -7,6 +7,7 @@ import torch
 from interpbench.circuits.scores import Cost, joined
 from interpbench.core.errors import ConfigError
 from interpbench.discovery import gates
+from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method, methods, replaced
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward import Rules, with_rules
@@ -268,14 +269,15 @@ def test_gates_have_the_distribution_that_they_say():
 
 def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
     made = problem(1)
-    runs = clean_and_patch(made, "divergence", "mean", Cost())
+    ablation = Ablation(made, "divergence", "learned", Cost(), 2, 2)
     legal = torch.from_numpy(made.graph.legal)
     removed = (torch.rand(2, *legal.shape, dtype=torch.float64) * legal).requires_grad_()
-    shifts = torch.randn(2, *runs.patch.shape[:2], dtype=torch.float64).requires_grad_()
-    whole = gates.ablation_loss(made, runs, removed, Cost(), shifts)
+    assert ablation.shifts is not None
+    shifts = torch.randn(ablation.shifts.shape, dtype=torch.float64).requires_grad_()
+    whole = ablation.loss(removed, shifts)
     first = torch.autograd.grad(whole.sum(), (removed, shifts))
     monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 4)
-    cut = gates.ablation_loss(made, runs, removed, Cost(), shifts)
+    cut = Ablation(made, "divergence", "learned", Cost(), 2, 2).loss(removed, shifts)
     torch.testing.assert_close(cut, whole)
     for a, b in zip(torch.autograd.grad(cut.sum(), (removed, shifts)), first):
         torch.testing.assert_close(a, b)
@@ -285,7 +287,7 @@ def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
         moved[0][place] += 1e-6
         moved[1][place] -= 1e-6
         pair = [(x, shifts.detach()) if tensor is removed else (removed.detach(), x) for x in moved]
-        up, down = (float(gates.ablation_loss(made, runs, m, Cost(), p).sum()) for m, p in pair)
+        up, down = (float(ablation.loss(m, p).sum()) for m, p in pair)
         assert float(grad[place]) == pytest.approx((up - down) / 2e-6, rel=1e-4)
 
 

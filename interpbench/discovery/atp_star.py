@@ -13,7 +13,7 @@ from interpbench.discovery.attribution import Slopes, along_inputs, needs_slope,
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attention_scores, softmax
-from interpbench.transformer.model import Block
+from interpbench.transformer.layers import Block
 
 
 @method("atp_star")

@@ -13,7 +13,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attention_scores, softmax
-from interpbench.transformer.model import Block, Mlp, Norm
+from interpbench.transformer.layers import Block, Mlp, Norm
 
 TOLERANCE = 1e-8
 

@@ -10,11 +10,9 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count, Share
+from interpbench.discovery.ablation import Ablation, GateReplacement
 from interpbench.discovery.gates import (
-    GateReplacement,
-    ablation_loss,
     at_edges,
-    gated_runs,
     initial,
     noise,
     open_probability,
@@ -84,19 +82,19 @@ class EdgePruning:
         """Returns θ of edges `[target, E]` and of writers `[target, W]`."""
         graph = problem.graph
         count, edges = len(self.targets), len(graph.edges)
-        runs, shifts = gated_runs(problem, self.metric, self.replacement, cost, count)
-        edge = initial((count, edges), self.kept, runs.clean)
-        node = initial((count, len(graph.nodes)), self.kept, runs.clean)
+        ablation = Ablation(problem, self.metric, self.replacement, cost, count, count)
+        edge = initial((count, edges), self.kept, ablation.like)
+        node = initial((count, len(graph.nodes)), self.kept, ablation.like)
         multipliers = edge.new_zeros(2, count).requires_grad_()
         targets = torch.tensor(self.targets).to(edge)
         writer = torch.from_numpy(np.argwhere(graph.legal)[:, 1]).to(edge.device)
-        descent = optimiser([edge, node], self.rate, shifts, self.constants_rate)
+        descent = optimiser([edge, node], self.rate, ablation.shifts, self.constants_rate)
         ascent = torch.optim.Adam([multipliers], lr=self.multiplier_rate, maximize=True)
         width = edges + len(graph.nodes)
         drawn = noise(problem, "edge_pruning", (width,), self.steps, edge)
         for step, uniform in enumerate(drawn):
             gates = sampled(edge, uniform[:edges]) * sampled(node, uniform[edges:])[:, writer]
-            loss = ablation_loss(problem, runs, at_edges(graph, 1 - gates), cost, shifts)
+            loss = ablation.loss(at_edges(graph, 1 - gates), ablation.shifts)
             expected = 1 - (open_probability(edge) * open_probability(node)[:, writer]).mean(1)
             ramp = min(1.0, (step + 1) / max(1.0, self.warm_up * self.steps))
             missing = ramp * targets - expected

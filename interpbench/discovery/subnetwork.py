@@ -10,11 +10,9 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost
 from interpbench.core.config import STRICT, Amount, Count
+from interpbench.discovery.ablation import Ablation, GateReplacement
 from interpbench.discovery.gates import (
-    GateReplacement,
-    ablation_loss,
     at_edges,
-    gated_runs,
     initial,
     noise,
     open_probability,
@@ -59,16 +57,17 @@ class SubnetworkProbing:
         """Returns θ `[λ, seed, E or W]`."""
         graph = problem.graph
         shape = len(self.penalties), self.seeds
-        runs, shifts = gated_runs(problem, self.metric, self.replacement, cost, shape[0] * shape[1])
-        legal = torch.from_numpy(graph.legal).to(runs.clean)
+        circuits = shape[0] * shape[1]
+        ablation = Ablation(problem, self.metric, self.replacement, cost, circuits, circuits)
+        legal = torch.from_numpy(graph.legal).to(ablation.like)
         count = len(graph.edges) if gates == "edge" else len(graph.nodes)
-        theta = initial((*shape, count), self.kept, runs.clean)
+        theta = initial((*shape, count), self.kept, ablation.like)
         penalties = torch.tensor(self.penalties).to(theta)[:, None]
-        adam = optimiser([theta], self.rate, shifts, self.constants_rate)
+        adam = optimiser([theta], self.rate, ablation.shifts, self.constants_rate)
         for uniform in noise(problem, name, theta.shape[1:], self.steps, theta):
             closed = 1 - sampled(theta, uniform).flatten(0, 1)
             removed = at_edges(graph, closed) if gates == "edge" else closed[:, None] * legal
-            loss = ablation_loss(problem, runs, removed, cost, shifts).view(shape)
+            loss = ablation.loss(removed, ablation.shifts).view(shape)
             adam.zero_grad()
             (loss + penalties * open_probability(theta).mean(2)).sum().backward()
             adam.step()

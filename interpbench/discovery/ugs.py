@@ -8,11 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count
+from interpbench.discovery.ablation import Ablation, GateReplacement
 from interpbench.discovery.gates import (
-    GateReplacement,
-    ablation_loss,
     at_edges,
-    gated_runs,
     initial,
     noise,
     optimiser,
@@ -58,15 +56,15 @@ class UniformGradientSampling:
     def __call__(self, problem: Problem) -> Scores:
         """Trains masks, and constants if they are learned."""
         cost, graph = Cost(), problem.graph
-        runs, shifts = gated_runs(problem, self.metric, self.replacement, cost, 1)
-        theta = initial((len(graph.edges),), self.kept, runs.clean)
-        adam = optimiser([theta], self.rate, shifts, self.constants_rate, (0.9, 0.995))
+        ablation = Ablation(problem, self.metric, self.replacement, cost, 1, self.samples)
+        theta = initial((len(graph.edges),), self.kept, ablation.like)
+        adam = optimiser([theta], self.rate, ablation.shifts, self.constants_rate, (0.9, 0.995))
         shape = self.samples, len(graph.edges)
         for uniform in noise(problem, "ugs", shape, self.steps, theta):
             kept = theta.sigmoid()
             removed = ((uniform - kept) / (kept * (1 - kept)) + 0.5).clamp(0, 1)
-            every = None if shifts is None else shifts.expand(self.samples, -1, -1)
-            loss = ablation_loss(problem, runs, at_edges(graph, removed), cost, every).mean()
+            shifts = None if ablation.shifts is None else ablation.shifts.expand(self.samples, -1, -1)
+            loss = ablation.loss(at_edges(graph, removed), shifts).mean()
             adam.zero_grad()
             (loss + self.penalty * kept.sum()).backward()
             adam.step()

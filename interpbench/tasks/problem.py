@@ -56,6 +56,11 @@ class Problem:
         return self.network.cfg.graph
 
     @property
+    def only(self) -> Tensor | None:
+        """The position `[B]` that counts, if each example has one; else None."""
+        return self.scored.int().argmax(0) if bool((self.scored.sum(0) == 1).all()) else None
+
+    @property
     def numerical(self) -> bool:
         """Whether the output is a number rather than a class."""
         return self.network.cfg.d_out == 1
@@ -102,6 +107,21 @@ class Metric:
         else:
             part.clean_log = self.clean_log[..., rows]
             part.answers = (self.answers[0][..., rows], self.answers[1][..., rows])
+        return part
+
+    def at(self, only: Tensor) -> "Metric":
+        """Returns the metric of logits `[V, 1, ..., B]` at the only positions `[B]` that count."""
+
+        def narrowed(values: Tensor) -> Tensor:
+            return values.gather(-2, only.expand(*values.shape[:-2], 1, -1))
+
+        part = copy.copy(self)
+        part.scored, part.clean = narrowed(self.scored), narrowed(self.clean)
+        if self.numerical:
+            part.direction = narrowed(self.direction)
+        else:
+            part.clean_log = narrowed(self.clean_log)
+            part.answers = narrowed(self.answers[0]), narrowed(self.answers[1])
         return part
 
     def _positions(self, logits: Tensor) -> Tensor:

@@ -20,38 +20,49 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, normalise: Callable[[Tensor], Tensor] = softmax
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    normalise: Callable[[Tensor], Tensor] = softmax,
+    only: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of q (scaled already), k, v `[H, E, T, N]`.
 
-    `normalise` turns scores `[H, Q, K, N]` into the pattern.
+    `normalise` turns scores `[H, Q, K, N]` into the pattern. `only [N]` is the position of each row's query
+    if it has only one.
 
     Returns:
-        The averaged values `[H, E, T, N]` and the pattern.
+        The averaged values `[H, E, Q, N]` and the pattern.
     """
-    pattern = normalise(attention_scores(q, k, causal))
-    if _by_rows(q):
+    pattern = normalise(attention_scores(q, k, causal, only))
+    if _by_rows(k):
         return rowwise.attend_values(pattern, v), pattern
     return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0), pattern
 
 
-def attention_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
+def attention_scores(q: Tensor, k: Tensor, causal: bool, only: Tensor | None = None) -> Tensor:
     """Returns `[H, Q, K, N]`: products of queries and keys, minus infinity where no key may be seen."""
-    if _by_rows(q):
-        return _mask(rowwise.scores(q, k), causal)
+    if _by_rows(k):
+        return _mask(rowwise.scores(q, k), causal, only)
     products = q.permute(3, 0, 2, 1) @ k.permute(3, 0, 1, 2)  # [N, H, Q, K]
-    return _mask(products.permute(1, 2, 3, 0), causal)
+    return _mask(products.permute(1, 2, 3, 0), causal, only)
 
 
-def _by_rows(q: Tensor) -> bool:
-    """Returns whether products of rows are faster; where the two break even was measured."""
-    _, _, length, rows = q.shape
-    return q.device.type == "cpu" and (length <= 16 or rows >= 256)
+def _by_rows(k: Tensor) -> bool:
+    return by_rows(k.shape[2], k.device) or (k.device.type == "cpu" and k.shape[3] >= 256)
 
 
-def _mask(scores: Tensor, causal: bool) -> Tensor:
+def by_rows(length: int, device: torch.device) -> bool:
+    """Returns whether products of rows are faster however few they are, which was measured."""
+    return device.type == "cpu" and length <= 16
+
+
+def _mask(scores: Tensor, causal: bool, only: Tensor | None) -> Tensor:
     if not causal:
         return scores
-    length = scores.shape[1]
+    length = scores.shape[2]
+    if only is not None:
+        return scores.masked_fill(torch.arange(length, device=only.device)[:, None] > only, -torch.inf)
     future = torch.full((length, length), -torch.inf, dtype=scores.dtype, device=scores.device).triu(1)
     return scores + future[None, :, :, None]

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from interpbench.transformer.attention import attend
-from interpbench.transformer.model import Attention, Block, Mlp, Norm, Transformer
+from interpbench.transformer.layers import Attention, Block, Mlp, Norm
+from interpbench.transformer.model import Transformer
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ class RuledAttention(Attention):
 
     rules: Rules
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, only: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Averages values by the attention pattern."""
         q, k, v = (scaled(x, scale) for x, scale in zip((q, k, v), self.rules.qkv))
-        return attend(q, k, v, self.causal, self._pattern)
+        return attend(q, k, v, self.causal, self._pattern, only)
 
     def _pattern(self, scores: Tensor) -> Tensor:
         if self.rules.freeze_pattern:

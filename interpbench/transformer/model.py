@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from interpbench.transformer.attention import attend
+from interpbench.transformer.attention import by_rows
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.differences import Mixture
-from interpbench.transformer.rowwise import normalise
+from interpbench.transformer.frozen import Packed, mlp
+from interpbench.transformer.layers import Block, Embed, Mlp, Norm, PosEmbed, Unembed, join, normalised
 
 
 class Interventions:
@@ -53,155 +54,12 @@ class Interventions:
         """
         return residual, None
 
+    def narrow(self, places: Tensor) -> None:
+        """From here on tensors are `[..., 1, P]`, and what they were at some `places [P]` of T × N."""
+
     def given(self, writers: Sequence[int]) -> Tensor:
         """Returns the sum `[D, T, N]` of what writers that are not computed write; asked only with `live`."""
         raise NotImplementedError(f"{type(self).__name__} has `live`, but does not say what the others write")
-
-
-class Embed(nn.Module):
-    """Token embedding `W_E [d_vocab, D]`."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        self.W_E = nn.Parameter(torch.empty(cfg.d_vocab, cfg.d_model))
-
-
-class PosEmbed(nn.Module):
-    """Learned positions `W_pos [n_ctx, D]`."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        self.W_pos = nn.Parameter(torch.empty(cfg.n_ctx, cfg.d_model))
-
-
-class Norm(nn.Module):
-    """LayerNorm over features; learns `w` and `b` for `LN` only."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        self.eps = cfg.eps
-        if cfg.normalization == "LN":
-            self.w = nn.Parameter(torch.ones(cfg.d_model))
-            self.b = nn.Parameter(torch.zeros(cfg.d_model))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalises `[..., D, T, N]` over D."""
-        x = self.normal(x)
-        return x * self.w[:, None, None] + self.b[:, None, None] if hasattr(self, "w") else x
-
-    def normal(self, x: Tensor) -> Tensor:
-        """Returns `x` with mean 0 and variance 1 over D."""
-        return normalise(x, self.eps)
-
-    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Makes `weight [R, E, D]` and `bias [R, E]` of this norm's result ones of what `normal` returns."""
-        return (weight * self.w, bias + weight @ self.b) if hasattr(self, "w") else (weight, bias)
-
-    def scale(self, centred: Tensor) -> Tensor:
-        """Returns the standard deviation over D of what has mean 0."""
-        return (centred.square().mean(-3, keepdim=True) + self.eps).sqrt()
-
-
-class Attention(nn.Module):
-    """Heads: `W_Q, W_K, W_V [H, D, E]`, `W_O [H, E, D]` and their biases."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        heads, width = (cfg.n_heads, cfg.d_model, cfg.d_head), (cfg.n_heads, cfg.d_head)
-        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.empty(heads)) for _ in range(3))
-        self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.zeros(width), cfg.biases) for _ in range(3))
-        self.W_O = nn.Parameter(torch.empty(cfg.n_heads, cfg.d_head, cfg.d_model))
-        self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
-        self.causal = cfg.attention == "causal"
-
-    def forward(
-        self,
-        shared: Tensor,
-        split: Tensor | Mixture | None,
-        norm: nn.Module,
-        heads: Sequence[int],
-        summed: bool = False,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Normalises inputs as `Interventions.read` gives them, and runs some heads on them.
-
-        Returns:
-            What they write, `[H, D, T, N]`, or their sum `[D, T, N]`; and their patterns `[H, Q, K, N]`, for
-            shared rows and for split ones.
-        """
-        scale = self.W_Q.shape[2] ** -0.5
-        weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)).transpose(2, 3)  # [3, H, E, D]
-        biases = torch.stack((self.b_Q * scale, self.b_K, self.b_V))
-        output = self.W_O.transpose(1, 2)
-        if len(heads) < len(self.W_Q):
-            weights, biases, output = weights[:, heads], biases[:, heads], output[heads]
-        kinds, count, width, features = weights.shape
-        length = shared.shape[1]
-        parts: list[tuple[Tensor, Tensor]] = []
-        if shared.shape[2] or split is None:
-            projected = torch.addmm(
-                biases.view(-1, 1), weights.reshape(-1, features), norm(shared).flatten(1)
-            )
-            q, k, v = projected.view(kinds, count, width, length, -1).unbind()
-            parts.append(self.mix(q, k, v))
-        if split is not None:
-            own = _project(split, norm, weights.reshape(-1, width, features), biases.reshape(-1, width))
-            q, k, v = own.view(kinds, count, width, length, -1).unbind()
-            parts.append(self.mix(q, k, v))
-        mixed = torch.cat([values for values, _ in parts], -1) if len(parts) > 1 else parts[0][0]
-        patterns = [pattern for _, pattern in parts]
-        if summed:
-            total = output.transpose(0, 1).reshape(features, -1) @ mixed.flatten(0, 1).flatten(1)
-            return total.view(features, length, -1), patterns
-        written = output @ mixed.flatten(2)
-        return written.view(count, features, length, -1), patterns
-
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Averages values: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]` and the pattern."""
-        return attend(q, k, v, self.causal)
-
-
-class Mlp(nn.Module):
-    """`W_in [D, M]`, `W_out [M, D]` and their biases."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        self.W_in = nn.Parameter(torch.empty(cfg.d_model, cfg.d_mlp))
-        self.b_in = nn.Parameter(torch.zeros(cfg.d_mlp), cfg.biases)
-        self.W_out = nn.Parameter(torch.empty(cfg.d_mlp, cfg.d_model))
-        self.b_out = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
-        self.activation = cfg.activation
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps `[D, T, N]` to `[D, T, N]`."""
-        hidden = self.activate(torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1)))
-        return torch.addmm(self.b_out[:, None], self.W_out.T, hidden).view_as(x)
-
-    def activate(self, hidden: Tensor) -> Tensor:
-        """Applies the activation function, elementwise."""
-        if self.activation == "relu":
-            return hidden.relu()
-        return nn.functional.gelu(hidden, approximate="tanh" if self.activation == "gelu_new" else "none")
-
-
-class Block(nn.Module):
-    """One layer: attention, then MLP."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        normalized = cfg.normalization is not None
-        self.ln1 = Norm(cfg) if normalized else nn.Identity()
-        self.attn = Attention(cfg)
-        self.ln2 = Norm(cfg) if normalized else nn.Identity()
-        self.mlp = Mlp(cfg)
-
-
-class Unembed(nn.Module):
-    """`W_U [D, V]` and `b_U [V]`."""
-
-    def __init__(self, cfg: TransformerConfig):
-        super().__init__()
-        self.W_U = nn.Parameter(torch.empty(cfg.d_model, cfg.d_out))
-        self.b_U = nn.Parameter(torch.zeros(cfg.d_out), cfg.biases)
 
 
 class Transformer(nn.Module):
@@ -249,6 +107,8 @@ class Transformer(nn.Module):
         embedding: Tensor,
         interventions: Interventions | None = None,
         start: int = 0,
+        only: Tensor | None = None,
+        packed: Packed | None = None,
     ) -> Tensor:
         """Runs rows through the network.
 
@@ -257,46 +117,83 @@ class Transformer(nn.Module):
                 that layer.
             interventions: what rows write and read instead of their own.
             start: the first layer to compute.
+            only: `[N]`: the one position of each row whose logits are wanted; None for all.
+            packed: instead of `only`, which positions the rows `[D, 1, K × F]` are, for `Candidates` whose
+                readers are all patched. It needs a network that is done and has batched attention.
 
         Returns:
-            Logits `[V, T, N]`.
+            Logits `[V, T, N]`, with `only` `[V, 1, N]`, with `packed` `[V, 1, K × B]`.
         """
         patch = interventions or Interventions()
         patch.begin(self.cfg)
         residual = embedding
+        if packed is not None:
+            only = packed.only.repeat(embedding.shape[2] // packed.count)
         if start == 0:
             residual = patch.write(range(1), embedding[None])[0]
         for layer in range(start, self.cfg.n_layers):
-            residual = self._layer(layer, residual, patch)
+            last = layer == self.cfg.n_layers - 1
+            places = _places(residual, only, packed) if last else None
+            residual = self._layer(layer, residual, patch, places, only, packed)
         last = self.cfg.n_layers * (3 * self.cfg.n_heads + 1)
-        seen = _join(patch.read(range(last, last + 1), residual))
+        shared, split = patch.read(range(last, last + 1), residual)
+        if isinstance(split, Mixture):
+            seen, weight, bias = normalised(split, self.ln_final, self.unembed.W_U.T, self.unembed.b_U)
+            return (weight @ seen.flatten(1)).view(-1, *seen.shape[1:]) + bias[:, None, None]
+        seen = join(shared, split)
         logits = self.unembed.W_U.T @ self.ln_final(seen).flatten(1)
         return logits.view(-1, *seen.shape[1:]) + self.unembed.b_U[:, None, None]
 
-    def _layer(self, layer: int, residual: Tensor, patch: Interventions) -> Tensor:
-        """Maps the residual stream `[D, T, N]` before a layer to the one after it."""
+    def _layer(
+        self,
+        layer: int,
+        residual: Tensor,
+        patch: Interventions,
+        places: Tensor | None,
+        only: Tensor | None,
+        packed: Packed | None,
+    ) -> Tensor:
+        """Maps the residual stream `[D, T, N]` before a layer to the one after it.
+
+        With `places [P]` of T × N, to that at these places alone, `[D, 1, P]`; `only [P]` are their
+        positions.
+        """
         block: Block = self.blocks[layer]  # type: ignore[assignment]
         count, live = self.cfg.n_heads, patch.live
         writer, reader = 1 + layer * (count + 1), layer * (3 * count + 1)
         heads = [head for head in range(count) if live is None or live[writer + head]]
+        rows_last = packed is None and by_rows(residual.shape[1], residual.device)
+
+        def project(kinds: slice) -> list[Tensor]:
+            readers = [reader + slot * count + head for slot in range(3)[kinds] for head in heads]
+            return block.attn.project(kinds, *patch.read(readers, residual), block.ln1, heads, rows_last)
+
+        parts = [[part] for part in project(slice(places is not None, 3))] if heads else []
+        if places is not None:  # of queries alone
+            patch.narrow(places)
+            residual = residual.flatten(1)[:, None, places]
+            queries = project(slice(1)) if heads else []
+            parts = [[query, *others] for query, others in zip(queries, parts)]
         if heads:
-            readers = [reader + slot * count + head for slot in range(3) for head in heads]
-            shared, split = patch.read(readers, residual)
             writers = [writer + head for head in heads]
             summed = patch.ignores(writers)
-            written, patterns = block.attn(shared, split, block.ln1, heads, summed)
+            at, others = None if places is None else only, packed.others[layer] if packed else None
+            written, patterns = block.attn(parts, heads, summed, at, packed, others)
             patch.attend(writers, patterns)
-            residual = residual + (written if summed else patch.write(writers, written).sum(0))
+            total = written if summed else patch.write(writers, written).sum(0)
+            residual = total.add_(residual)
         if len(heads) < count:
             residual = residual + patch.given([writer + h for h in range(count) if h not in heads])
         residual = residual + block.attn.b_O[:, None, None]
         if live is not None and not live[writer + count]:
             return residual + patch.given([writer + count])
-        seen = _join(patch.read(range(reader + 3 * count, reader + 3 * count + 1), residual))
-        return (
-            residual
-            + patch.write(range(writer + count, writer + count + 1), block.mlp(block.ln2(seen))[None])[0]
-        )
+        shared, split = patch.read(range(reader + 3 * count, reader + 3 * count + 1), residual)
+        if isinstance(split, Mixture) and type(block.mlp) is Mlp:
+            seen, weight, bias = normalised(split, block.ln2, block.mlp.W_in.T, block.mlp.b_in)
+            written = mlp(seen, weight, bias, block.mlp.W_out.T, block.mlp.b_out, block.mlp.activation)
+        else:
+            written = block.mlp(block.ln2(join(shared, split)))
+        return residual + patch.write(range(writer + count, writer + count + 1), written[None])[0]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Runs `tokens [N, T]` without interventions and returns logits `[N, T, V]`."""
@@ -309,22 +206,10 @@ class Transformer(nn.Module):
         return to_transformer_lens(self)
 
 
-def _project(split: Tensor | Mixture, norm: nn.Module, weight: Tensor, bias: Tensor) -> Tensor:
-    """Normalises each reader's own input and maps it by `weight [R, E, D]` and `bias [R, E]`."""
-    if isinstance(split, Mixture):
-        if type(norm) is nn.Identity:
-            return split.project(weight, bias, None)
-        if type(norm) is Norm:
-            return split.project(*norm.folded(weight, bias), norm.eps)
-        split = split.inputs()
-    return torch.baddbmm(bias.unsqueeze(2), weight, norm(split).flatten(2))
-
-
-def _join(rows: tuple[Tensor, Tensor | Mixture | None]) -> Tensor:
-    """Puts shared rows and the rows of a single reader back together."""
-    shared, split = rows
-    if split is None:
-        return shared
-    if isinstance(split, Mixture):
-        split = split.inputs()
-    return torch.cat([shared, split[0]], -1) if shared.shape[2] else split[0]
+def _places(residual: Tensor, only: Tensor | None, packed: Packed | None) -> Tensor | None:
+    """Returns where in T × N of the residual stream the wanted positions are; None for all."""
+    rows = residual.shape[2]
+    if packed is not None:
+        firsts = torch.arange(0, rows, packed.count, device=residual.device)
+        return (firsts[:, None] + packed.rows).flatten()
+    return None if only is None else only * rows + torch.arange(rows, device=residual.device)

@@ -176,19 +176,36 @@ class Candidates(Interventions):
         self.seen: int = 1 + layer * (cfg.n_heads + 1) + (cfg.n_heads if place == 3 * cfg.n_heads else 0)
         """Writers from this one on come after every patched edge."""
         self.fixed = [writer for writer in range(below) if self.used_writers[writer]]
+        self.places: Tensor | None = None
         self.computed: list[int] = []
-        self.differences = Differences(self.candidates, self.patch[below : self.seen])
+        centred = cfg.normalization is not None
+        if self.masks is not None:
+            self.differences = Differences(self.masks, self.patch[: self.seen - below], centred)
+
+    def narrow(self, places: Tensor) -> None:
+        """Goes on with some places, the same ones for every candidate."""
+        examples = self.patch.shape[3]
+        rows = self.candidates * examples
+        first = places[: len(places) // self.candidates]
+        self.places = first // rows * examples + first % rows
+        if self.masks is not None:
+            self.differences.narrow(self.places)
+
+    def _given(self, values: Tensor, writers: Sequence[int]) -> Tensor:
+        """Returns the patch, or clean activations, of some writers, at the places that the run is at."""
+        some = _some(values, writers)
+        return some if self.places is None else some.flatten(2)[:, :, None, self.places]
 
     def given(self, writers: Sequence[int]) -> Tensor:
         """Sums what writers that are not computed write."""
         assert self.clean is not None
         self.fixed += [writer for writer in writers if self.used_writers[writer]]
-        clean = _some(self.clean, writers)
+        clean = self._given(self.clean, writers)
         total = clean.sum(0).unsqueeze(2).expand(-1, -1, self.candidates, -1)
         if self._patches(writers):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].to(clean.dtype)
-            total = total + torch.einsum("kw,wdtb->dtkb", chosen, _some(self.patch, writers) - clean)
+            total = total + torch.einsum("kw,wdtb->dtkb", chosen, self._given(self.patch, writers) - clean)
         return total.flatten(2)
 
     def _patches(self, writers: Sequence[int]) -> bool:
@@ -207,9 +224,9 @@ class Candidates(Interventions):
         if self._patches(writers):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
-            own = torch.where(chosen, _some(self.patch, writers).unsqueeze(3), own)
+            own = torch.where(chosen, self._given(self.patch, writers).unsqueeze(3), own)
         if self.masks is not None and writers[0] < self.seen:
-            self.differences.write(_some(self.patch, writers), own)
+            self.differences.write(list(writers), self._given(self.patch, writers), own)
             self.computed += writers
         return own.reshape(count, features, length, rows)
 
@@ -217,17 +234,16 @@ class Candidates(Interventions):
         """Adds the masked differences to each reader's input, where any candidate patches an edge."""
         if self.masks is None or not any(self.used[reader] for reader in readers):
             return residual, None
-        mask = self.masks[:, list(readers)]
         more = None
         if self.fixed:
             assert self.clean is not None
-            fixed = self.patch[self.fixed] - self.clean[self.fixed]
-            more = torch.tensordot(mask[:, :, self.fixed], fixed, 1)
+            fixed = self._given(self.patch, self.fixed) - self._given(self.clean, self.fixed)
+            more = torch.tensordot(self.masks[:, list(readers)][:, :, self.fixed], fixed, 1)
         if self.shifts is not None:
             written = [*self.fixed, *self.computed]
-            moved = (mask[:, :, written] @ self.shifts[:, written])[..., None, None]
+            moved = (self.masks[:, list(readers)][:, :, written] @ self.shifts[:, written])[..., None, None]
             more = moved if more is None else more + moved
-        return residual[..., :0], self.differences.mixture(residual, mask[:, :, self.computed], more)
+        return residual[..., :0], self.differences.read(list(readers), residual, more)
 
 
 class Taps(Interventions):

@@ -1,0 +1,143 @@
+"""The metric of networks whose edges are replaced in part, with its gradient: learned gates descend on it."""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from torch import Tensor
+
+from interpbench.circuits.scores import Cost
+from interpbench.discovery.method import Replacement, Runs, clean_and_patch, parts
+from interpbench.tasks.problem import Metric, Problem
+from interpbench.transformer.attention import by_rows
+from interpbench.transformer.frozen import Packed
+from interpbench.transformer.layers import Block
+from interpbench.transformer.patching import Candidates
+
+GateReplacement = Literal["learned", Replacement]
+"""A `Replacement`, or `learned`: one vector for each circuit and writer, the same for all inputs and
+positions, trained with the gates from the corrupted inputs' mean (optimal ablation; Li & Janson 2024)."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some examples, as every step needs them; T × B is 1 × F if only some positions are computed.
+
+    Attributes:
+        embedding: `[D, T, B]`.
+        patch: `[W, D, T, B]`.
+        metric: of the logits that the network gives.
+        examples: B.
+        only: `[B]`: the position that the metric takes, if it is one.
+        packed: which positions are computed; None for all.
+    """
+
+    embedding: Tensor
+    patch: Tensor
+    metric: Metric
+    examples: int
+    only: Tensor | None
+    packed: Packed | None
+
+
+class Ablation:
+    """Networks with replaced edges on a problem's inputs.
+
+    Where one position of each example counts, the last layer is computed there alone. In causal networks of
+    more than a few positions, nothing is computed after it either, nor before the first position at which a
+    replacement can differ from what it replaces.
+
+    Args:
+        problem: the problem.
+        metric: a name of `Metric`.
+        replacement: what takes the place of activations.
+        cost: gets the clean and the corrupted run added, and each pass.
+        circuits: how many have replacements of their own, if these are learned.
+        candidates: how many there are in a call of `loss`.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        metric: str,
+        replacement: GateReplacement,
+        cost: Cost,
+        circuits: int,
+        candidates: int,
+    ):
+        fixed: Replacement = "mean" if replacement == "learned" else replacement
+        runs = clean_and_patch(problem, metric, fixed, cost)
+        self.network, self.cost, self.examples = problem.network, cost, len(problem.clean)
+        live = None if replacement == "learned" else _live(problem, fixed)
+        self._parts = [_part(problem, runs, rows, live) for rows in parts(self.examples, candidates)]
+        self.like = runs.clean.new_empty(0)
+        """Of the activations' type, on their device."""
+        self.shifts: Tensor | None = None
+        """`[circuits, W, D]` zeros to be learned: what circuits add to replacements, if these are learned."""
+        if replacement == "learned":
+            self.shifts = runs.clean.new_zeros(circuits, *runs.clean.shape[:2]).requires_grad_()
+
+    def loss(self, removed: Tensor, shifts: Tensor | None = None) -> Tensor:
+        """Returns the metric `[K]`, with its gradient attached.
+
+        The network runs on `removed` once, as a leaf; what comes back is the value plus a term that is 0 and
+        whose gradient is the metric's, so that calls on part of the examples need no graph of their own.
+
+        Args:
+            removed: `[K, R, W]`: how much of each edge is replaced.
+            shifts: `[K, W, D]` that is added to replacements, if they are learned too.
+        """
+        count = len(removed)
+        learned = [removed] if shifts is None else [removed, shifts]
+        leaves = [tensor.detach().requires_grad_() for tensor in learned]
+        values = removed.new_zeros(count)
+        gradients = [torch.zeros_like(leaf) for leaf in leaves]
+        for part in self._parts:
+            embedding = part.embedding.unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
+            candidates = Candidates(leaves[0], part.patch, shifts=None if shifts is None else leaves[1])
+            only = None if part.only is None else part.only.repeat(count)
+            logits = self.network.run(embedding, candidates, only=only, packed=part.packed)
+            each = part.metric(logits.view(*logits.shape[:2], count, -1)).sum(1) / self.examples
+            values += each.detach()
+            for total, gradient in zip(gradients, torch.autograd.grad(each.sum(), leaves)):
+                total += gradient
+            self.cost.count(part.examples * count, backward=True)
+        attached = [((x - x.detach()) * gradient).sum((1, 2)) for x, gradient in zip(learned, gradients)]
+        return values + torch.stack(attached).sum(0)
+
+
+def _live(problem: Problem, replacement: Replacement) -> Tensor | None:
+    """Returns at which positions `[T, B]` masks can change something that counts; None for no such bound."""
+    clean, corrupted, only = problem.clean, problem.corrupted, problem.only
+    length = clean.shape[1]
+    causal = problem.network.cfg.attention == "causal"
+    if only is None or not causal or by_rows(length, clean.device):
+        return None
+    differs = torch.ones_like(clean, dtype=torch.bool)
+    if replacement == "resample":
+        differs = clean != corrupted
+    elif replacement == "mean_position":  # the mean of what is the same in all of them is that
+        differs = ((clean != clean[:1]) | (corrupted != clean[:1])).any(0).expand_as(clean)
+    positions = torch.arange(length, device=clean.device)
+    wanted = only[:, None]
+    return ((differs.cumsum(1) > 0) & (positions <= wanted) | (positions == wanted)).T
+
+
+@torch.no_grad()
+def _part(problem: Problem, runs: Runs, rows: slice, live: Tensor | None) -> _Part:
+    """Cuts some examples, and what is computed of them, out of a problem's runs."""
+    embedding, patch, metric = runs.clean[0, ..., rows], runs.patch[..., rows], runs.metric.part(rows)
+    examples = embedding.shape[2]
+    if problem.only is None:
+        return _Part(embedding, patch, metric, examples, None, None)
+    only = problem.only[rows]
+    if live is None:
+        return _Part(embedding, patch, metric.at(only), examples, only, None)
+    blocks = [cast(Block, block) for block in problem.network.blocks]
+    heads = range(problem.network.cfg.n_heads)
+    keys_and_values = [
+        block.attn.project(slice(1, 3), residual[..., rows], None, block.ln1, heads, True)[0]
+        for block, residual in zip(blocks, runs.residuals)
+    ]
+    packed = Packed(live[:, rows], only, keys_and_values)
+    return _Part(packed.pack(embedding), packed.pack(patch), metric.at(only), examples, None, packed)
