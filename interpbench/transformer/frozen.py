@@ -273,9 +273,9 @@ def _activated(hidden: Tensor, activation: str, kept: bool) -> tuple[Tensor, Ten
         return hidden.relu(), (hidden > 0).to(hidden) if kept else None
     if activation == "gelu":
         return gelu(hidden), torch.ops.aten.gelu_backward(torch.ones_like(hidden), hidden) if kept else None
-    gate = torch.addcmul(hidden.new_tensor(LINEAR), hidden, hidden, value=CUBIC).mul_(hidden).sigmoid_()
+    gate = torch.addcmul(hidden.new_full((), LINEAR), hidden, hidden, value=CUBIC).mul_(hidden).sigmoid_()
     slope = None
     if kept:
-        slope = torch.addcmul(hidden.new_tensor(LINEAR), hidden, hidden, value=3 * CUBIC).mul_(hidden)
+        slope = torch.addcmul(hidden.new_full((), LINEAR), hidden, hidden, value=3 * CUBIC).mul_(hidden)
         slope.addcmul_(slope, gate, value=-1).add_(1).mul_(gate)
     return gate.mul_(hidden), slope
