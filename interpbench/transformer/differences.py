@@ -260,7 +260,7 @@ class _Write(Function):
 
 def _squares(x: Tensor) -> Tensor:
     """Sums squares over axis 2; a copy of all inputs would have to go through memory."""
-    first, *others = x.split(8, 2)
+    first, *others = x.split(4, 2)
     total = first.square()
     for part in others:
         if part.shape == total.shape:
@@ -268,6 +268,13 @@ def _squares(x: Tensor) -> Tensor:
         else:
             total[:, :, : part.shape[2]].addcmul_(part, part)
     return total.sum(2, keepdim=True)
+
+
+def _products(a: Tensor, b: Tensor, axis: int) -> Tensor:
+    """Sums a × b over an axis, which is kept; without a copy of all products if it is the last."""
+    if axis == a.ndim - 1:
+        return (a.unsqueeze(-2) @ b.unsqueeze(-1)).squeeze(-1)
+    return (a * b).sum(axis, keepdim=True)
 
 
 def _mixed(
@@ -329,7 +336,7 @@ class _Inputs(Function):
         if scale is not None:
             x *= scale
         ctx.save_for_backward(scale)
-        return x.view(len(readers), *buffers.values.shape[1:]).clone()
+        return x.view(len(readers), *buffers.values.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -380,7 +387,7 @@ class _Project(Function):
         axis, by_y = (2, grads[0].flatten(3)) if ctx.rows_last else (3, grads[0].flatten(2, 3))
         if scale is not None:
             by_y = by_y * scale
-            along = (by_y * y).sum(axis, keepdim=True).mul_(scale).mul_(scale).div_(-x.shape[2])
+            along = _products(by_y, y, axis).mul_(scale).mul_(scale).div_(-x.shape[2])
             x *= along.view(*x.shape[:2], 1, -1)
         by_y = by_y.flatten(0, 1) if ctx.rows_last else by_y.flatten(0, 1).transpose(1, 2)
         transposed = weight.transpose(2, 3).expand(-1, x.shape[1], -1, -1).flatten(0, 1)

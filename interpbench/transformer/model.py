@@ -184,7 +184,7 @@ class Transformer(nn.Module):
             residual = total.add_(residual)
         if len(heads) < count:
             residual = residual + patch.given([writer + h for h in range(count) if h not in heads])
-        residual = residual + block.attn.b_O[:, None, None]
+        residual.add_(block.attn.b_O[:, None, None])
         if live is not None and not live[writer + count]:
             return residual + patch.given([writer + count])
         shared, split = patch.read(range(reader + 3 * count, reader + 3 * count + 1), residual)
