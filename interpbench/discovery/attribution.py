@@ -82,7 +82,7 @@ def slopes(
         blocked: a layer whose outputs pass no gradient on.
     """
     network, points = network or problem.network, len(moved)
-    for rows in parts(len(problem.clean), points):
+    for rows in parts(len(problem.clean), points, gradient=True):
         delta = (runs.patch - runs.clean)[..., rows]
         embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
         taps = Taps(delta, moved, blocked)
@@ -113,7 +113,7 @@ def clean_slopes(
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.corrupted))
     patch = replaced(corrupted.stack, replacement)
-    for rows in parts(len(problem.clean), 1):
+    for rows in parts(len(problem.clean), 1, gradient=True):
         some = replace(problem, clean=problem.clean[rows], scored=problem.scored[:, rows])
         embedding = network.embedding(some.clean).detach()
         taps = Taps()

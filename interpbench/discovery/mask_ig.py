@@ -48,7 +48,7 @@ class MaskIg:
         legal = torch.from_numpy(graph.legal).to(runs.clean)
         shares = torch.linspace(0, 1, points).to(legal)[:, None, None]
         total = torch.zeros_like(legal, dtype=torch.float64)
-        for rows in parts(len(problem.clean), points):
+        for rows in parts(len(problem.clean), points, gradient=True):
             masks = (shares * legal).requires_grad_()
             embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
             logits = problem.network.run(embedding, Candidates(masks, runs.patch[..., rows]))

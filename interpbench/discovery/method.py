@@ -31,6 +31,9 @@ examples and positions; their mean over examples at each position; zeros."""
 ROWS_PER_CALL = 8_192
 """About how many rows go through the network in one call."""
 
+ROWS_PER_GRADIENT = 1_024
+"""The same where every activation is kept for a gradient, and more would not stay in the cache."""
+
 
 class Method(Protocol):
     """A discovery method: settings, and a call.
@@ -169,9 +172,13 @@ def replaced(corrupted: Tensor, replacement: Replacement) -> Tensor:
     return corrupted.mean(over, keepdim=True).expand_as(corrupted).contiguous()
 
 
-def parts(count: int, rows_each: int) -> list[slice]:
-    """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows."""
-    at_once = max(1, ROWS_PER_CALL // rows_each)
+def parts(count: int, rows_each: int, gradient: bool = False) -> list[slice]:
+    """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows.
+
+    With `gradient`, into calls of about `ROWS_PER_GRADIENT`.
+    """
+    rows = min(ROWS_PER_CALL, ROWS_PER_GRADIENT) if gradient else ROWS_PER_CALL
+    at_once = max(1, rows // rows_each)
     return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
 
 
