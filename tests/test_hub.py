@@ -385,7 +385,9 @@ def test_publishing_is_all_or_nothing(hub: Hub, monkeypatch: pytest.MonkeyPatch)
 
 def test_only_whole_and_certified_models_are_published(hub: Hub, checkpoint: Path, tmp_path: Path) -> None:
     proof = json.loads((checkpoint / "certificate.json").read_text())
-    (checkpoint / "certificate.json").write_text(json.dumps({**proof, "certified": False}))
+    (checkpoint / "certificate.json").write_text(
+        json.dumps({**proof, "certified": False, "failures": ["accuracy 0.9 < 1"]})
+    )
     refused(lambda: publish([str(checkpoint)], NAME, tmp_path / "out"), "is not certified; --uncertified")
     publish([str(checkpoint)], NAME, tmp_path / "out", uncertified=True)
     shutil.copy(checkpoint / "certificate.json", checkpoint / "model.safetensors")

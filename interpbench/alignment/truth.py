@@ -32,9 +32,7 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
         heads.setdefault((reader.destination, node), []).extend(reads)
 
     effects = _Effects(alignment, pairs)
-    empty = Truth.from_json(
-        graph, {k: {"required": [], "allowed": []} for k in ("node", "head_edge", "qkv_edge")}
-    )
+    empty = Truth.empty(graph)
     carried = any(effects.of_node(node) for node in alignment.carriers)
     for node in {EMBED, *alignment.nodes.values()}:
         required = effects.of_node(node) or (node == EMBED and carried)

@@ -11,32 +11,25 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.format import (
-    DATA,
-    WEIGHTS,
-    Checkpoint,
-    check_size,
-    load_pairs,
-    network,
-    read_numbered,
-    read_pairs,
-)
-from interpbench.core.config import STRICT, convert
+from interpbench.checkpoints.find import DATA, WEIGHTS
+from interpbench.checkpoints.format import MOST_DATA, Checkpoint, load_pairs, network, read_pairs
+from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
+from interpbench.circuits.truth import Truth, TruthNames
+from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
-from interpbench.core.files import sha256, write_bytes
+from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_bytes
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.config import TransformerConfig
 
 FORMAT = 1
 PROBLEM, CONFIG, GUIDE = "problem.json", "config.json", "README.md"
 CONTENTS = (WEIGHTS, CONFIG, DATA, GUIDE)
-MOST_BYTES = 1 << 32
 METRICS = {
     "divergence": "of a run from the clean run, at the scored positions: Kullback-Leibler divergence of the "
     "output distributions, or the squared difference of a numerical output",
@@ -62,11 +55,11 @@ class ProblemRecord:
 
     format: int
     shape: TransformerConfig
-    pairs: int
-    edges: int
+    pairs: Count
+    edges: Count
     metrics: dict[str, str]
-    commitment: str
-    files: dict[str, str]
+    commitment: Sha256
+    files: dict[str, Sha256]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -75,7 +68,7 @@ class Key:
 
     Attributes:
         format: version of this format.
-        salt: 256 random bits.
+        salt: 256 random bits, as 64 hexadecimal digits.
         task: the program's name.
         model: SHA-256 of the weights in the bundle.
         data: SHA-256 of the data in the bundle.
@@ -83,11 +76,11 @@ class Key:
     """
 
     format: int
-    salt: str
-    task: str
-    model: str
-    data: str
-    truth: dict[str, dict[str, list[str]]]
+    salt: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    task: TaskName
+    model: Sha256
+    data: Sha256
+    truth: TruthNames
 
 
 def key_path(folder: Path) -> Path:
@@ -97,11 +90,11 @@ def key_path(folder: Path) -> Path:
 
 def problem_id(folder: Path) -> str:
     """Returns the problem's id, the SHA-256 of `problem.json`."""
-    return sha256(_read(folder / PROBLEM))
+    return sha256(read_bytes(folder / PROBLEM, MOST_JSON, CheckpointError))
 
 
 def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
-    """Writes a checkpoint as a blind problem and, beside the folder, the key.
+    """Writes a checkpoint as a blind problem and, beside the folder, the key, which no other user may read.
 
     Of the vocabulary only token ids go into the bundle, and of the program nothing but its data.
 
@@ -137,7 +130,7 @@ def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
     files[PROBLEM] = _json(TypeAdapter(ProblemRecord).dump_python(record))
     for name, data in files.items():
         write_bytes(folder / name, data)
-    write_bytes(key_path(folder), key)
+    write_bytes(key_path(folder), key, 0o600)
     return folder
 
 
@@ -168,8 +161,12 @@ def read_problem(folder: Path) -> ProblemRecord:
         raise CheckpointError(f"{path}: {error}") from None
     if set(record.files) != set(CONTENTS):
         raise CheckpointError(f"{path} does not list the files of a problem, {', '.join(CONTENTS)}")
+    most = {WEIGHTS: most_weights_bytes(record.shape), DATA: MOST_DATA}
     for name in CONTENTS:
-        if sha256(_read(folder / name)) != record.files[name]:
+        if (
+            sha256(read_bytes(folder / name, most.get(name, MOST_JSON), CheckpointError))
+            != record.files[name]
+        ):
             raise CheckpointError(
                 f"{folder / name} is damaged or changed: its SHA-256 is not that in {PROBLEM}"
             )
@@ -189,8 +186,8 @@ def load_problem(folder: str | Path, examples: int | None = None, seed: int = 0)
     """
     folder = Path(folder)
     record = read_problem(folder)
-    pairs = read_pairs(folder / DATA, record.shape)
-    model = network(_read(folder / WEIGHTS), record.shape, folder / WEIGHTS)
+    pairs, path = read_pairs(folder / DATA, record.shape), folder / WEIGHTS
+    model = network(read_bytes(path, most_weights_bytes(record.shape), CheckpointError), record.shape, path)
     return pairs.problem(model, examples, seed)
 
 
@@ -200,29 +197,24 @@ def open_key(path: Path, record: ProblemRecord) -> Key:
     Raises:
         CheckpointError: if it is not the one that the problem was committed to.
     """
-    if sha256(_read(path)) != record.commitment:
+    if sha256(read_bytes(path, MOST_JSON, CheckpointError)) != record.commitment:
         raise CheckpointError(
             f"{path} is not the key that this problem was committed to: its SHA-256 differs"
         )
     key = _converted(Key, path)
     if (key.model, key.data) != (record.files[WEIGHTS], record.files[DATA]):
         raise CheckpointError(f"{path} is the key to another network, or to other data")
+    try:
+        Truth.from_json(record.shape.graph, key.truth).consistent()
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from None
     return key
 
 
 def _converted(kind: type[T], path: Path) -> T:
     """Reads JSON as a record of a format that is known."""
-    return convert(kind, read_numbered(path, FORMAT, "part of a blind problem"), str(path))
+    return checked(kind, read_numbered(path, FORMAT, "part of a blind problem"), path, CheckpointError)
 
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise CheckpointError(f"{path} is larger than {MOST_BYTES >> 30} GiB")
-        return path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None

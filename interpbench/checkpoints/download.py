@@ -6,8 +6,9 @@ from pathlib import Path
 
 from interpbench.checkpoints.find import is_checkpoint
 from interpbench.checkpoints.hub import Repository, split
-from interpbench.checkpoints.index import INDEX
+from interpbench.checkpoints.index import INDEX, MOST_BYTES
 from interpbench.core.errors import HubError
+from interpbench.core.files import read_bytes
 
 PUBLISHED = ("ll_model*.pth", "ll_model_cfg*.pkl", "meta*.json", "edges.pkl")
 ABOVE = ("ll_model_cfg.pkl", "interpbench_graph.json")
@@ -58,7 +59,7 @@ def _cached(repository: Repository, patterns: list[str], folder: str) -> Path | 
 
 def _verify(file: Path, at: Repository) -> None:
     """Compares a file in the cache with the hash that the hub gave it, which is the name of its blob."""
-    wanted, data = file.resolve().name, file.read_bytes()
+    wanted, data = file.resolve().name, read_bytes(file, MOST_BYTES, HubError)
     if re.fullmatch(r"[0-9a-f]{64}", wanted):
         found = hashlib.sha256(data).hexdigest()
     elif re.fullmatch(r"[0-9a-f]{40}", wanted):  # as git names a file

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from interpbench.core.errors import CheckpointError, did_you_mean
+from interpbench.core.text import shown
 
-RECORD = "model.json"
-CERTIFICATE = "certificate.json"
+RECORD, WEIGHTS = "model.json", "model.safetensors"
+CERTIFICATE, DATA = "certificate.json", "data.safetensors"
+FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
+"""The files of a checkpoint."""
 
 
 def models_folder() -> Path:
@@ -27,9 +30,14 @@ def published_weights(folder: Path) -> Path | None:
     return plain if plain.is_file() else next(iter(sorted(folder.glob("ll_model*.pth"), reverse=True)), None)
 
 
+def is_ours(folder: Path) -> bool:
+    """Returns whether a folder holds a checkpoint of this project."""
+    return (folder / RECORD).is_file()
+
+
 def is_checkpoint(folder: Path) -> bool:
     """Returns whether a folder holds a checkpoint, ours or a published one."""
-    return (folder / RECORD).is_file() or published_weights(folder) is not None
+    return is_ours(folder) or published_weights(folder) is not None
 
 
 def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
@@ -58,24 +66,50 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if name in available:
         return [available[name]]
     if name.isdigit():
-        from interpbench.checkpoints.format import read_record  # not above: it imports torch
+        from interpbench.checkpoints.record import read_record  # not above: it imports this
 
         found = [path for path in available.values() if str(read_record(path).legacy_id) == name]
         if found:
             return found
-    path = Path(name) if 0 < len(name) < 255 else Path("no such folder")
-    if path.is_file():
-        path = path.parent
-    if is_checkpoint(path):
-        return [path]
-    files = [*path.glob(f"**/{RECORD}"), *path.glob("**/ll_model*.pth")] if path.is_dir() else []
-    if files:
-        return sorted({file.parent for file in files})
+    path = Path(name) if 0 < len(name) < 255 and "\0" not in name else Path("no such folder")
+    try:
+        found = _below(path)
+    except OSError as error:
+        raise CheckpointError(f"no checkpoint {shown(name)!r}: {error.strerror}") from None
+    if found:
+        return found
     from interpbench.checkpoints.hub import home
 
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name, online=True)]
-    raise CheckpointError(
-        f"no checkpoint {name!r}: not a folder, and not in models{did_you_mean(name, available)}"
-    )
+    near = did_you_mean(name, available)
+    raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")
+
+
+def find_checkpoint(name: str) -> Path:
+    """Returns the one checkpoint folder that `name` means, as `find_checkpoints` takes it.
+
+    Raises:
+        CheckpointError: if there is none, or several.
+    """
+    found = find_checkpoints(name)
+    if len(found) > 1:
+        raise CheckpointError(
+            f"{shown(name)} means {len(found)} checkpoints; name one, for instance {found[0]}"
+        )
+    return found[0]
+
+
+def _below(path: Path) -> list[Path]:
+    """Returns the folders of checkpoints that a path means: its own, or those below it."""
+    if path.is_file():
+        path = path.parent
+    if is_checkpoint(path):
+        return [path]
+    files = [*path.glob(f"**/{RECORD}"), *path.glob("**/ll_model*.pth")] if path.is_dir() else []
+    return sorted({file.parent for file in files})
+
+
+def _what_it_is(path: Path) -> str:
+    return "a folder without any" if path.is_dir() else "not a folder"

@@ -13,62 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as strict_dataclass
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD, published_weights
+from interpbench.checkpoints.find import CERTIFICATE, DATA, RECORD, WEIGHTS, published_weights
 from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes, read_record
 from interpbench.circuits.truth import Truth
-from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import read_json, sha256, write_bytes, write_json
+from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
+from interpbench.core.text import shown
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
-FORMAT = 1
-WEIGHTS, DATA = "model.safetensors", "data.safetensors"
-FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
-MOST_WEIGHTS, MOST_WRITERS = 1 << 30, 5_000
-"""What a record may claim before anything is allocated for it."""
+MOST_DATA = 1 << 26
+"""The largest file of pairs of inputs, in bytes."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
-
-
-@strict_dataclass(frozen=True, config=STRICT)
-class ModelRecord:
-    """What `model.json` says.
-
-    Attributes:
-        format: version of this format.
-        task: name of the task; `legacy_id` is its published number.
-        shape: the network's shape.
-        vocabulary: the tokens in the order of their ids, BOS and PAD last.
-        classes: the outputs in class order; None for a number.
-        alignment: variable to node.
-        truth: level to the names of required and allowed nodes or edges.
-        training: the resolved settings; empty for compiled weights.
-        versions: packages, Python and git commit.
-        sha256: of the weights file.
-    """
-
-    format: int
-    task: str
-    legacy_id: int | None
-    kind: str
-    shape: TransformerConfig
-    vocabulary: list[Any]
-    classes: list[Any] | None
-    alignment: dict[str, str]
-    truth: dict[str, dict[str, list[str]]]
-    training: dict[str, Any]
-    versions: dict[str, str]
-    seed: int
-    steps: int
-    seconds: float
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +51,7 @@ class Checkpoint:
     @property
     def truth(self) -> Truth:
         """The network's ground truth."""
-        return Truth.from_json(self.record.shape.graph, self.record.truth)
+        return self.record.read_truth
 
 
 def versions() -> dict[str, str]:
@@ -146,22 +109,29 @@ def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
     Raises:
         CheckpointError: if they are missing or damaged.
     """
+    data = read_bytes(path, MOST_DATA, CheckpointError)
     try:
-        pairs = Pairs(**load_tensors(path.read_bytes()))
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}; data=fresh draws new pairs") from None
+        pairs = Pairs(**load_tensors(data))
     except (SafetensorError, TypeError, ValueError):
         raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
-    good = pairs.clean.shape == pairs.corrupted.shape == pairs.scored.shape and pairs.clean.ndim == 2
-    for tokens in (pairs.clean, pairs.corrupted):
-        good = (
-            good
-            and tokens.dtype == torch.int64
-            and 0 <= int(tokens.min()) <= int(tokens.max()) < shape.d_vocab
-        )
-    if not good or pairs.clean.shape[1] > shape.n_ctx:
-        raise CheckpointError(f"{path} is damaged: its inputs are not ones of this network")
+    if wrong := _wrong_with(pairs, shape):
+        raise CheckpointError(f"{path} is damaged: {wrong}; data=fresh draws new pairs")
     return pairs
+
+
+def _wrong_with(pairs: Pairs, shape: TransformerConfig) -> str | None:
+    """Returns why pairs of inputs are none of this network's, or None."""
+    for name, dtype in (("clean", torch.int64), ("corrupted", torch.int64), ("scored", torch.bool)):
+        values = getattr(pairs, name)
+        if values.dtype != dtype:
+            return f"{name} is {values.dtype}, not {dtype}"
+        if values.ndim != 2 or not values.numel() or values.shape != pairs.clean.shape:
+            return f"{name} has shape {list(values.shape)[:4]}, which is not [pairs, positions]"
+        if dtype is torch.int64 and not 0 <= int(values.min()) <= int(values.max()) < shape.d_vocab:
+            return f"{name} holds token ids that are not below {shape.d_vocab}"
+    if pairs.clean.shape[1] > shape.n_ctx:
+        return f"its inputs have {pairs.clean.shape[1]} positions, the network {shape.n_ctx}"
+    return None if bool(pairs.scored.any(1).all()) else "no position of some pair is scored"
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
@@ -176,10 +146,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         return load_published(folder)
     record = read_record(folder)
     path = folder / WEIGHTS
-    try:
-        weights = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
     if sha256(weights) != record.sha256:
         raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
     model = network(weights, record.shape, path)
@@ -190,57 +157,17 @@ def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer
     """Returns the network with these weights, which were read from `path`.
 
     Raises:
-        CheckpointError: if they are not of this shape.
+        CheckpointError: if they are not of this shape, not in single precision, or not finite.
     """
     try:
+        state = load_tensors(weights)
+        for name, value in state.items():
+            if value.dtype != torch.float32 or not bool(value.isfinite().all()):
+                kind = "not finite" if value.dtype == torch.float32 else f"{value.dtype}, not torch.float32"
+                raise CheckpointError(f"{path} is damaged: {shown(name)} is {kind}")
         model = Transformer(shape)
-        model.load_state_dict(load_tensors(weights))
+        model.load_state_dict(state)
     except (SafetensorError, RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{path} does not fit the shape that it should have: {reason}") from None
     return model.requires_grad_(False)
-
-
-def read_numbered(path: Path, newest: int, what: str) -> dict[str, Any]:
-    """Reads a JSON object that says its format.
-
-    Raises:
-        CheckpointError: one line, if it is not `what` it should be, or of a format after `newest`.
-    """
-    data = read_json(path, CheckpointError)
-    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-        raise CheckpointError(f"{path} is not {what}")
-    if data["format"] > newest:
-        raise CheckpointError(
-            f"{path} has format {data['format']}; this version reads up to {newest}: upgrade interpbench"
-        )
-    return data
-
-
-def read_record(folder: Path) -> ModelRecord:
-    """Reads and checks `model.json` alone."""
-    path = folder / RECORD
-    data = read_numbered(path, FORMAT, "a checkpoint of this project")
-    try:
-        record = TypeAdapter(ModelRecord).validate_python(data)
-        check_size(record.shape)
-        Truth.from_json(record.shape.graph, record.truth)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise CheckpointError(f"{path} is damaged: {place}: {first['msg']}") from None
-    except KeyError as error:
-        raise CheckpointError(f"{path} is damaged: truth lacks {error}") from None
-    except CheckpointError as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from None
-    return record
-
-
-def check_size(shape: TransformerConfig) -> None:
-    """Refuses a shape that nothing should be allocated for.
-
-    Raises:
-        CheckpointError: if it is larger than any of this project's.
-    """
-    if shape.parameters > MOST_WEIGHTS or shape.n_layers * (shape.n_heads + 1) > MOST_WRITERS:
-        raise CheckpointError(f"its shape, of {shape.parameters:,} weights, is not one of ours")

@@ -8,6 +8,7 @@ hash that the index of that commit says.
 
 import contextlib
 import errno
+import json
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import Any
 from interpbench.checkpoints.find import is_checkpoint
 from interpbench.checkpoints.index import INDEX, Index, files_of, problem, read_index
 from interpbench.core.errors import HubError, did_you_mean
+from interpbench.core.files import read_bytes
 from interpbench.core.progress import Display
 
 SETTING = "INTERPBENCH_HUB"
@@ -28,6 +30,8 @@ PINNED = {"cybershiptrooper/InterpBench": "a1242a84"}
 SCHEME = "hf://"
 UPLOAD = "upload"
 _REPOSITORY = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-]+))?")
+_ANSWERED = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
+"""What a hub may call a commit or the content of a file."""
 _UNWRITABLE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT),
@@ -206,7 +210,8 @@ class Repository:
         level = logging.get_verbosity()
         logging.set_verbosity_error()  # each attempt would be a line; the last one says all
         try:
-            yield
+            with _checked_answers():
+                yield
         except errors.GatedRepoError:
             raise HubError(f"{self.name} asks for permission; request it there, then set HF_TOKEN") from None
         except errors.RepositoryNotFoundError:
@@ -270,11 +275,20 @@ def cached_models() -> Iterator[tuple[str, Path]]:
     for snapshot in sorted(cache_folder().glob("models--*--*/snapshots/*")):
         store = snapshot.parents[1]
         name = store.name.removeprefix("models--").replace("--", "/", 1)
-        names = [ref.name for ref in sorted(store.glob("refs/*")) if ref.read_text() == snapshot.name]
+        refs = [ref for ref in sorted((store / "refs").glob("*")) if ref.is_file()]  # others are not branches
+        names = [ref.name for ref in refs if _commit_of(ref) == snapshot.name]
         revision = names[0] if names else snapshot.name
         at = name if PINNED.get(name) == revision else f"{name}@{revision}"
         for folder in sorted({path.parent for path in snapshot.rglob("*") if is_checkpoint(path.parent)}):
             yield f"{SCHEME}{at}/{folder.relative_to(snapshot).as_posix()}", folder
+
+
+def _commit_of(ref: Path) -> str | None:
+    """Returns the commit that a branch of the cache is at; None if the file is damaged."""
+    try:
+        return read_bytes(ref, 1 << 10, HubError).decode(errors="replace")
+    except HubError:
+        return None
 
 
 def cache_folder() -> Path:
@@ -286,6 +300,47 @@ def cache_folder() -> Path:
     from huggingface_hub import constants
 
     return Path(constants.HF_HUB_CACHE)
+
+
+@contextlib.contextmanager
+def _checked_answers() -> Generator[None]:
+    """Has every answer of a hub checked, as names in it become paths in the cache."""
+    from huggingface_hub import get_session
+
+    client: Any = get_session()
+    hooks = client.event_hooks
+    client.event_hooks = {**hooks, "response": [*hooks.get("response", []), _check_answer]}
+    try:
+        yield
+    finally:
+        client.event_hooks = hooks
+
+
+def _check_answer(response: Any) -> None:
+    """Refuses an answer whose ETag, commit or file names could lead out of the cache.
+
+    Raises:
+        HubError: naming what is wrong.
+    """
+    for header in ("etag", "x-linked-etag", "x-repo-commit"):
+        value = str(response.headers.get(header) or "")
+        if value and not _ANSWERED.fullmatch(value.lstrip("W/").strip('"')):
+            raise HubError(f"{_host()} answers with the {header} {value[:99]!r}, which is no hash")
+    if "/api/" not in str(response.url) or "json" not in str(response.headers.get("content-type")):
+        return
+    response.read()
+    try:
+        answer = json.loads(response.content)
+    except (ValueError, RecursionError):
+        return  # for huggingface_hub to complain of
+    one: Any = answer if isinstance(answer, dict) else {}
+    if not _ANSWERED.fullmatch(str(one.get("sha") or "none")):
+        raise HubError(f"{_host()} answers with the commit {str(one['sha'])[:99]!r}, which is no hash")
+    listed = answer if isinstance(answer, list) else one.get("siblings") or ()
+    for entry in listed if isinstance(listed, list) else ():
+        name = str(entry.get("path") or entry.get("rfilename") or "") if isinstance(entry, dict) else ""
+        if name.startswith("/") or ".." in name.split("/"):
+            raise HubError(f"{_host()} has a file {name[:99]!r}, which would be outside of the repository")
 
 
 def _endpoint() -> str | None:

@@ -8,16 +8,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD
+from interpbench.checkpoints.find import CERTIFICATE, FILES, RECORD
 from interpbench.checkpoints.proof import read_proof
-from interpbench.core.config import STRICT
-from interpbench.core.errors import HubError
-from interpbench.core.files import read_json, sha256
+from interpbench.checkpoints.record import read_record
+from interpbench.core.config import STRICT, Sha256, Share, Steps, TaskName, checked
+from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
+from interpbench.core.files import read_bytes, read_json, reason, sha256
+from interpbench.core.text import shown
 
 FORMAT = 1
 INDEX = "index.json"
@@ -31,21 +33,21 @@ class IndexedFile:
     """Size in bytes and SHA-256 of a file."""
 
     size: Annotated[int, Field(ge=0, le=MOST_BYTES)]
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Sha256
 
 
 @dataclass(frozen=True, config=STRICT)
 class IndexedModel:
     """One model: its task, its files by name, and the verdict of its certificate (None without one)."""
 
-    task: str
-    legacy_id: int | None
-    kind: str
+    task: TaskName
+    legacy_id: Steps | None
+    kind: Literal["trained", "compiled", "published"]
     files: dict[str, IndexedFile]
     certified: bool | None
     enumerated: bool | None = None
-    pairs: int | None = None
-    target: float | None = None
+    pairs: Steps | None = None
+    target: Share | None = None
 
     @property
     def size(self) -> int:
@@ -95,15 +97,13 @@ def read_index(path: Path) -> Index:
     """
     data = read_json(path, HubError)
     if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
-        raise HubError(f"{path} has format {data['format']}; this version reads up to {FORMAT}: upgrade")
-    try:
-        index = TypeAdapter(Index).validate_python(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise HubError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise HubError(
+            f"{path} has format {shown(data['format'])}; this version reads up to {FORMAT}: upgrade"
+        )
+    index = checked(Index, data, path, HubError)
     for name in (*index.models, *(file for model in index.models.values() for file in model.files)):
         if not NAME.fullmatch(name) or ".." in name:
-            raise HubError(f"{path} is damaged: {name[:99]!r} is not the name of a model or a file")
+            raise HubError(f"{path} is damaged: {shown(name)!r} is not the name of a model or a file")
     return index
 
 
@@ -113,10 +113,12 @@ def indexed(folder: Path, more: Mapping[str, bytes] | None = None) -> IndexedMod
     Raises:
         CheckpointError: if its record or certificate is damaged.
     """
-    from interpbench.checkpoints.format import FILES, read_record  # not above: it imports torch
-
     record = read_record(folder)
-    contents = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
+    contents = {
+        name: read_bytes(folder / name, MOST_BYTES, CheckpointError)
+        for name in FILES
+        if (folder / name).is_file()
+    }
     files = {
         name: IndexedFile(len(data), sha256(data)) for name, data in {**contents, **(more or {})}.items()
     }
@@ -128,11 +130,12 @@ def indexed(folder: Path, more: Mapping[str, bytes] | None = None) -> IndexedMod
 def problem(path: Path, file: IndexedFile) -> str | None:
     """Returns what is wrong with a file, or None if it is the one of the index."""
     try:
-        data = path.read_bytes() if path.stat().st_size == file.size else None
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if data is None:
-        return f"has {path.stat().st_size:,} bytes instead of {file.size:,}"
+        size = path.stat().st_size
+        if size != file.size:
+            return f"has {size:,} bytes instead of {file.size:,}"
+        data = read_bytes(path, file.size)
+    except (OSError, InterpBenchError) as error:
+        return f"cannot be read: {reason(error)}"
     return (
         None if sha256(data) == file.sha256 else "is damaged or changed: its SHA-256 is not the indexed one"
     )

@@ -9,7 +9,6 @@ Their token ids are sorted with `BOS` and `PAD` among the tokens; for IOI they a
 those of the task's words are kept. Rows and columns are put in our order, and the network is one like any.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cmp_to_key
@@ -17,21 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.download import GPT2, VOCABULARY
 from interpbench.checkpoints.find import CERTIFICATE, published_weights
-from interpbench.checkpoints.format import FORMAT, MOST_WEIGHTS, MOST_WRITERS, Checkpoint, ModelRecord
-from interpbench.checkpoints.pickles import read_plain, read_weights
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.components import EMBED
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.hook_names import destination_of, writer_of
-from interpbench.core.errors import CheckpointError, HubError
-from interpbench.core.files import read_json, sha256
+from interpbench.core.config import checked
+from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
+from interpbench.core.files import read_bytes, read_json, sha256
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs
@@ -69,12 +70,13 @@ def load_published(folder: Path) -> Checkpoint:
     if config is None:
         raise CheckpointError(f"{folder} has no ll_model_cfg.pkl")
     theirs = _shape(_read_plain(config), config)
-    state = _fitting(read_weights(weights), theirs, weights)
+    most = 4 * most_weights_bytes(theirs)  # in double precision, with TransformerLens's masks
+    state = _fitting(read_weights(weights, most + theirs.n_layers * theirs.n_ctx**2), theirs, weights)
     model = _in_our_order(state, theirs, task, folder)
     alignment = align(task, model.cfg.graph)
     meta = next((path for path in sorted(folder.glob("meta*.json"))), None)
     training = {"published": read_json(meta, CheckpointError)} if meta else {}
-    classes = task.model.classes
+    classes: Any = task.model.classes
     record = ModelRecord(
         format=FORMAT,
         task=task.name,
@@ -90,7 +92,7 @@ def load_published(folder: Path) -> Checkpoint:
         seed=0,
         steps=0,
         seconds=0.0,
-        sha256=sha256(weights.read_bytes()),
+        sha256=sha256(read_bytes(weights, 2 * most, CheckpointError)),
     )
     return Checkpoint(model.requires_grad_(False), record, read_proof(folder / CERTIFICATE), folder)
 
@@ -144,10 +146,7 @@ def _beside(folder: Path, *names: str) -> Path | None:
 
 
 def _read_plain(path: Path) -> Any:
-    try:
-        return read_plain(path.read_bytes(), path)
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    return read_plain(read_bytes(path, MOST_PLAIN, CheckpointError), path)
 
 
 def _shape(data: Any, path: Path) -> TransformerConfig:
@@ -165,14 +164,13 @@ def _shape(data: Any, path: Path) -> TransformerConfig:
         shape |= {"attention": data["attention_dir"], "init_std": data.get("initializer_range")}
         if not isinstance(shape["init_std"], float) or shape["init_std"] < 0:
             shape["init_std"] = None
-        cfg = TypeAdapter(TransformerConfig).validate_python(shape)
     except KeyError as error:
         raise CheckpointError(f"{path} is not a configuration: it lacks {error}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise CheckpointError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    if cfg.parameters > MOST_WEIGHTS or cfg.n_layers * (cfg.n_heads + 1) > MOST_WRITERS:
-        raise CheckpointError(f"{path}: a shape of {cfg.parameters:,} weights is not a published one")
+    cfg = checked(TransformerConfig, shape, path, CheckpointError)
+    try:
+        check_size(cfg)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from None
     return cfg
 
 
@@ -240,8 +238,8 @@ def _gpt2_ids(task: Task, folder: Path) -> tuple[list[int], list[int]]:
     """Returns GPT-2's id of each of a prompt task's words, BOS and PAD, and of each class."""
     path = _beside(folder, VOCABULARY) or _cached_vocabulary(folder)
     try:
-        ids: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError):
+        ids: dict[str, Any] = dict(read_json(path))
+    except (InterpBenchError, ValueError, TypeError):
         raise CheckpointError(f"{path} is not GPT-2's vocabulary: damaged or not readable") from None
     classes = task.model.classes or ()
     ids = {word: number for word, number in ids.items() if isinstance(number, int) and number >= 0}

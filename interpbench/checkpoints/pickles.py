@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from interpbench.core.errors import CheckpointError
+from interpbench.core.files import read_bytes
 
-MOST_PLAIN, MOST_WEIGHTS = 1 << 22, 1 << 32
-"""The largest files, in bytes."""
+MOST_PLAIN, MOST_WEIGHTS = 1 << 18, 1 << 32
+"""The largest pickle, also that inside a file of weights, and the largest file of weights, in bytes."""
 CONFIGS = (
     "transformer_lens.HookedTransformerConfig.HookedTransformerConfig",
     "transformer_lens.config.HookedTransformerConfig.HookedTransformerConfig",
@@ -229,20 +230,18 @@ def _text(value: Any) -> Any:
     return str(value) if type(value) is _Name else value
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path, most: int = MOST_WEIGHTS) -> dict[str, Tensor]:
     """Returns the tensors of a state dict that `torch.save` wrote, on the CPU.
+
+    Args:
+        path: the file.
+        most: the largest number of bytes that it may have.
 
     Raises:
         CheckpointError: one line, if it is damaged, of the format before PyTorch 1.6, larger than the file
             that holds it, or holds anything but dense tensors, which is named.
     """
-    try:
-        size = path.stat().st_size
-        if size > MOST_WEIGHTS:
-            raise CheckpointError(f"{path} has {size:,} bytes; at most {MOST_WEIGHTS:,} are read")
-        data = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    data = read_bytes(path, min(most, MOST_WEIGHTS), CheckpointError)
     try:
         _look(data)
         state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
@@ -264,6 +263,8 @@ def _look(data: bytes) -> None:
         if sum(entry.file_size for entry in entries) > len(data):
             raise _RefusedError("parts that overlap")
         (program,) = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
+        if program.file_size > MOST_PLAIN:
+            raise _RefusedError(f"a pickle of {program.file_size:,} bytes; at most {MOST_PLAIN:,} are read")
         for name in _names(archive.read(program)):
             if name not in TENSORS | STORAGES:
                 raise _RefusedError(name[:99])

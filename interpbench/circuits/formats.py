@@ -10,7 +10,6 @@ all three.
 """
 
 import csv
-import json
 import math
 from dataclasses import dataclass, field
 from io import StringIO
@@ -23,10 +22,11 @@ from interpbench.circuits.components import Edge, Hook, parse_edges, parse_hooks
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores, joined
 from interpbench.core.errors import InterpBenchError, ScoresError, did_you_mean
+from interpbench.core.files import MOST_JSON, JsonError, parse_json, read_bytes
 
 Form = Literal["eap_ig", "acdc", "csv"]
 FORMS: tuple[Form, ...] = ("eap_ig", "acdc", "csv")
-MOST_BYTES = 1 << 26
+MOST_BYTES = MOST_JSON
 """The largest file that is read: far more than any network of this project needs."""
 
 
@@ -142,8 +142,8 @@ def read_scores(path: Path, graph: Graph) -> Imported:
         ScoresError: in one line, for a file that is missing, too large, damaged, incomplete, or not of this
             graph.
     """
+    text = _text(path)
     try:
-        text = _text(path)
         return _csv(text, graph) if path.suffix.lower() == ".csv" else _json(text, graph)
     except InterpBenchError as error:
         raise ScoresError(f"{path}: {error}") from None
@@ -152,32 +152,20 @@ def read_scores(path: Path, graph: Graph) -> Imported:
 def _text(path: Path) -> str:
     if path.suffix.lower() in (".pt", ".pth", ".pkl", ".pickle"):
         raise ScoresError(
-            "a pickle, which could execute code, is not read; save JSON (EAP-IG: Graph.to_json)"
+            f"{path}: a pickle, which could execute code, is not read; save JSON (EAP-IG: Graph.to_json)"
         )
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ScoresError(f"cannot be read: {error.strerror}") from None
-    if len(data) > MOST_BYTES:
-        raise ScoresError(f"larger than {MOST_BYTES >> 20} MiB, which no file of scores needs to be")
-    try:
-        return data.decode()
+        return read_bytes(path, MOST_BYTES, ScoresError).decode()
     except UnicodeDecodeError:
-        raise ScoresError("not a text file") from None
+        raise ScoresError(f"{path}: not a text file") from None
 
 
 def _json(text: str, graph: Graph) -> Imported:
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(items)
-        if len(made) < len(items):
-            names = [name for name, _ in items]
-            raise ScoresError(f"names {_short(next(n for n in names if names.count(n) > 1))} twice")
-        return made
-
     try:
-        data = json.loads(text, object_pairs_hook=pairs)
-    except (ValueError, RecursionError):
+        data = parse_json(text, constants=True)
+    except JsonError as error:
+        raise ScoresError(str(error)) from None
+    except ValueError:
         raise ScoresError("not readable as JSON") from None
     if isinstance(data, list):
         return _acdc(data, graph)

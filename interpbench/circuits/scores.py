@@ -46,10 +46,18 @@ class Scores:
 
     def __post_init__(self) -> None:
         legal = self.graph.legal
+        for name, values in (("edges", self.edges), ("own_nodes", self.own_nodes)):
+            if values is not None and not isinstance(values, np.ndarray):  # pyright: ignore
+                raise ValueError(f"{name} is a {type(values).__name__}, not a numpy array")
         if self.edges.shape != legal.shape:
             raise ValueError(f"scores have shape {self.edges.shape}, the graph {legal.shape}")
         if not np.isfinite(self.edges[legal]).all() or np.isfinite(self.edges[~legal]).any():
             raise ValueError("scores must be finite on every legal edge and NaN elsewhere")
+        if self.own_nodes is not None:
+            if self.own_nodes.shape != (len(self.graph.nodes),):
+                raise ValueError(f"{len(self.graph.nodes)} nodes have scores of shape {self.own_nodes.shape}")
+            if not np.isfinite(self.own_nodes).all():
+                raise ValueError("scores of nodes must be finite")
 
     def at(self, level: Level) -> np.ndarray:
         """Returns the scores of one level, NaN where nothing is to be scored."""

@@ -1,15 +1,40 @@
 """Ground truth: the state of every node and edge of a network, at three levels of detail."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 import numpy as np
+from pydantic import with_config
+from typing_extensions import TypedDict
 
 from interpbench.circuits.graph import Graph
+from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
+from interpbench.core.text import shown
 
 Level = Literal["node", "head_edge", "qkv_edge"]
+
+
+@with_config(STRICT)
+class Names(TypedDict):
+    """The names of the nodes or edges in each state; all others are forbidden."""
+
+    required: list[str]
+    allowed: list[str]
+    free: NotRequired[list[str]]
+
+
+@with_config(STRICT)
+class TruthNames(TypedDict):
+    """Truth as JSON: the names at each level."""
+
+    node: Names
+    head_edge: Names
+    qkv_edge: Names
+
+
 LEVELS: tuple[Level, ...] = ("node", "head_edge", "qkv_edge")
 
 
@@ -75,37 +100,83 @@ class Truth:
         between = {end for edge in edges for end in edge.split("->")} - {"embed", "logits"}
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TruthNames:
         """Returns the names of required, allowed and, if there are any, free edges; the rest is forbidden."""
         named = (State.REQUIRED, State.ALLOWED)
-        data = {level: {state.name.lower(): self.names(level, state) for state in named} for level in LEVELS}
+        data: Any = {
+            level: {state.name.lower(): self.names(level, state) for state in named} for level in LEVELS
+        }
         if (self.qkv_edges == State.FREE).any():
             data["qkv_edge"]["free"] = self.names("qkv_edge", State.FREE)
         return data
 
     @classmethod
-    def from_json(cls, graph: Graph, data: dict[str, Any]) -> "Truth":
-        """Reads what `to_json` wrote.
-
-        Raises:
-            CheckpointError: if a name does not belong to the graph.
-        """
-        empty = cls(
+    def empty(cls, graph: Graph) -> "Truth":
+        """Returns a truth in which everything that exists is forbidden."""
+        return cls(
             graph,
             np.zeros(len(graph.nodes), np.int8),
             np.where(graph.legal_head_edges, 0, -1).astype(np.int8),
             np.where(graph.legal, 0, -1).astype(np.int8),
         )
+
+    @classmethod
+    def from_json(cls, graph: Graph, data: TruthNames) -> "Truth":
+        """Reads what `to_json` wrote; what it costs depends on the names that there are.
+
+        Raises:
+            CheckpointError: if a name does not belong to the graph, or comes twice.
+        """
+        truth = cls.empty(graph)
         for level in LEVELS:
-            states = empty.at(level)
-            place = {
-                name: tuple(where)
-                for name, where in zip(empty.names(level, State.FORBIDDEN), np.argwhere(states == 0))
-            }
-            named = {"free": [], **data[level]}
+            states, place_of = truth.at(level), _places(graph, level)
             for state in (State.REQUIRED, State.ALLOWED, State.FREE):
-                for name in named[state.name.lower()]:
-                    if name not in place:
-                        raise CheckpointError(f"truth names {name!r}, which this network does not have")
-                    states[place[name]] = state
-        return empty
+                for name in data[level].get(state.name.lower(), ()):
+                    place = place_of(name)
+                    if place is None or states[place] == State.ILLEGAL:
+                        raise CheckpointError(
+                            f"truth names {shown(name)!r}, which this network does not have"
+                        )
+                    if states[place] != State.FORBIDDEN:
+                        raise CheckpointError(f"truth names {shown(name)!r} twice at level {level}")
+                    states[place] = state
+        return truth
+
+    def consistent(self) -> "Truth":
+        """Returns the truth itself, if its levels agree.
+
+        A head edge is forbidden just if each of its q/k/v edges is, and required if one of them is; a node
+        that is forbidden has no edge that is not.
+
+        Raises:
+            CheckpointError: if they contradict each other, naming an edge where they do.
+        """
+        graph = self.graph
+        inside = self.qkv_edges > State.FORBIDDEN
+        required = graph.merge(self.qkv_edges == State.REQUIRED, False)
+        wrong = (graph.merge(inside, False) != (self.head_edges > State.FORBIDDEN)) | (
+            required & (self.head_edges != State.REQUIRED)
+        )
+        inner = {str(node): self.nodes[index] > State.FORBIDDEN for node, index in graph.node_index.items()}
+        ends = np.array([inner.get(name, True) for name in graph.destinations])
+        wrong |= (self.head_edges > State.FORBIDDEN) & ~(ends[:, None] & (self.nodes > State.FORBIDDEN)[None])
+        if wrong.any():
+            target, writer = np.argwhere(wrong)[0]
+            name = f"{graph.nodes[writer]}->{graph.destinations[target]}"
+            raise CheckpointError(f"truth contradicts itself: its levels say different things of {name}")
+        return self
+
+
+def _places(graph: Graph, level: Level) -> Callable[[str], tuple[int, ...] | None]:
+    """Returns a function from a name of a level to its place in the states, None for a name that is none."""
+    writers = {str(node): index for index, node in enumerate(graph.nodes)}
+    if level == "node":
+        return lambda name: (writers[name],) if name in writers else None
+    ends = graph.destinations if level == "head_edge" else map(str, graph.readers)
+    targets = {name: index for index, name in enumerate(ends)}
+
+    def place_of(name: str) -> tuple[int, ...] | None:
+        source, _, target = name.partition("->")
+        return (targets[target], writers[source]) if source in writers and target in targets else None
+
+    return place_of

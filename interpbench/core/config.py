@@ -12,19 +12,32 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from interpbench.core.errors import ConfigError, did_you_mean
+from interpbench.core.errors import ConfigError, InterpBenchError, did_you_mean
+from interpbench.core.text import shown
 
 T = TypeVar("T")
 
-STRICT = ConfigDict(extra="forbid")
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-Count = Annotated[int, Field(ge=1)]
-Steps = Annotated[int, Field(ge=0)]
+MOST = 10**9
+Count = Annotated[int, Field(ge=1, le=MOST)]
 """How many, at least one."""
+Steps = Annotated[int, Field(ge=0, le=MOST)]
+"""How many, or none."""
+Threads = Annotated[int, Field(ge=1, le=256)]
+"""Threads of a process; a thousand times as many cannot be started."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number that is not negative."""
 Share = Annotated[float, Field(ge=0, le=1)]
 """Between 0 and 1."""
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+TASK = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+TaskName = Annotated[str, Field(pattern=rf"^{TASK}(\[[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}\])?$")]
+"""A task of the catalogue, or of a file that a user names, perhaps in the tokens of a tokenizer. It becomes
+part of paths, and is never a file or an address itself."""
+MethodName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}$")]
+"""A method as a record names it; part of paths."""
 
 
 def convert(kind: type[T], data: Mapping[str, Any], where: str = "configuration") -> T:
@@ -36,16 +49,45 @@ def convert(kind: type[T], data: Mapping[str, Any], where: str = "configuration"
     try:
         return TypeAdapter(kind).validate_python(dict(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        path = [str(part) for part in first["loc"]]
-        message = first["msg"][:1].lower() + first["msg"][1:]
-        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            message = f"unknown key{did_you_mean(path[-1], _fields_at(kind, path[:-1]))}"
-        elif first["type"] in ("missing", "missing_argument"):
-            message = "required, but missing"
-        else:
-            message += f" (got {first['input']!r})"
-        raise ConfigError(f"{where}: {'.'.join(path)}: {message}") from None
+        raise ConfigError(f"{where}: {_first(error, kind)}") from None
+
+
+def checked(kind: type[T], data: Any, where: object, error: type[InterpBenchError]) -> T:
+    """Turns what a file holds into `kind`: a dataclass, a TypedDict, a list of these.
+
+    Raises:
+        InterpBenchError: `error`, in one line that begins with `where`, if anything is missing, unknown,
+            ill-typed or out of range.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(data)
+    except ValidationError as problem:
+        raise error(f"{where} is damaged: {_first(problem, kind)}") from None
+    except RecursionError:
+        raise error(f"{where} is damaged: nested too deeply") from None
+
+
+def _first(error: ValidationError, kind: Any) -> str:
+    """Returns the first problem: its path and what is wrong, with the nearest valid name or the value."""
+    first = error.errors(include_url=False)[0]
+    path = [shown(part) for part in first["loc"]]
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        message = f"unknown key{did_you_mean(path[-1], _fields_at(kind, path[:-1]))}"
+    elif first["type"] in ("missing", "missing_argument"):
+        message = "required, but missing"
+    elif first["type"] == "value_error":
+        message = message.removeprefix("value error, ")
+    else:
+        message += f" (got {_short(first['input'])})"
+    return f"{'.'.join(path)}: {message}" if path else message
+
+
+def _short(value: Any) -> str:
+    """Returns a value for a message, whatever its size."""
+    if isinstance(value, dict | list | tuple):
+        return f"a {type(value).__name__}"  # pyright: ignore[reportUnknownArgumentType]
+    return shown(repr(value[:99] if isinstance(value, str) else value))
 
 
 def _fields_at(kind: Any, path: list[str]) -> list[str]:

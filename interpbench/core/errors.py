@@ -3,16 +3,25 @@
 import difflib
 from collections.abc import Iterable
 
+from interpbench.core.text import printable, shown
+
+MOST_CHARACTERS = 600
+"""The longest message: beyond that it would be somebody's file that is printed."""
+
 
 class InterpBenchError(Exception):
-    """Something that the user can fix; commands print its message without a traceback."""
+    """Something that the user can fix; commands print its message, which is one printable line."""
+
+    def __str__(self) -> str:
+        line = printable(" ".join(super().__str__().splitlines()))
+        return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 1]}…"
 
 
 class UnknownNameError(InterpBenchError):
     """A name that is not registered; the message gives the nearest ones."""
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
-        super().__init__(f"unknown {kind} {str(name)!r}{did_you_mean(str(name), choices)}")
+        super().__init__(f"unknown {kind} '{shown(name)}'{did_you_mean(str(name), choices)}")
 
 
 class ConfigError(InterpBenchError):
@@ -45,7 +54,7 @@ class ScoresError(InterpBenchError):
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Returns `; did you mean a, b or c?` for the names nearest to `name`, or all of a few choices."""
-    choices = sorted(set(choices))
+    choices, name = sorted(set(choices)), name[:MOST_CHARACTERS]
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
     if not close:
         close = [choice for choice in choices if name and name.lower() in choice.lower()][:3]

@@ -4,11 +4,12 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from interpbench.core.errors import InterpBenchError
+from interpbench.core.files import write_text
 
 log = logging.getLogger(__name__)
 
@@ -24,45 +25,42 @@ class Sink(Protocol):
 
 
 class JsonLines:
-    """One JSON object a line; a resumed run first drops what came after its checkpoint."""
+    """One JSON object a line, in a file that is there whole after every line, whatever happened to it.
 
-    def __init__(self, path: Path, resume_step: int = 0):
-        kept: list[str] = []
-        if resume_step and path.exists():
-            for line in path.read_text().splitlines():
-                try:
-                    if json.loads(line)["step"] <= resume_step:
-                        kept.append(line + "\n")
-                except (ValueError, KeyError):
-                    continue
+    What an earlier run wrote is not read: the lines before `history` are in the state that is resumed from.
+
+    Args:
+        path: the file.
+        history: the lines so far.
+    """
+
+    def __init__(self, path: Path, history: Sequence[Mapping[str, Any]] = ()):
         self._path = path
-        with self._explained():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w")
-            self._file.writelines(kept)
-            self._file.flush()
+        self._lines = [json.dumps(line) + "\n" for line in history]
+        write_text(path, "".join(self._lines))
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Appends a line.
+        """Appends a line; if the file is gone, or was cut, it is written anew.
 
         Raises:
-            InterpBenchError: if the disk is full; the next run drops what is half written.
+            InterpBenchError: if the disk is full; the next run writes the file anew.
         """
-        with self._explained():
-            self._file.write(json.dumps({"step": step, **metrics}) + "\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        """Closes the file; what cannot be flushed was said before."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-    @contextlib.contextmanager
-    def _explained(self) -> Generator[None]:
+        size = sum(map(len, self._lines))
+        self._lines.append(json.dumps({"step": step, **metrics}) + "\n")
         try:
-            yield
+            if not self._path.is_file() or self._path.stat().st_size != size:
+                write_text(self._path, "".join(self._lines))
+                return
+            with self._path.open("a") as file:
+                file.write(self._lines[-1])
         except OSError as error:
             raise InterpBenchError(f"cannot write {self._path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Writes the file anew if it is gone."""
+        if not self._path.is_file():
+            with contextlib.suppress(InterpBenchError):  # whatever ended the run is what is said
+                write_text(self._path, "".join(self._lines))
 
 
 class Wandb:
@@ -76,8 +74,14 @@ class Wandb:
             default = "online" if os.environ.get("WANDB_API_KEY") else "offline"
             mode: Any = os.environ.get("WANDB_MODE", default)
             folder.mkdir(parents=True, exist_ok=True)
+            quiet = wandb.Settings(quiet=True)
             self._run = wandb.init(
-                project=project, name=name, config=dict(config), dir=str(folder), mode=mode
+                project=project,
+                name=name,
+                config=dict(config),
+                dir=str(folder),
+                mode=mode,
+                settings=quiet,
             )
         except Exception as error:  # noqa: BLE001  whatever W&B raises must not stop a training
             log.warning("W&B is not available, going on without it: %s", _line(error))
@@ -96,7 +100,7 @@ class Wandb:
 
     def close(self) -> None:
         """Finishes the run."""
-        self._try(lambda: self._run.finish(quiet=True))
+        self._try(lambda: self._run.finish())
 
 
 def _line(error: Exception) -> str:

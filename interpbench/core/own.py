@@ -6,6 +6,7 @@ Only what a user asks for on a command line or in a call is ever imported; a rec
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -13,12 +14,16 @@ from types import ModuleType
 from typing import TypeVar
 
 from interpbench.core.errors import InterpBenchError, UnknownNameError, did_you_mean
-from interpbench.core.files import sha256
+from interpbench.core.files import read_bytes, sha256
 from interpbench.core.registry import Registry
 
 T = TypeVar("T")
+MOST_SOURCE = 1 << 24
+PACKAGE = Path(__file__).parents[1]
 
 _sources: dict[str, str] = {}
+_places: dict[str, Path] = {}
+"""Modules of the user's own, by name, and the folder of each; those that are being imported too."""
 
 
 def is_own(text: str) -> bool:
@@ -27,13 +32,16 @@ def is_own(text: str) -> bool:
 
 
 def own_name(
-    text: str, registry: Registry[T], module_of: Callable[[T], str], error: type[InterpBenchError]
+    text: str,
+    registry_of: Callable[[], Registry[T]],
+    module_of: Callable[[T], str],
+    error: type[InterpBenchError],
 ) -> str:
     """Imports a user's file or module, once, and returns the registered name that is meant.
 
     Args:
         text: the file or module and, after a colon, the name; it may be left out if there is only one.
-        registry: where the file registers what it declares.
+        registry_of: returns where the file registers what it declares.
         module_of: the name of the module that a registered value was declared in.
         error: what to raise.
 
@@ -46,6 +54,7 @@ def own_name(
         module = _import(str(Path(place).resolve()) if place.endswith(".py") else place)
     except InterpBenchError as problem:
         raise error(str(problem)) from problem.__cause__
+    registry = registry_of()
     declared = [(name, f"{module_of(value)}.") for name, value in registry.items()]
     names = [name for name, home in declared if home.startswith(f"{module}.")]
     kind = registry.kind
@@ -73,22 +82,58 @@ def _import(place: str) -> str:
     folder = str(path.parent if is_file else Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)
+    _places[_name_of(path) if is_file else place] = Path(folder)
     try:
         module = _execute(path) if is_file else importlib.import_module(place)
-    except Exception as problem:
-        raise InterpBenchError(f"cannot import {place}: {type(problem).__name__}: {problem}") from problem
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        raise InterpBenchError(f"cannot import {place}: {blamed(problem) or said(problem)}") from problem
     for name, part in tuple(sys.modules.items()):
         if f"{name}.".startswith(f"{module.__name__}.") and part.__file__:
-            _sources[name] = sha256(Path(part.__file__).read_bytes())
+            _sources[name] = sha256(read_bytes(Path(part.__file__), MOST_SOURCE))
     return module.__name__
 
 
+def _name_of(path: Path) -> str:
+    """Returns what a file is called as a module, which tells files of one name in several folders apart."""
+    return f"own_{sha256(str(path).encode())[:8]}.{path.stem}"
+
+
 def _execute(path: Path) -> ModuleType:
-    """Runs a file as a module, whose name tells files of one name in several folders apart."""
-    name = f"own_{sha256(str(path).encode())[:8]}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    """Runs a file as a module."""
+    spec = importlib.util.spec_from_file_location(_name_of(path), path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def blamed(error: BaseException) -> str | None:
+    """Returns `file.py:12: ValueError: what it says` for an error raised in a user's file; None for another.
+
+    The line is the innermost one in the file, or in another in its folder.
+    """
+    if isinstance(error, SyntaxError) and error.filename and _is_users("", Path(error.filename)):
+        return f"{Path(error.filename).name}:{error.lineno}: {said(error)}"
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    for frame, line in reversed(frames):
+        if _is_users(str(frame.f_globals.get("__name__")), Path(frame.f_code.co_filename)):
+            return f"{Path(frame.f_code.co_filename).name}:{line}: {said(error)}"
+    return None
+
+
+def _is_users(module: str, file: Path) -> bool:
+    """Returns whether a module is one of the user's own, or a file lies beside one."""
+    if any(f"{module}.".startswith(f"{name}.") for name in _places):
+        return True
+    return module != "__main__" and file.parent in _places.values() and not file.is_relative_to(PACKAGE)
+
+
+def said(error: BaseException) -> str:
+    """Returns an error's kind and message."""
+    if isinstance(error, SystemExit):
+        return f"it calls sys.exit({'' if error.code is None else repr(error.code)})"
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -29,7 +29,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
 FIRST_WIDTH = 8
@@ -49,7 +49,7 @@ class Acdc:
     """
 
     thresholds: tuple[float, ...] = GRID
-    metric: str = "divergence"
+    metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     max_width: Count = 32
     sign: ClassVar[str] = (

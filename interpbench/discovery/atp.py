@@ -9,7 +9,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import clean_slopes, needs_slope
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("atp")
@@ -27,7 +27,7 @@ class Atp:
         absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
     """
 
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"

@@ -11,7 +11,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import Slopes, along_inputs, needs_slope, slopes
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block
 
@@ -41,7 +41,7 @@ class AtpStar:
 
     exact_softmax: bool = True
     grad_drop: bool = True
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"

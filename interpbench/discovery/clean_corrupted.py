@@ -8,7 +8,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import along_inputs, attribute, slopes
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("clean_corrupted")
@@ -25,7 +25,7 @@ class CleanCorrupted:
         absolute: rank by absolute value.
     """
 
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged over both ends"

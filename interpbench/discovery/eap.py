@@ -8,7 +8,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("eap")
@@ -22,7 +22,7 @@ class Eap:
         absolute: rank by absolute value; signed scores put edges that work against the metric last.
     """
 
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, to first order"

@@ -8,7 +8,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("eap_ig")
@@ -27,7 +27,7 @@ class EapIg:
     """
 
     steps: Count = 10
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged along the path"

@@ -9,7 +9,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import attribute, midpoints, slopes
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("eap_ig_activations")
@@ -30,7 +30,7 @@ class EapIgActivations:
     """
 
     steps: Count = 5
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = (

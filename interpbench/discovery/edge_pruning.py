@@ -21,7 +21,7 @@ from interpbench.discovery.gates import (
     settled,
 )
 from interpbench.discovery.method import method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("edge_pruning")
@@ -53,7 +53,7 @@ class EdgePruning:
     constants_rate: Amount = 0.01
     multiplier_rate: Amount = 0.8
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    metric: str = "divergence"
+    metric: MetricName = "divergence"
     replacement: GateReplacement = "resample"
     sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
     cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"

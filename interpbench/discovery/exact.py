@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import Replacement, clean_and_patch, edge_by_edge, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
 
@@ -23,7 +23,7 @@ class Exact:
         replacement: what is patched in.
     """
 
-    metric: str = "divergence"
+    metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     sign: ClassVar[str] = "larger: patching this edge alone moves the output further from the clean one"
     cost: ClassVar[str] = "two forward passes, and one per edge from the edge's layer on, many in a call"

@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.backward import Rules, with_rules
 
 
@@ -33,7 +33,7 @@ class Gim:
 
     temperature: Annotated[float, Field(gt=0)] = 2.0
     divide: bool = True
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"

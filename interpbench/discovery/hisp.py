@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import clean_slopes, needs_slope
 from interpbench.discovery.method import method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("hisp")
@@ -27,7 +27,7 @@ class Hisp:
         normalise: divide by the norm within each layer.
     """
 
-    metric: str = "shift"
+    metric: MetricName = "shift"
     normalise: bool = True
     sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method, parts
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
 
@@ -29,7 +29,7 @@ class MaskIg:
     """
 
     steps: Count = 10
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = (

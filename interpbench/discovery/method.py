@@ -6,6 +6,7 @@ file in `configs/method/`.
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.own import is_own, own_name, own_source
 from interpbench.core.registry import Registry
+from interpbench.core.text import shown
 from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.model import Interventions
 from interpbench.transformer.patching import record
@@ -57,6 +59,8 @@ class Method(Protocol):
 
 
 M = TypeVar("M", bound=type[Any])
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}"
+"""What a method may be called: it becomes part of paths."""
 _methods: Registry[type[Method]] = Registry("method")
 
 
@@ -64,6 +68,8 @@ def method(name: str) -> Callable[[M], M]:
     """Registers a method class under `name`."""
 
     def register(made: M) -> M:
+        if not re.fullmatch(NAME, name):
+            raise DiscoveryError(f"a method cannot be called {shown(name)!r}: letters, digits, . = + - _")
         _methods.add(name, made)
         return made
 
@@ -89,9 +95,9 @@ def method_name(text: str) -> str:
         UnknownNameError: for a name that the user's file does not declare.
         DiscoveryError: if the file cannot be imported.
     """
-    if text in methods() or not is_own(text):
+    if not is_own(text):
         return text
-    return own_name(text, methods(), lambda made: made.__module__, DiscoveryError)
+    return own_name(text, methods, lambda made: made.__module__, DiscoveryError)
 
 
 def method_source(name: str) -> str | None:

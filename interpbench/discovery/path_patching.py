@@ -11,7 +11,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, edge_by_edge, method, parts
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.model import Interventions
 
 
@@ -33,7 +33,7 @@ class PathPatching:
     """
 
     frozen: Literal["heads", "all"] = "heads"
-    metric: str = "divergence"
+    metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     sign: ClassVar[str] = "larger: patching the paths from writer to reader moves the output further"
     cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from the edge's layer on"

@@ -8,7 +8,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.backward import Rules, with_rules
 
 
@@ -30,7 +30,7 @@ class RelP:
     """
 
     constant_attention: bool = False
-    metric: str = "shift"
+    metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"

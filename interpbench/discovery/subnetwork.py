@@ -20,7 +20,7 @@ from interpbench.discovery.gates import (
     sampled,
     settled,
 )
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
@@ -49,7 +49,7 @@ class SubnetworkProbing:
     rate: Amount = 0.1
     constants_rate: Amount = 0.01
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    metric: str = "divergence"
+    metric: MetricName = "divergence"
     replacement: GateReplacement = "resample"
     draws: ClassVar[bool] = True
 

@@ -16,7 +16,7 @@ from interpbench.discovery.gates import (
     optimiser,
 )
 from interpbench.discovery.method import method
-from interpbench.tasks.problem import Problem
+from interpbench.tasks.problem import MetricName, Problem
 
 
 @method("ugs")
@@ -46,7 +46,7 @@ class UniformGradientSampling:
     rate: Amount = 0.1
     constants_rate: Amount = 0.01
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.73
-    metric: str = "divergence"
+    metric: MetricName = "divergence"
     replacement: GateReplacement = "learned"
     sign: ClassVar[str] = "θ: the log-odds with which the edge is kept"
     cost: ClassVar[str] = "two forward passes; `steps` × `samples` forward and backward passes"

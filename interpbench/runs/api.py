@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpbench.core.errors import CheckpointError
 from interpbench.tasks.catalogue import catalogue
 from interpbench.tasks.task import Task
 
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
     from interpbench.circuits.scores import Scores
-    from interpbench.circuits.truth import Truth
+    from interpbench.circuits.truth import Level, Truth
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.curves import Curve
     from interpbench.tasks.problem import Problem
@@ -48,13 +47,12 @@ def load(name: str | int | Path) -> "Checkpoint":
     Raises:
         CheckpointError: if there is none, or several, it is damaged, or it cannot be downloaded.
     """
-    from interpbench.checkpoints.find import find_checkpoints
-    from interpbench.checkpoints.format import load_checkpoint
+    from interpbench.checkpoints.find import find_checkpoint
 
-    found = find_checkpoints(str(name))
-    if len(found) > 1:
-        raise CheckpointError(f"{name} means {len(found)} checkpoints; name one, for instance {found[0]}")
-    return load_checkpoint(found[0])
+    folder = find_checkpoint(str(name))
+    from interpbench.checkpoints.format import load_checkpoint  # torch is not for a name that is wrong
+
+    return load_checkpoint(folder)
 
 
 def train(task: str | int, **settings: Any) -> "TrainOutcome":
@@ -70,8 +68,8 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
         InterpBenchError: for an unknown task or setting, or a run that cannot go on.
     """
     from interpbench.core.config import convert
-    from interpbench.runs.train import TrainConfig, own_settings
     from interpbench.runs.train import train as run
+    from interpbench.runs.train_settings import TrainConfig, own_settings
 
     own = own_settings(task)
     for key, value in settings.items():
@@ -112,18 +110,19 @@ def discover(
         InterpBenchError: for an unknown method or setting.
     """
     from interpbench.checkpoints.format import load_pairs
+    from interpbench.discovery.applied import apply
     from interpbench.discovery.method import get_method
     from interpbench.tasks.problem import Problem
 
     if isinstance(checkpoint, Problem):
-        return get_method(method, settings)(checkpoint)
+        return apply(get_method(method, settings), checkpoint, method)
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
     problem = load_pairs(checkpoint.folder).problem(checkpoint.model, examples, seed)
-    return get_method(method, settings)(problem)
+    return apply(get_method(method, settings), problem, method)
 
 
-def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[str, Curve]":
+def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, Curve]":
     """Scores a ranking at node, head-edge and q/k/v-edge level: required against forbidden."""
     from interpbench.scoring.records import compare as run
 

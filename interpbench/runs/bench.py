@@ -2,46 +2,31 @@
 
 import logging
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State
 from interpbench.core import seeds
-from interpbench.core.config import STRICT, Count
+from interpbench.discovery.applied import apply
 from interpbench.discovery.method import Method
 from interpbench.runs.device import select_device
 from interpbench.scoring.behaviour import Behaviour
 from interpbench.scoring.circuits import best_edges, ties_at, true_size
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
-from interpbench.scoring.records import degenerate
+from interpbench.scoring.records import Behaved, degenerate
 from interpbench.scoring.stability import stability
+from interpbench.tasks.catalogue import known_task
 from interpbench.tasks.problem import Pairs, Problem
 
 if TYPE_CHECKING:
-    from interpbench.runs.evaluate import EvaluateConfig
+    from interpbench.runs.evaluate_settings import EvaluateConfig
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, config=STRICT)
-class StabilitySettings:
-    """How often methods are run again.
-
-    Attributes:
-        samples: bootstrap samples of the pairs.
-        seeds: seeds, besides the evaluation's own, for methods that draw at random.
-        most_passes: methods that took more (forward and backward, in examples) are not run on samples.
-    """
-
-    samples: int = 10
-    seeds: int = 0
-    most_passes: Count = 10_000
 
 
 class Bench:
@@ -81,13 +66,8 @@ class Bench:
     @cached_property
     def program(self) -> str:
         """The task whose program it is, where tasks share one; its own for a task that is not ours."""
-        from interpbench.core.errors import UnknownNameError
-        from interpbench.tasks.catalogue import get_task
-
-        try:
-            return get_task(self.checkpoint.task).program_name
-        except UnknownNameError:
-            return self.checkpoint.task
+        task = known_task(self.checkpoint.task.partition("[")[0])
+        return self.checkpoint.task if task is None else task.program_name
 
     @cached_property
     def left_out(self) -> list[str]:
@@ -103,11 +83,11 @@ class Bench:
         nodes = (truth.nodes == State.REQUIRED).astype(float)
         return Scores(truth.graph, np.where(truth.graph.legal, wanted, np.nan), nodes)
 
-    def behaviour_of(self, scores: Scores, method: Method | None, problem: Problem | None) -> dict[str, Any]:
+    def behaviour_of(self, scores: Scores, method: Method | None, problem: Problem | None) -> Behaved:
         """Returns how the circuits of a ranking behave; with `thorough`, everything that is known to ask."""
         if self.behaviour.dead:
             return {}
-        found: dict[str, Any] = {
+        found: Any = {
             "changed": self.behaviour.changed,
             "faithfulness": faithfulness(self.behaviour, scores),
         }
@@ -125,5 +105,5 @@ class Bench:
         others = settings.seeds if getattr(method, "draws", False) else 0
         if method is not None and problem is not None and (samples or others):
             truth = self.checkpoint.truth
-            found["stability"] = stability(method, problem, truth, size, samples, others)
+            found["stability"] = stability(partial(apply, method), problem, truth, size, samples, others)
         return found

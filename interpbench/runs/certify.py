@@ -10,19 +10,20 @@ from rich.console import Console
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import CERTIFICATE, Checkpoint, load_checkpoint
+from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints
+from interpbench.checkpoints.format import Checkpoint, load_checkpoint
 from interpbench.checkpoints.index import INDEX
+from interpbench.checkpoints.record import task_of
 from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.core.progress import Display
 from interpbench.reports.tables import certificate_table
-from interpbench.tasks.catalogue import catalogue, get_task
-from interpbench.tasks.task import Task
-from interpbench.training.certificate import DEMANDS, CertificateSettings, certify
+from interpbench.tasks.catalogue import get_task
+from interpbench.training.certificate import DEMANDS, certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
+from interpbench.training.settings import CertificateSettings
 
 log = logging.getLogger(__name__)
 
@@ -48,23 +49,9 @@ def certify_checkpoints(
     return all(results)
 
 
-def task_of(checkpoint: Checkpoint) -> Task:
-    """Returns the task of a checkpoint.
-
-    Raises:
-        CheckpointError: if it is not in the catalogue; a record never names a file to be run.
-    """
-    if checkpoint.task not in catalogue():
-        raise CheckpointError(
-            f"task {checkpoint.task!r} is not in the catalogue; if it is your own, say where it is: "
-            f"--task path/to/file.py:{checkpoint.task} (evaluate: task=…)"
-        )
-    return get_task(checkpoint.task)
-
-
 def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Console) -> bool:
     checkpoint = load_checkpoint(folder)
-    task, graph = task_of(checkpoint), checkpoint.record.shape.graph
+    task, graph = task_of(checkpoint.task), checkpoint.record.shape.graph
     if set(checkpoint.record.alignment) != set(task.model.variables):
         raise CheckpointError(f"{folder}: its alignment does not name the variables of task {task.name}")
     alignment = align(task, graph, checkpoint.record.alignment)

@@ -7,13 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from interpbench.core.errors import InterpBenchError, did_you_mean
+from interpbench.checkpoints.find import CERTIFICATE
+from interpbench.core.errors import did_you_mean
 from interpbench.runs import interchange
-from interpbench.runs.entry import Command, Config, Outcome, complain, configure_logging, run_hydra
+from interpbench.runs.entry import (
+    Command,
+    Config,
+    Outcome,
+    complain,
+    configure_logging,
+    contained,
+    finish,
+    run_hydra,
+)
 from interpbench.runs.several import expand
 
 COMMANDS = (
-    *("train", "evaluate", "tasks", "show", "certify", "demo"),
+    *("train", "evaluate", "tasks", "methods", "show", "certify", "demo"),
     *("models", "download", "publish", "export", *interchange.COMMANDS),
 )
 
@@ -23,37 +33,39 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] in ("train", "evaluate"):
         command = sys.argv.pop(1)
         sys.exit(train() if command == "train" else evaluate())
-    arguments = _parse()
     configure_logging()
-    try:
-        sys.exit(_run(arguments))
-    except InterpBenchError as error:
-        sys.exit(complain(str(error)))
-    except KeyboardInterrupt:
-        sys.exit(complain("interrupted", 130))
+    finish(lambda: _run(_parse()))
 
 
 def train() -> None:
     """Composes `configs/train.yaml` with the command line and trains."""
     from interpbench.runs.overrides import hydra_overrides
 
+    configure_logging()
     sys.argv[1:] = hydra_overrides(sys.argv[1:])
     run_hydra(Command("train", _train, _experiment, _finished))
 
 
 def _train(config: Config) -> Outcome:
+    from interpbench.runs.train_settings import train_config
+
+    train_config(config)  # a mistake is said before anything large is imported
     from interpbench.runs.train import run
 
     return run(config)
 
 
 def _experiment(config: Config) -> str | None:
-    from interpbench.runs.train import own_experiment
+    from interpbench.runs.train_settings import own_experiment
 
     return own_experiment(config.get("task"))
 
 
 def _finished(config: Config) -> Outcome | None:
+    from interpbench.runs.train_settings import train_config
+
+    if not (train_config(config).folder / CERTIFICATE).exists():
+        return None
     from interpbench.runs.train import finished
 
     return finished(config)
@@ -63,20 +75,26 @@ def evaluate() -> None:
     """Composes `configs/evaluate.yaml` with the command line and evaluates."""
     from interpbench.runs.own_methods import offer_methods
 
+    configure_logging()
     overrides = sys.argv[1:]
-    try:
+
+    def rewrite() -> int:
         sys.argv[1:] = expand(offer_methods(overrides))
-    except InterpBenchError as error:
-        configure_logging()
-        sys.exit(complain(str(error)))
+        return 0
+
+    if status := contained(rewrite):
+        sys.exit(status)
     run_hydra(Command("evaluate", partial(_evaluate, overrides)))
 
 
 def _evaluate(overrides: Sequence[str], config: Config) -> Outcome:
-    from interpbench.runs.evaluate import run
+    from interpbench.runs.evaluate_settings import evaluate_config
     from interpbench.runs.own_methods import offer_methods
 
     offer_methods(overrides)  # a process that a sweep started has not imported the user's methods
+    evaluate_config(config)  # a mistake is said before anything large is imported
+    from interpbench.runs.evaluate import run
+
     return run(config)
 
 
@@ -103,6 +121,8 @@ def _parse() -> argparse.Namespace:
     )
     tasks.add_argument("--causal", action="store_true", help="only those with causal attention")
     tasks.add_argument("--write", action="store_true", help="measure all tasks; write records, docs/tasks.md")
+    methods = commands.add_parser("methods", help="list all discovery methods and their settings")
+    methods.add_argument("--write", action="store_true", help="store what is known of all methods anew")
     show = commands.add_parser("show", help="print a task's program, domain, circuit and truth states")
     show.add_argument("task", help="name or published number, or path/to/file.py:name of one of your own")
     show.add_argument("--png", nargs="?", const="", metavar="FILE", help="draw the circuit, as NAME.png")
@@ -172,9 +192,23 @@ def _run_files(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_methods(write: bool) -> int:
+    from rich.console import Console
+
+    from interpbench.runs.methods import list_methods, write_methods
+
+    if write:
+        write_methods()
+    else:
+        list_methods(Console(width=None if sys.stdout.isatty() else 140))
+    return 0
+
+
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.command in ("models", "download", "publish", "export"):
         return _run_files(arguments)
+    if arguments.command == "methods":
+        return _run_methods(arguments.write)
     if arguments.command in ("tasks", "show"):
         from rich.console import Console
 

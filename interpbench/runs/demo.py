@@ -10,9 +10,11 @@ from interpbench.checkpoints.format import load_checkpoint
 from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import certificate_table, records_table
-from interpbench.runs.evaluate import EvaluateConfig, evaluate_checkpoint, variables
+from interpbench.runs.evaluate import evaluate_checkpoint, variables
+from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.page import PAGE, write_folder_page
-from interpbench.runs.train import TrainConfig, train
+from interpbench.runs.train import train
+from interpbench.runs.train_settings import TrainConfig
 
 log = logging.getLogger(__name__)
 TASK = "frac_prevs"
@@ -37,5 +39,5 @@ def demo(out: str) -> bool:
     ]
     report = write_report(folder, records, {TASK: outcome.certificate}, {TASK: shown})
     log.info("report:     %s\ncheckpoint: %s\npictures:   %s", report, outcome.folder, pictures)
-    write_folder_page(folder / TASK, str(outcome.folder), folder / PAGE)
+    write_folder_page(folder / TASK, [outcome.folder], folder / PAGE)
     return outcome.certified

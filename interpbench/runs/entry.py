@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from interpbench.core.errors import InterpBenchError, did_you_mean
+from interpbench.core.own import blamed
+from interpbench.core.text import printable
 
 log = logging.getLogger(__name__)
 SWEEP = frozenset(("-m", "--multirun", "hydra.mode=MULTIRUN"))
@@ -23,10 +25,54 @@ def config_folder() -> str:
     return str(beside if beside.is_dir() else package / "configs")
 
 
+class _Printable(logging.Formatter):
+    """Lines in which nothing but a newline is unprintable: names in them may come from anyone's file."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the line."""
+        return printable(super().format(record), keep="\n\t")
+
+
 def configure_logging() -> None:
     """Sends the library's log lines to standard error, plainly."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Printable("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("interpbench").setLevel(logging.INFO)
+
+
+def finish(command: Callable[[], int]) -> NoReturn:
+    """Runs a command and exits with its status; see `contained`."""
+    sys.exit(contained(command))
+
+
+def contained(command: Callable[[], int]) -> int:
+    """Runs a command and returns its exit status; what a user can mend is 2 and one line.
+
+    That is an error of this project, whatever a file of the user's own raises, with file and line, and a
+    lack of memory.
+    """
+    try:
+        return command()
+    except InterpBenchError as error:
+        return complain(str(error))
+    except KeyboardInterrupt:
+        return complain("interrupted; the same command goes on where it was", 130)
+    except BrokenPipeError:  # whoever reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Exception, SystemExit) as error:
+        if place := blamed(error):
+            return complain(place)
+        if _is_memory(error):
+            return complain("there is not enough memory for this; try a smaller batch, or fewer examples")
+        raise
+
+
+def _is_memory(error: BaseException) -> bool:
+    """Returns whether an error is Python's, numpy's or torch's when memory is short."""
+    said = str(error)
+    return isinstance(error, MemoryError) or "not enough memory" in said or "out of memory" in said
 
 
 Config = Mapping[str, Any]
@@ -89,26 +135,27 @@ def run_hydra(command: Command) -> NoReturn:
     statuses: list[int] = []
 
     def main(_: Any) -> None:
-        try:
+        def job() -> int:
             run = compose_run(command, list(HydraConfig.get().overrides.task))
             announce([run])
-            statuses.append(command.job(run.data).status)
-        except InterpBenchError as error:  # here, as Hydra would write a line of its own
-            statuses.append(complain(str(error)))
+            return command.job(run.data).status
 
-    try:
-        if not SWEEP.isdisjoint(sys.argv) and HELP.isdisjoint(sys.argv):
-            from interpbench.runs.sweep import sweep
+        statuses.append(contained(job))  # here, as Hydra would write a line of its own
 
-            sys.exit(sweep(command, [argument for argument in sys.argv[1:] if argument not in SWEEP]))
-        hydra.main(config_path=config_folder(), config_name=command.name, version_base="1.3")(main)()
-    except InterpBenchError as error:
-        sys.exit(complain(str(error)))
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        sys.exit(complain(explain(command.name, str(error), str(error.__cause__ or ""))))
-    except KeyboardInterrupt:
-        sys.exit(complain("interrupted; the same command goes on where it was", 130))
-    sys.exit(max(statuses, default=0))
+    def start() -> int:
+        try:
+            if not SWEEP.isdisjoint(sys.argv) and HELP.isdisjoint(sys.argv):
+                from interpbench.runs.sweep import sweep
+
+                return sweep(command, [argument for argument in sys.argv[1:] if argument not in SWEEP])
+            hydra.main(config_path=config_folder(), config_name=command.name, version_base="1.3")(main)()
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            if blamed(error):
+                raise
+            return complain(explain(command.name, str(error), str(error.__cause__ or "")))
+        return max(statuses, default=0)
+
+    finish(start)
 
 
 def compose_run(command: Command, overrides: list[str]) -> Composed:
@@ -136,7 +183,7 @@ def announce(runs: Sequence[Composed]) -> None:
 
 def complain(message: str, status: int = 2) -> int:
     """Writes one error line and returns the exit status."""
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {printable(message)}\n")
     return status
 
 

@@ -3,10 +3,7 @@
 import logging
 from pathlib import Path
 
-from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import load_checkpoint
-from interpbench.checkpoints.hooked import CONFIG, STATE, save_hooked
-from interpbench.core.errors import CheckpointError
+from interpbench.runs.api import load
 
 log = logging.getLogger(__name__)
 HOW = """\
@@ -22,10 +19,9 @@ def export(name: str, out: Path | None = None) -> None:
     Raises:
         CheckpointError: if there is none, or several.
     """
-    found = find_checkpoints(name)
-    if len(found) > 1:
-        raise CheckpointError(f"{name} means {len(found)} checkpoints; name one, for instance {found[0]}")
-    checkpoint = load_checkpoint(found[0])
+    checkpoint = load(name)
+    from interpbench.checkpoints.hooked import CONFIG, STATE, save_hooked
+
     folder = out or Path(f"{checkpoint.task}-transformer-lens")
     save_hooked(checkpoint.model, folder)
     log.info("%s", HOW.format(folder=folder, config=CONFIG, state=STATE))

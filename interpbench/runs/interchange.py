@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from interpbench.checkpoints.find import find_checkpoints
 from interpbench.circuits.formats import FORMS
 
 COMMANDS = ("score", "convert", "export-problem", "verify-problem", "report")
@@ -74,6 +75,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     else:
         from interpbench.runs.page import write_folder_page
 
-        out = Path(arguments.out) if arguments.out else None
-        write_folder_page(Path(arguments.folder), arguments.checkpoint, out)
+        out, named = Path(arguments.out) if arguments.out else None, arguments.checkpoint
+        places = [] if named == "all" else find_checkpoints(named)
+        write_folder_page(Path(arguments.folder), places, out)
     return 0

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interpbench.checkpoints.find import released
-from interpbench.core.errors import InterpBenchError
-from interpbench.core.files import read_json, write_text
+from interpbench.core.config import checked
+from interpbench.core.errors import ScoresError
+from interpbench.core.files import locked, read_json, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
-from interpbench.scoring.board import Board, Row
+from interpbench.scoring.board import Board, BoardFile, Row
 from interpbench.scoring.records import Record
 
 NAME = "leaderboard"
@@ -16,40 +17,45 @@ COMMAND = "make leaderboard"
 FORMAT = 1
 
 
-def write_leaderboard(records: Sequence[Record], folder: Path, earlier: Sequence[Row] = ()) -> Path:
+def write_leaderboard(records: Sequence[Record], folder: Path, add: bool = False) -> Path:
     """Writes `leaderboard.json`, `leaderboard.md` and its figures; returns the page's path.
+
+    Evaluations that write to one folder at the same time wait for each other.
 
     Args:
         records: results.
         folder: where to.
-        earlier: rows that stay, where there are no results of the same method on the same model.
+        add: whether rows that are there already stay, where there are no results of the same method on the
+            same model.
     """
-    board = Board.of(records, released(), earlier)
-    rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
-    write_text(
-        folder / f"{NAME}.json",
-        f'{{"format": {FORMAT}, "missing": {json.dumps(board.missing)}, "rows": [\n{rows}\n]}}\n',
-    )
-    return write_page(folder)
+    with locked(folder, wait=True):
+        board = Board.of(records, released(), rows_in(folder) if add else ())
+        rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
+        write_text(
+            folder / f"{NAME}.json",
+            f'{{"format": {FORMAT}, "missing": {json.dumps(board.missing)}, "rows": [\n{rows}\n]}}\n',
+        )
+        return write_page(folder)
 
 
 def read_board(path: Path) -> Board:
     """Reads `leaderboard.json`.
 
     Raises:
-        InterpBenchError: if it is not one of ours.
+        ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
     """
-    data = read_json(path)
+    data = read_json(path, ScoresError)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InterpBenchError(f"{path} is not a leaderboard of format {FORMAT}")
-    return Board(tuple(data["rows"]), tuple(data["missing"]))
+        raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
+    found = checked(BoardFile, data, path, ScoresError)
+    return Board(tuple(data["rows"]), tuple(found["missing"]))
 
 
 def rows_in(folder: Path) -> tuple[Row, ...]:
     """Returns the rows of the leaderboard in a folder; none if there is none.
 
     Raises:
-        InterpBenchError: if it is not one of ours.
+        ScoresError: if it is not one of ours.
     """
     path = folder / f"{NAME}.json"
     return read_board(path).rows if path.exists() else ()

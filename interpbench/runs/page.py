@@ -1,10 +1,12 @@
 """Gathers the records in a folder of evaluations and writes them as one HTML page."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
-from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import Checkpoint, load_checkpoint, read_record
+from interpbench.checkpoints.find import is_ours, released
+from interpbench.checkpoints.format import Checkpoint, load_checkpoint
+from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
@@ -16,13 +18,13 @@ log = logging.getLogger(__name__)
 PAGE = "report.html"
 
 
-def write_folder_page(folder: Path, checkpoint: str = "all", out: Path | None = None) -> Path:
+def write_folder_page(folder: Path, networks_in: Sequence[Path] = (), out: Path | None = None) -> Path:
     """Writes a page of all records below a folder and returns its path.
 
     Args:
         folder: where evaluations were written, `runs/evaluate`.
-        checkpoint: where the networks are that they were made on, as `evaluate.py` takes it; those that are
-            released are found in any case.
+        networks_in: folders of the networks that they were made on; those that are released are found in
+            any case.
         out: the page; None for `report.html` in the folder.
 
     Raises:
@@ -33,7 +35,7 @@ def write_folder_page(folder: Path, checkpoint: str = "all", out: Path | None = 
         raise InterpBenchError(
             f"there are no records of evaluations in {folder}; python evaluate.py makes some"
         )
-    networks = _networks(checkpoint, {record.checkpoint for _, record in results})
+    networks = _networks(networks_in, {record.checkpoint for _, record in results})
     missing = sorted({record.task for _, record in results if record.checkpoint not in networks})
     if missing:
         log.warning("left out, their networks are not here (--checkpoint FOLDER): %s", ", ".join(missing))
@@ -48,22 +50,34 @@ def write_folder_page(folder: Path, checkpoint: str = "all", out: Path | None = 
 
 
 def read_results(folder: Path) -> list[tuple[str, Record]]:
-    """Returns every record below a folder, with the name of its file, which tells settings apart."""
+    """Returns every record below a folder, with the name of its file, which tells settings apart.
+
+    One that is damaged is named, and left out.
+    """
     results: list[tuple[str, Record]] = []
     for path in sorted(folder.glob("**/*.json")):
-        data = read_json(path)
-        if is_record(data) and data["method"] != TRUTH:
-            results.append((path.stem, Record.from_json(data, path)))
+        try:
+            data = read_json(path)
+            if is_record(data) and data["method"] != TRUTH:
+                results.append((path.stem, Record.from_json(data, path)))
+        except InterpBenchError as error:
+            log.warning("left out: %s", error)
     return results
 
 
-def _networks(checkpoint: str, wanted: set[str]) -> dict[str, Network]:
-    """Returns the networks that are wanted; several of one task are told apart by seed and weights."""
+def _networks(places: Sequence[Path], wanted: set[str]) -> dict[str, Network]:
+    """Returns the networks that are wanted; several of one task are told apart by seed and weights.
+
+    One that is damaged is named, and left out.
+    """
     found: dict[str, Checkpoint] = {}
-    for place in dict.fromkeys((*find_checkpoints(checkpoint), *find_checkpoints("all"))):
-        key = read_record(place).sha256
-        if key in wanted and key not in found:
-            found[key] = load_checkpoint(place)
+    for place in dict.fromkeys((*places, *released().values())):
+        try:
+            key = read_record(place).sha256 if is_ours(place) else load_checkpoint(place).record.sha256
+            if key in wanted and key not in found:
+                found[key] = load_checkpoint(place)
+        except InterpBenchError as error:
+            log.warning("left out: %s", error)
     tasks = [loaded.task for loaded in found.values()]
     networks: dict[str, Network] = {}
     for key, loaded in found.items():

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import FILES, load_checkpoint, load_pairs
+from interpbench.checkpoints.find import FILES, find_checkpoints
+from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.checkpoints.hub import SETTING, MissingError, Repository
-from interpbench.checkpoints.index import FORMAT, INDEX, NAME, Index, indexed
+from interpbench.checkpoints.index import FORMAT, INDEX, MOST_BYTES, NAME, Index, indexed
+from interpbench.checkpoints.record import task_of
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import write_bytes
+from interpbench.core.files import read_bytes, write_bytes
 from interpbench.reports.cards import CARD, PICTURE, model_card, picture, repository_card
-from interpbench.runs.certify import task_of
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +45,11 @@ def publish(
             raise CheckpointError(f"two models of task {name}: publish one of them")
         if not NAME.fullmatch(name):
             raise CheckpointError(f"{name!r} cannot be the name of a published folder")
-        task = task_of(checkpoint)
+        task = task_of(checkpoint.task)
         made = {CARD: model_card(checkpoint, task, name, str(repository)).encode()}
         made[PICTURE] = picture(checkpoint, task)
         entries[name] = indexed(folder, made)
-        made |= {file: (folder / file).read_bytes() for file in FILES if (folder / file).is_file()}
+        made |= {file: read_bytes(folder / file, MOST_BYTES) for file in FILES if (folder / file).is_file()}
         files |= {f"{name}/{file}": data for file, data in made.items()}
     index = (Index(FORMAT, {}) if out else _existing(repository)).with_models(entries)
     files[INDEX] = (json.dumps(index.to_json(), indent=1) + "\n").encode()

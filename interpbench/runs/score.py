@@ -4,25 +4,30 @@ import logging
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 
-from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.find import find_checkpoint, is_ours
+from interpbench.checkpoints.record import read_record
 from interpbench.circuits.export import write_scores
-from interpbench.circuits.formats import Form, Imported, read_scores
+from interpbench.circuits.formats import MOST_BYTES, Form, Imported, read_scores
+from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State
 from interpbench.core.errors import ScoresError
-from interpbench.core.files import sha256, write_json
-from interpbench.discovery.method import methods
-from interpbench.reports.tables import records_table
+from interpbench.core.files import check_writable, read_bytes, sha256, write_json
+from interpbench.core.text import shown
+from interpbench.discovery.records import known_methods
 from interpbench.runs.api import load
-from interpbench.runs.evaluate import EvaluateConfig, draw, draw_roc
-from interpbench.scoring.board import TRUTH
-from interpbench.scoring.records import Record, compare, edge_scores, node_scores
+
+if TYPE_CHECKING:
+    from interpbench.checkpoints.format import Checkpoint
+    from interpbench.scoring.records import Record
 
 log = logging.getLogger(__name__)
+TRUTH = "truth"
+"""What `convert` takes instead of a file, and no method may be called."""
 
 
 def score_file(
@@ -34,7 +39,7 @@ def score_file(
     structural: bool = False,
     pictures: bool = True,
     out: str = "runs/evaluate",
-) -> Record:
+) -> "Record":
     """Scores a file as `evaluate.py` scores a method: table, record, pictures.
 
     Args:
@@ -49,15 +54,23 @@ def score_file(
     Raises:
         InterpBenchError: for a file that cannot be read, or a name that is taken.
     """
-    loaded = load(checkpoint)
     called = _called(name or path.stem)
-    found = read_scores(path, loaded.record.shape.graph)
+    found = read_scores(path, graph_of(checkpoint))  # before torch is imported, as it is what may be wrong
+    check_writable(Path(out))
+    loaded = load(checkpoint)
     scores = ranked(found, absolute)
+    from rich.console import Console
+
+    from interpbench.reports.tables import records_table
+    from interpbench.runs.evaluate import draw, draw_roc
+    from interpbench.runs.evaluate_settings import EvaluateConfig
+    from interpbench.scoring.records import Record, compare, edge_scores, node_scores
+
     record = Record(
         task=loaded.task,
         checkpoint=loaded.record.sha256,
         method=called,
-        settings={"file": sha256(path.read_bytes()), "form": found.form, "absolute": absolute},
+        settings={"file": sha256(read_bytes(path, MOST_BYTES)), "form": found.form, "absolute": absolute},
         seed=0,
         structural=structural,
         levels=compare(loaded.truth, scores, structural),
@@ -91,9 +104,9 @@ def ranked(found: Imported, absolute: bool) -> Scores:
 
 def _called(name: str) -> str:
     """Returns a name that can be a file's and is none of the project's own methods."""
-    if not re.fullmatch(r"\w[\w.=+-]{0,79}", name):
-        raise ScoresError(f"--name {name[:90]!r}: letters, digits, and . = + - _ make a name")
-    if name in methods() or name == TRUTH:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}", name):
+        raise ScoresError(f"--name {shown(name)!r}: letters, digits, and . = + - _ make a name")
+    if name in known_methods() or name == TRUTH:
         raise ScoresError(f"{name} is a method of the project; call yours otherwise, say --name my_{name}")
     return name
 
@@ -107,18 +120,26 @@ def convert_file(source: str, target: Path, checkpoint: str, form: Form | None =
         checkpoint: the network, as `interpbench.load` takes it.
         form: of the target; None for `csv` if it is called so, else `eap_ig`.
     """
+    graph = graph_of(checkpoint)
+    read = None if source == TRUTH else read_scores(Path(source), graph)
     loaded = load(checkpoint)
-    graph, width = loaded.record.shape.graph, loaded.record.shape.d_model
+    width = loaded.record.shape.d_model
     form = form or ("csv" if target.suffix.lower() == ".csv" else "eap_ig")
-    if source == TRUTH:
+    if read is None:
         write_scores(target, graph, form, circuit=_positive(loaded), d_model=width)
     else:
-        found = read_scores(Path(source), graph)
+        found = read
         scored = found.circuit is None or not np.array_equal(found.scores.edges == 1, found.circuit)
         scores = found.scores if scored else None
         write_scores(target, graph, form, scores=scores, circuit=found.circuit, d_model=width)
     log.info("wrote %s (%s)", target, form)
 
 
-def _positive(checkpoint: Checkpoint) -> np.ndarray:
+def graph_of(checkpoint: str) -> Graph:
+    """Returns the graph of a checkpoint's network; of one of ours without importing torch."""
+    folder = find_checkpoint(checkpoint)
+    return (read_record(folder) if is_ours(folder) else load(checkpoint).record).shape.graph
+
+
+def _positive(checkpoint: "Checkpoint") -> np.ndarray:
     return np.isin(checkpoint.truth.qkv_edges, (State.REQUIRED, State.FREE))

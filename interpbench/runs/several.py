@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from interpbench.core.errors import UnknownNameError
+from interpbench.discovery.records import check_method
 
 MANY = "all"
 
@@ -30,11 +30,9 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
 
 def _check(names: Sequence[str]) -> None:
-    from interpbench.discovery.method import methods
-
     for name in names:
-        if name != MANY and name not in methods() and ":" not in name:
-            raise UnknownNameError("method", name, methods())
+        if name != MANY:
+            check_method(name, {})
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,17 +6,20 @@ Rows are plain data, small enough to be committed; tables and figures are made f
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
-from interpbench.core.errors import ScoresError
+from interpbench.circuits.truth import Level
+from interpbench.core.config import STRICT, Amount, Finite, MethodName, Share, Steps, TaskName
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.curves import METRICS, Curve
 from interpbench.scoring.hypotheses import TESTS
 from interpbench.scoring.intervals import percentiles
 from interpbench.scoring.nulls import beats_random, random_null
-from interpbench.scoring.records import Record
+from interpbench.scoring.records import Record, Test, Weights
 
 TRUTH = "truth"
 """The name under which the true circuit stands beside the methods, as what they could reach."""
@@ -25,25 +28,94 @@ DRAWN = "qkv_edge"
 """The level of which ROC curves are kept and drawn."""
 HEADLINE = ("levels", DRAWN, "auroc")
 Row = Mapping[str, Any]
+Three = Annotated[list[Finite], Field(min_length=1, max_length=3)]
+"""A number, or one with the low and the high end of its interval."""
+
+
+@with_config(STRICT)
+class LevelRow(TypedDict):
+    """The numbers of one level."""
+
+    positives: Steps
+    negatives: Steps
+    auroc: Three | None
+    average_precision: Three | None
+    precision_at_size: Three | None
+    best_f1: Three | None
+    staircase: Three | None
+    ten_sizes: Three | None
+    roc: NotRequired[list[tuple[Share, Share]]]
+
+
+@with_config(STRICT)
+class CostRow(TypedDict):
+    """What a method cost."""
+
+    passes: Amount
+    seconds: Amount
+    megabytes: Amount | None
+
+
+@with_config(STRICT)
+class TestRow(TypedDict):
+    """One hypothesis test."""
+
+    passed: bool
+    p: Finite
+    value: Three
+
+
+@with_config(STRICT)
+class StableRow(TypedDict):
+    """How alike several runs are."""
+
+    jaccard: Three | None
+    rank_correlation: Three | None
+    auroc_deviation: Amount | None
+
+
+@with_config(STRICT)
+class BoardRow(TypedDict):
+    """A row as `leaderboard.json` has it; what `row` makes."""
+
+    task: TaskName
+    program: TaskName
+    checkpoint: Weights
+    method: MethodName
+    settings: dict[str, Any]
+    seed: int
+    structural: bool
+    examples: Steps
+    left_out: list[str]
+    levels: dict[Level, LevelRow]
+    cost: CostRow
+    changed: Finite | None
+    faithfulness: dict[Literal["cpr", "cmd", "curve"], list[Finite]]
+    completeness: dict[Literal["gap", "mean_gap", "least_effect"], Three]
+    tests: dict[Test, TestRow]
+    stability: dict[Literal["pairs", "seeds"], StableRow]
+
+
+@with_config(STRICT)
+class BoardFile(TypedDict):
+    """What `leaderboard.json` holds."""
+
+    format: Literal[1]
+    missing: list[Annotated[str, Field(max_length=256)]]
+    rows: list[BoardRow]
+
+
 Path = Sequence[str]
 """Where in a row a number is, as `("levels", "node", "auroc")`."""
 
 
 def row(record: Record) -> dict[str, Any]:
-    """Returns a record without what only its own page needs; numbers that have an interval as three.
-
-    Raises:
-        ScoresError: if its behaviour, which has many forms, is none of them.
-    """
-    try:
-        return _rounded(_row(record))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        said = f"the record of {record.method} on {record.task} is damaged"
-        raise ScoresError(f"{said}; fresh=true makes it anew") from None
+    """Returns a record without what only its own page needs; numbers that have an interval as three."""
+    return _rounded(_row(record))
 
 
 def _row(record: Record) -> dict[str, Any]:
-    behaviour = record.behaviour
+    behaviour: Any = record.behaviour
     return {
         "task": record.task,
         "program": record.program or record.task,
@@ -96,7 +168,8 @@ def _level(curve: Curve, drawn: bool) -> dict[str, Any]:
     return {"positives": curve.positives, "negatives": curve.negatives, **numbers, **roc}
 
 
-def _three(estimate: Mapping[str, float] | None) -> list[float] | None:
+def _three(estimate: Any) -> list[float] | None:
+    """Returns the three numbers of an `Interval`."""
     return None if estimate is None else [estimate["value"], estimate["low"], estimate["high"]]
 
 

@@ -1,15 +1,97 @@
 """The record of one evaluation: one method on one checkpoint."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, Level, State, Truth
+from interpbench.core.config import STRICT, Amount, Finite, MethodName, Steps, TaskName, checked
 from interpbench.core.errors import ScoresError
+from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
+
+Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
+"""The SHA-256 of a network's weights, or the beginning of it."""
+Place = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
+"""The name of a node or an edge."""
+Test = Literal["equivalence", "independence", "minimality", "sufficiency", "necessity"]
+Numbers = list[Finite]
+
+
+@with_config(STRICT)
+class Interval(TypedDict):
+    """A number with its 95 % interval."""
+
+    value: Finite
+    low: Finite
+    high: Finite
+
+
+@with_config(STRICT)
+class Faithful(TypedDict):
+    """What `faithfulness` returns."""
+
+    sizes: Numbers
+    connected: Numbers
+    curve: Numbers
+    curve_low: Numbers
+    curve_high: Numbers
+    cpr: Interval
+    cmd: Interval
+
+
+@with_config(STRICT)
+class Complete(TypedDict):
+    """What `completeness` returns."""
+
+    nodes: Steps
+    sets: Steps
+    gap: Interval
+    mean_gap: Interval
+    least_effect: Interval
+
+
+@with_config(STRICT)
+class Tested(Interval):
+    """What one of the hypothesis tests returns."""
+
+    p: Finite
+    passed: bool
+    p_tost: NotRequired[Finite]
+
+
+@with_config(STRICT)
+class Spread(TypedDict):
+    """A mean with a standard deviation."""
+
+    mean: Finite
+    deviation: Finite
+
+
+@with_config(STRICT)
+class Stable(TypedDict):
+    """How alike several runs of a method are."""
+
+    runs: Steps
+    jaccard: Interval | None
+    rank_correlation: Interval | None
+    auroc: dict[Level, Spread]
+
+
+@with_config(STRICT)
+class Behaved(TypedDict, total=False):
+    """How the circuits of a ranking behave, as far as it was asked for."""
+
+    changed: Finite
+    faithfulness: Faithful
+    ties: bool | Steps
+    completeness: Complete
+    tests: dict[Test, Tested]
+    stability: dict[Literal["pairs", "seeds"], Stable]
 
 
 @dataclass(frozen=True)
@@ -33,21 +115,21 @@ class Record:
         behaviour: faithfulness, completeness, hypothesis tests and stability, as far as they were asked for.
     """
 
-    task: str
-    checkpoint: str
-    method: str
+    task: TaskName
+    checkpoint: Weights
+    method: MethodName
     settings: dict[str, Any]
     seed: int
     structural: bool
-    levels: dict[str, Curve]
-    cost: dict[str, int | float]
-    seconds: float
-    edges: dict[str, float]
-    nodes: dict[str, float] = field(default_factory=dict[str, float])
-    program: str = ""
+    levels: dict[Level, Curve]
+    cost: dict[str, Amount]
+    seconds: Amount
+    edges: dict[Place, Finite]
+    nodes: dict[Place, Finite] = field(default_factory=dict[str, float])
+    program: TaskName | Literal[""] = ""
     conditions: dict[str, Any] = field(default_factory=dict[str, Any])
     left_out: list[str] = field(default_factory=list[str])
-    behaviour: dict[str, Any] = field(default_factory=dict[str, Any])
+    behaviour: Behaved = field(default_factory=Behaved)
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
@@ -60,13 +142,9 @@ class Record:
         Raises:
             ScoresError: one line that begins with `where`, if anything is missing, unknown or ill-typed.
         """
-        try:
-            return TypeAdapter(cls).validate_python(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))[:99]
-            said = f"{place}: {first['msg']}"
-            raise ScoresError(f"{where} is damaged, or the record of another version: {said}") from None
+        if isinstance(data, dict) and (unknown := set(data) - set(cls.__dataclass_fields__)):  # pyright: ignore
+            raise ScoresError(f"{where} is of another version: unknown key {shown(min(map(str, unknown)))!r}")
+        return checked(cls, data, where, ScoresError)
 
 
 def is_record(data: Any) -> bool:
@@ -74,7 +152,7 @@ def is_record(data: Any) -> bool:
     return isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data)  # pyright: ignore
 
 
-def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[str, Curve]:
+def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Level, Curve]:
     """Scores a method at every level: required against forbidden, allowed left out.
 
     The embedding, which is the input itself, is left out at node level.

@@ -2,20 +2,26 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from interpbench.causal.model import CausalModel
+from interpbench.core.config import TASK
 from interpbench.core.errors import TaskError
 from interpbench.core.own import is_own, own_name
 from interpbench.core.registry import Registry
+from interpbench.core.text import shown
 from interpbench.tasks.domain import Domain
 from interpbench.tasks.samplers import Edit, mixture
 from interpbench.tasks.task import Attention, CausalTask, RaspTask, Task
 
 _tasks: Registry[Task] = Registry("task")
+_named: dict[str, Task] = {}
+"""Tasks in the tokens of a tokenizer that the user has named."""
+_NAME = re.compile(TASK)
 
 
 def task(
@@ -51,7 +57,7 @@ def task(
             family=build.__module__.rpartition(".")[2],
             duplicate_of=duplicate_of,
         )
-        _tasks.add(name, made, () if legacy_id is None else (str(legacy_id),))
+        _tasks.add(_checked(name), made, () if legacy_id is None else (str(legacy_id),))
         return build
 
     return register
@@ -93,10 +99,21 @@ def causal_task(
             variant_of=variant_of,
             tokenized=tokenized,
         )
-        _tasks.add(name, made)
+        _tasks.add(_checked(name), made)
         return build
 
     return register
+
+
+def _checked(name: str) -> str:
+    """Returns a task's name, if it can be part of a path and stand in a record.
+
+    Raises:
+        TaskError: if not.
+    """
+    if not _NAME.fullmatch(name):
+        raise TaskError(f"a task cannot be called {shown(name)!r}: letters, digits, - and _ make a name")
+    return name
 
 
 def _sentence(text: str | None) -> str:
@@ -137,8 +154,16 @@ def get_task(name: str | int) -> Task:
     if text.endswith("]") and "[" in text:
         return _tokenized(*text[:-1].split("[", 1))
     if is_own(text) or ("." in text and text not in catalogue()):
-        return _tasks[own_name(text, catalogue(), lambda task: task.build.__module__, TaskError)]
+        return _tasks[own_name(text, catalogue, lambda task: task.build.__module__, TaskError)]
     return catalogue()[name]
+
+
+def known_task(name: str) -> Task | None:
+    """Returns the task of that name that is in the catalogue, or that the user has named in this process.
+
+    Nothing is imported or fetched for the name, which may come from anyone's file.
+    """
+    return catalogue()[name] if name in catalogue() else _named.get(name)
 
 
 def tokenized_name(task: str, tokenizer: str) -> str:
@@ -153,4 +178,5 @@ def _tokenized(name: str, tokenizer: str) -> Task:
         known = (t.name for t in catalogue().values() if isinstance(t, CausalTask) and t.tokenized)
         raise TaskError(f"task {task.name} has no words for a tokenizer; {', '.join(sorted(known))} have")
     parts = task.tokenized(tokenizer.replace("--", "/"))
-    return replace(task, name=tokenized_name(task.name, tokenizer), tokenized=None, **parts)
+    made = replace(task, name=tokenized_name(task.name, tokenizer), tokenized=None, **parts)
+    return _named.setdefault(made.name, made)

@@ -2,12 +2,16 @@
 
 import copy
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 from torch.nn import functional
 
 from interpbench.circuits.graph import Graph
 from interpbench.transformer.model import Transformer
+
+MetricName = Literal["kl", "mse", "divergence", "shift"]
+"""The names of `Metric`."""
 
 
 @dataclass(frozen=True)

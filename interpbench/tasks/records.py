@@ -5,10 +5,10 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic.dataclasses import dataclass
 
+from interpbench.circuits.truth import TruthNames
 from interpbench.core.config import STRICT, convert
 from interpbench.core.files import read_json
 
@@ -38,7 +38,7 @@ class TaskRecord:
     most_frequent: float
     unreached: int
     margin: float | None
-    truth: dict[str, Any]
+    truth: TruthNames
 
 
 @cache

@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic.dataclasses import dataclass
 from scipy.stats import beta
 
 from interpbench.circuits.truth import State, Truth
 from interpbench.core import seeds
-from interpbench.core.config import STRICT, Count, Share
-from interpbench.tasks.task import Task
 from interpbench.training.evaluate import Activations, Evaluation, Rate
+from interpbench.training.settings import CertificateSettings
 
 CHUNK = 2048
 """Pairs of an enumeration that go together, and rows of the stress."""
@@ -31,37 +29,6 @@ DRAWN = 512
 SECOND_LOOKS = 8
 """Of more edges that miss the target on `edge_pairs`, none is measured again."""
 DEMANDS = ("accuracy", "iia", "siia", "edges")
-
-
-@dataclass(frozen=True, config=STRICT)
-class CertificateSettings:
-    """How a certificate is made, and what it asks for.
-
-    Attributes:
-        enumerate_up_to: the largest number of inputs whose pairs are all run.
-        pairs: number of pairs drawn otherwise.
-        edge_pairs: the same for edges that must do nothing, each patched alone, which costs by far the most;
-            at most `pairs`. The few that miss the target on these are measured again on `pairs` others.
-        target: the rate (or lower bound, if drawn) that everything must reach; None asks 1 of an
-            enumeration and 0.999 of draws.
-        confidence: of each lower bound.
-    """
-
-    enumerate_up_to: Count = 1000
-    pairs: Count = 5_000
-    edge_pairs: Count = 5_000
-    target: Share | None = None
-    confidence: Share = 0.95
-
-    def enumerates(self, task: Task) -> bool:
-        """Returns whether all pairs are run."""
-        return task.domain.size <= self.enumerate_up_to
-
-    def number_of_pairs(self, task: Task) -> tuple[int, int]:
-        """Returns how many pairs are run, and for how many every edge is patched alone."""
-        if self.enumerates(task):
-            return task.domain.size**2, task.domain.size**2
-        return self.pairs, min(self.pairs, self.edge_pairs)
 
 
 def lower_bound(right: int, rows: int, confidence: float) -> float:

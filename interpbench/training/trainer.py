@@ -3,28 +3,27 @@
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass as plain_dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.truth import Truth
-from interpbench.core.config import STRICT, Amount, Count, Share, Steps
+from interpbench.core.config import Steps
 from interpbench.core.errors import TrainingError
 from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
-from interpbench.training.certificate import CertificateSettings, certify
+from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Batch, Sampler
+from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
 from interpbench.training.validation import Validation, validate
 from interpbench.transformer.model import Transformer
@@ -33,41 +32,14 @@ from interpbench.transformer.patching import Worlds
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, config=STRICT)
-class TrainerSettings:
-    """How to train.
+@dataclass
+class Progress:
+    """What a run carries along besides weights; plain data, saved with the state.
 
     Attributes:
-        max_steps: steps of the whole schedule; a certificate may end it earlier.
-        batch: rows of every world.
-        learning_rate: the highest that the schedule reaches.
-        schedule: `one_cycle` (up over a tenth of the steps, then down along a cosine), `plateau` (halved when
-            `plateau_patience` validations bring nothing) or `none`.
-        clip: largest gradient norm.
-        validate_every: steps between validations on `validation_rows` pairs.
-        patience: validations without progress after which the run stops.
-        stop_at: validation rate (of everything) from which a certificate is tried.
-        save_every: steps between saves of the training state.
+        history: the lines of `metrics.jsonl`.
+        certificate: that of the finished run; a run that was killed before it wrote its files ends with it.
     """
-
-    max_steps: Count = 4000
-    batch: Count = 64
-    learning_rate: Amount = 3e-3
-    optimizer: Literal["adamw", "adam"] = "adamw"
-    weight_decay: Amount = 0.0
-    schedule: Literal["one_cycle", "plateau", "none"] = "one_cycle"
-    plateau_patience: Count = 5
-    clip: Amount = 1.0
-    validate_every: Count = 100
-    validation_rows: Count = 1024
-    patience: Count = 25
-    stop_at: Share = 1.0
-    save_every: Count = 200
-
-
-@plain_dataclass
-class Progress:
-    """What a run carries along besides weights; plain data, saved with the state."""
 
     step: Steps = 0
     best: float = 0.0
@@ -76,9 +48,10 @@ class Progress:
     certify_after: int = 0
     first_loss: float | None = None
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    certificate: dict[str, Any] | None = None
 
 
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Result:
     """How a training ended."""
 
@@ -146,6 +119,8 @@ class Trainer:
             TrainingError: on NaN, divergence or lack of progress; the message says what to try.
         """
         settings, progress = self.settings, self.progress
+        if progress.certificate is not None:
+            return Result(progress.step, progress.certificate)
         status = ""
         with Display(title, settings.max_steps) as display:
             while progress.step < settings.max_steps:
@@ -164,7 +139,7 @@ class Trainer:
                 if step % settings.save_every == 0:
                     self.save()
                 display.update(step, status)
-            self.save()
+            self.save()  # a certificate takes long
             return self._end(self.certify(display))
 
     def step(self) -> Tensor:
@@ -293,5 +268,7 @@ class Trainer:
         return None
 
     def _end(self, certificate: dict[str, Any]) -> Result:
+        """Ends the run: from here on, whenever it is killed, it has this certificate for these weights."""
+        self.progress.certificate = certificate
         self.save()
         return Result(self.progress.step, certificate)

@@ -1,0 +1,154 @@
+"""The record of a checkpoint, `model.json`, checked before anything is loaded for it. Needs no torch.
+
+Everything in it is somebody's word. Its task is a name and never a file, an address or a path: what a name
+means is looked up in the catalogue, or is what the user of a command says (`task=my_task.py:is_vowel`).
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from interpbench.checkpoints.find import RECORD
+from interpbench.circuits.components import parse_node
+from interpbench.circuits.truth import Truth, TruthNames
+from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
+from interpbench.core.errors import CheckpointError, InterpBenchError
+from interpbench.core.files import read_json
+from interpbench.core.text import shown
+from interpbench.tasks.catalogue import known_task
+from interpbench.tasks.task import Task
+from interpbench.transformer.config import TransformerConfig
+
+FORMAT = 1
+MOST_WEIGHTS, MOST_WRITERS = 1 << 30, 1_000
+"""What a record may claim before anything is allocated for it: numbers, and heads and MLPs."""
+Token = Annotated[str, Field(max_length=256)] | bool | int | float | None
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelRecord:
+    """What `model.json` says.
+
+    Attributes:
+        format: version of this format.
+        task: name of the task; `legacy_id` is its published number.
+        kind: where the weights come from.
+        shape: the network's shape.
+        vocabulary: the tokens in the order of their ids, BOS and PAD last.
+        classes: the outputs in class order; None for a number.
+        alignment: variable to node.
+        truth: level to the names of required and allowed nodes or edges.
+        training: the resolved settings; empty for compiled weights.
+        versions: packages, Python and git commit.
+        sha256: of the weights file.
+    """
+
+    format: int
+    task: TaskName
+    legacy_id: Steps | None
+    kind: Literal["trained", "compiled", "published"]
+    shape: TransformerConfig
+    vocabulary: list[Token]
+    classes: list[Token] | None
+    alignment: dict[Name, Name]
+    truth: TruthNames
+    training: dict[str, Any]
+    versions: dict[Name, Name]
+    seed: int
+    steps: Steps
+    seconds: Amount
+    sha256: Sha256
+
+    @property
+    def read_truth(self) -> Truth:
+        """The states of the network's nodes and edges.
+
+        Raises:
+            CheckpointError: if a name is not of this network, or two levels contradict each other.
+        """
+        return Truth.from_json(self.shape.graph, self.truth).consistent()
+
+
+def read_record(folder: Path) -> ModelRecord:
+    """Reads and checks `model.json` alone.
+
+    Raises:
+        CheckpointError: one line, if it is missing, damaged, of a newer format, or contradicts itself.
+    """
+    path = folder / RECORD
+    data = read_numbered(path, FORMAT, "a checkpoint of this project")
+    record = checked(ModelRecord, data, path, CheckpointError)
+    try:
+        _check(record)
+    except InterpBenchError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from None
+    return record
+
+
+def _check(record: ModelRecord) -> None:
+    """Refuses a record of which one part does not fit another."""
+    shape, classes = record.shape, record.classes
+    check_size(shape)
+    if len(record.vocabulary) != shape.d_vocab:
+        raise CheckpointError(f"vocabulary: {len(record.vocabulary)} tokens, but d_vocab is {shape.d_vocab}")
+    if shape.d_out != (1 if classes is None else len(classes)):
+        said = "a number" if classes is None else f"{len(classes)} classes"
+        raise CheckpointError(f"classes: {said}, but d_out is {shape.d_out}")
+    for variable, place in record.alignment.items():
+        if parse_node(place) not in shape.graph.node_index:
+            raise CheckpointError(f"alignment.{shown(variable)}: the network has no node {shown(place)!r}")
+    _ = record.read_truth
+
+
+def read_numbered(path: Path, newest: int, what: str) -> dict[str, Any]:
+    """Reads a JSON object that says its format.
+
+    Raises:
+        CheckpointError: one line, if it is not `what` it should be, or of a format after `newest`.
+    """
+    data = read_json(path, CheckpointError)
+    if not isinstance(data, dict) or type(data.get("format")) is not int:
+        raise CheckpointError(f"{path} is not {what}")
+    if not 1 <= data["format"] <= newest:
+        newer = f"{path} has format {shown(data['format'])}"
+        raise CheckpointError(f"{newer}; this version reads up to {newest}: upgrade interpbench")
+    return data
+
+
+def check_size(shape: TransformerConfig) -> None:
+    """Refuses a shape that nothing should be allocated for.
+
+    Raises:
+        CheckpointError: if it is larger than any of this project's.
+    """
+    if shape.parameters > MOST_WEIGHTS or shape.n_layers * (shape.n_heads + 1) > MOST_WRITERS:
+        raise CheckpointError(f"its shape, of {shape.parameters:,} weights, is not one of ours")
+
+
+def most_weights_bytes(shape: TransformerConfig) -> int:
+    """Returns how large a file of weights of this shape can be: matrices, biases, and what names them."""
+    vectors = (shape.n_layers + 1) * (8 * shape.d_model + shape.d_mlp + 3 * shape.n_heads * shape.d_head)
+    return 4 * (shape.parameters + vectors + shape.d_out) + (1 << 20)
+
+
+def task_of(name: str) -> Task:
+    """Returns the task that a record names.
+
+    Raises:
+        CheckpointError: if it is neither in the catalogue nor one that the user has named: a record never has
+            a file imported or a tokenizer fetched.
+    """
+    task = known_task(name)
+    if task is None and "[" in name:
+        raise CheckpointError(
+            f"task {shown(name)!r} reads a tokenizer: say it yourself, --task {shown(name)}"
+        )
+    if task is None:
+        raise CheckpointError(
+            f"task {shown(name)!r} is not in the catalogue; if it is your own, say where it is: "
+            f"--task path/to/file.py:{shown(name)} (evaluate: task=…)"
+        )
+    return task

@@ -1,0 +1,86 @@
+"""What is known of each method of the package without importing it, which takes torch: its settings.
+
+`interpbench methods --write` stores them in `records.json`, as JSON schemas; a test checks that they are
+current. Methods of a user's own have been imported by the time that anything is asked of them.
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import Field, create_model
+
+from interpbench.core.config import STRICT, convert
+from interpbench.core.errors import UnknownNameError
+from interpbench.core.files import read_json
+from interpbench.core.own import is_own
+
+FILE = Path(__file__).with_name("records.json")
+_TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
+_BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
+
+
+@cache
+def known_methods() -> dict[str, dict[str, Any]]:
+    """Returns the JSON schema of each setting of each method of the package, by their names."""
+    return read_json(FILE)
+
+
+def method_names() -> list[str]:
+    """Returns the names of all methods, those of a user's own that have been imported among them."""
+    imported = sys.modules.get("interpbench.discovery.method")
+    return sorted({*known_methods(), *(imported.methods() if imported else ())})
+
+
+def check_method(name: str, settings: Mapping[str, Any]) -> None:
+    """Checks the name of a method and its settings.
+
+    Raises:
+        UnknownNameError: for a method that is neither the package's nor a user's own.
+        ConfigError: for a setting that it does not have, or a value that it cannot take.
+    """
+    if name in known_methods():
+        convert(_settings(name), settings, f"method {name}")
+    else:
+        _own(name)(name, settings)
+
+
+def default(name: str, key: str) -> Any:
+    """Returns the default of a method's setting; None for one that it does not have."""
+    if name in known_methods():
+        return known_methods()[name].get(key, {}).get("default")
+    return getattr(_own(name)(name), key, None)
+
+
+def _own(name: str) -> Any:
+    """Returns what makes a user's own method."""
+    if not is_own(name) and name not in method_names():
+        raise UnknownNameError("method", name, known_methods())
+    from interpbench.discovery.method import get_method
+
+    return get_method
+
+
+@cache
+def _settings(name: str) -> type[Any]:
+    """Returns a model with a method's settings."""
+    fields: dict[str, Any] = {
+        key: (_type(schema), schema["default"]) for key, schema in known_methods()[name].items()
+    }
+    return create_model(name, __config__=STRICT, **fields)
+
+
+def _type(schema: Mapping[str, Any]) -> Any:
+    """Returns the type that a JSON schema stands for, of those that settings have."""
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    if "anyOf" in schema:
+        return Union[tuple(map(_type, schema["anyOf"]))]  # noqa: UP007  of a number that is not known
+    if schema["type"] == "null":
+        return None
+    if schema["type"] == "array":
+        return list[_type(schema["items"])]
+    bounds = {ours: schema[theirs] for theirs, ours in _BOUNDS.items() if theirs in schema}
+    return Annotated[_TYPES[schema["type"]], Field(**bounds)]

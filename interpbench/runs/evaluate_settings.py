@@ -1,0 +1,173 @@
+"""What can be said of an evaluation, and whether it makes sense. Needs no torch.
+
+A mistake on the command line is found here, before anything that takes seconds to import.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.checkpoints.find import find_checkpoints, is_ours
+from interpbench.checkpoints.record import read_record, task_of
+from interpbench.core.config import STRICT, Count, Steps, Threads, convert
+from interpbench.core.errors import ConfigError, UnknownNameError
+from interpbench.core.files import check_writable, read_json
+from interpbench.discovery.records import check_method, default, method_names
+from interpbench.runs.device import check_device
+from interpbench.tasks.catalogue import get_task
+
+if TYPE_CHECKING:
+    from interpbench.checkpoints.format import Checkpoint
+
+
+@dataclass(frozen=True, config=STRICT)
+class StabilitySettings:
+    """How often methods are run again.
+
+    Attributes:
+        samples: bootstrap samples of the pairs.
+        seeds: seeds, besides the evaluation's own, for methods that draw at random.
+        most_passes: methods that took more (forward and backward, in examples) are not run on samples.
+    """
+
+    samples: Steps = 10
+    seeds: Steps = 0
+    most_passes: Count = 10_000
+
+
+LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
+"""At most so many pairs for methods that train for hundreds of steps on all of them."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class EvaluateConfig:
+    """Everything about an evaluation; `configs/evaluate.yaml` says what each key means."""
+
+    method: dict[str, Any]
+    methods: str | list[str] | None = None
+    checkpoint: str | int | list[str | int] = "all"
+    examples: Count = 64
+    examples_of: dict[str, Count] = field(default_factory=LEARNED.copy)
+    test_examples: Count = 64
+    thorough: bool | None = None
+    stability: StabilitySettings = StabilitySettings()
+    data: Literal["stored", "fresh"] = "stored"
+    corruption: str | None = None
+    task: str | None = None
+    structural: bool = False
+    pictures: bool = True
+    fresh: bool = False
+    seed: int = 0
+    device: str = "auto"
+    threads: Threads = 1
+    out: str = "runs/evaluate"
+    board: str | None = None
+
+    def folder(self, checkpoint: "Checkpoint") -> Path:
+        """Returns where the results on a checkpoint go: `out/<task>`, or `out/<task>/<run>` for a run."""
+        run = checkpoint.folder.name
+        return Path(self.out) / checkpoint.task / ("" if run == checkpoint.task else run)
+
+    @property
+    def chosen(self) -> list[tuple[str, dict[str, Any]]]:
+        """The methods with their settings.
+
+        Raises:
+            ConfigError: for settings of one method while several are asked for.
+        """
+        settings = dict(self.method)
+        name = str(settings.pop("name", None))
+        if self.methods is None:
+            return [(name, settings)]
+        if told := [key for key, value in settings.items() if changed(name, key, value)]:
+            raise ConfigError(f"method.{told[0]} is a setting of one method, but several are asked for")
+        listed = self.methods if isinstance(self.methods, list) else [self.methods]
+        names = method_names() if self.methods == "all" else listed
+        return [(str(name), {}) for name in dict.fromkeys(names)]
+
+    @property
+    def found(self) -> list[Path]:
+        """The folders of the checkpoints, each once.
+
+        Raises:
+            CheckpointError: if a name means none.
+        """
+        wanted = self.checkpoint if isinstance(self.checkpoint, list) else [self.checkpoint]
+        return list(dict.fromkeys(folder for name in wanted for folder in find_checkpoints(str(name))))
+
+    @property
+    def thoroughly(self) -> bool:
+        """Whether the expensive scores are wanted: by default where several methods are compared."""
+        return self.methods is not None if self.thorough is None else self.thorough
+
+    def examples_for(self, name: str) -> int:
+        """Returns how many pairs a method gets."""
+        return min(self.examples, self.examples_of.get(name, self.examples))
+
+    def conditions(self, name: str) -> dict[str, Any]:
+        """Returns what decides the numbers besides weights, method, settings and seed."""
+        conditions = {
+            "examples": self.examples_for(name),
+            "test_examples": self.test_examples,
+            "thorough": self.thoroughly,
+            "data": self.data,
+            "corruption": self.corruption,
+        }
+        from interpbench.discovery.method import method_source  # not above: it imports torch
+
+        if source := method_source(name):
+            conditions["source"] = source
+        return {**conditions, **(vars(self.stability) if self.thoroughly else {})}
+
+
+def changed(name: str, key: str, value: Any) -> bool:
+    """Returns whether a setting is not the method's own."""
+    return jsonable(default(name, key)) != jsonable(value)
+
+
+def jsonable(value: Any) -> Any:
+    """Returns a setting as JSON would give it back."""
+    return json.loads(json.dumps(value))
+
+
+def evaluate_config(data: Mapping[str, Any]) -> EvaluateConfig:
+    """Turns a composed configuration into settings that make sense.
+
+    Raises:
+        InterpBenchError: in one line that names the value, if they do not.
+    """
+    config = convert(EvaluateConfig, data, "evaluate")
+    check_evaluate(config)
+    return config
+
+
+def check_evaluate(config: EvaluateConfig) -> None:
+    """Checks what the types of the settings do not say.
+
+    Raises:
+        InterpBenchError: in one line that names the value, for a method, checkpoint, corruption, task, device
+            or folder that is not possible.
+    """
+    if config.corruption is not None and config.data == "stored":
+        raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")
+    for name, settings in config.chosen:
+        check_method(name, settings)
+    check_device(config.device)
+    if config.task is not None:
+        get_task(config.task)
+    folders = config.found
+    if len(folders) == 1 and is_ours(folders[0]):
+        record = read_record(folders[0])
+        if config.data == "fresh":
+            corruptions = task_of(record.task).domain.corruptions
+            if config.corruption is not None and config.corruption not in corruptions:
+                raise UnknownNameError(f"corruption of task {record.task}", config.corruption, corruptions)
+    if config.board is not None:
+        board = Path(config.board) / "leaderboard.json"
+        _ = read_json(board) if board.exists() else None
+        check_writable(Path(config.board))
+    check_writable(Path(config.out))

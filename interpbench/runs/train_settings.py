@@ -1,0 +1,168 @@
+"""What can be said of a training run, and whether it makes sense. Needs no torch.
+
+A mistake on the command line is found here, before anything that takes seconds to import.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import Any
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.alignment.alignment import Alignment, align
+from interpbench.checkpoints.find import WEIGHTS, find_checkpoints
+from interpbench.checkpoints.record import most_weights_bytes, read_record
+from interpbench.core import seeds
+from interpbench.core.config import STRICT, Threads, convert
+from interpbench.core.errors import ConfigError, TaskError
+from interpbench.core.files import check_writable, read_bytes, sha256
+from interpbench.runs.device import check_device
+from interpbench.runs.entry import config_folder
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.task import RaspTask, Task
+from interpbench.training.objective import Objective
+from interpbench.training.settings import CertificateSettings, TrainerSettings
+
+
+@dataclass(frozen=True, config=STRICT)
+class LoggerSettings:
+    """Sinks besides `metrics.jsonl`."""
+
+    wandb: bool = False
+    project: str = "interpbench"
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainConfig:
+    """Everything about a training run; `configs/train.yaml` says what each key means."""
+
+    task: str | int
+    seed: int = 0
+    device: str = "auto"
+    threads: Threads = 1
+    out: str = "runs"
+    fresh: bool = False
+    release: bool = False
+    objective: Objective = Objective()
+    model: ModelSettings = ModelSettings()
+    trainer: TrainerSettings = TrainerSettings()
+    certificate: CertificateSettings = CertificateSettings()
+    logger: LoggerSettings = LoggerSettings()
+    alignment: dict[str, str] = field(default_factory=dict[str, str])
+    start: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what determines the result, as plain data; `start` by its weights, wherever they are."""
+        kept = ("seed", "objective", "model", "trainer", "certificate", "alignment")
+        start = None if self.start is None else _hash_of(self.start_folder)
+        return {
+            "task": get_task(self.task).name,
+            **{key: value for key, value in asdict(self).items() if key in kept},
+            "start": start,
+        }
+
+    @property
+    def start_folder(self) -> Path:
+        """The one checkpoint that `start` means."""
+        found = find_checkpoints(str(self.start))
+        if len(found) != 1 or not (found[0] / WEIGHTS).is_file():
+            raise ConfigError(f"start={self.start} is not one checkpoint of ours; say which, name or folder")
+        return found[0]
+
+    @property
+    def kind(self) -> str:
+        """Where the weights come from: `compiled` or `trained`."""
+        return "compiled" if self.model.kind == "compiled" else "trained"
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is: a function of everything that determines the result."""
+        task = get_task(self.task)
+        key = sha256(repr((self.settings(), shape(task, self.model), _fingerprint(task))).encode())[:8]
+        return Path(self.out) / task.name / f"{self.kind}-seed{self.seed}-{key}"
+
+
+def own_experiment(task: str | int | None) -> str | None:
+    """Returns the name of a task, without its tokenizer, if `configs/experiment` has a file of that name."""
+    if task in (None, "???"):
+        return None
+    name = get_task(task).name.partition("[")[0]
+    return name if (Path(config_folder()) / "experiment" / f"{name}.yaml").is_file() else None
+
+
+def own_settings(task: str | int) -> dict[str, Any]:
+    """Returns the settings of a task that has its own, nested; none for most."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    name = own_experiment(task)
+    if name is None:
+        return {}
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        settings: Any = OmegaConf.to_container(compose("train", [f"experiment={name}"]), resolve=True)
+    return {key: value for key, value in settings.items() if key not in ("task", "experiment")}
+
+
+def _fingerprint(task: Task) -> bytes:
+    """Returns the program and what it answers to some inputs: an edited task is another run."""
+    tokens = task.domain.draw(seeds.generator(0, "fingerprint"), 256)
+    return repr(task.listing()).encode() + task.model.outputs(tokens).tobytes()
+
+
+def _hash_of(folder: Path) -> str:
+    """Returns the SHA-256 of a checkpoint's weights."""
+    most = most_weights_bytes(read_record(folder).shape)
+    return sha256(read_bytes(folder / WEIGHTS, most, ConfigError))
+
+
+def train_config(data: Mapping[str, Any]) -> TrainConfig:
+    """Turns a composed configuration into settings that make sense.
+
+    Raises:
+        InterpBenchError: in one line that names the value, if they do not.
+    """
+    if data.get("task") in (None, "???"):
+        raise ConfigError("task is missing: say task=frac_prevs, or a number; `interpbench tasks` lists them")
+    config = convert(TrainConfig, {key: value for key, value in data.items() if key != "experiment"}, "train")
+    check_train(config)
+    return config
+
+
+def check_train(config: TrainConfig) -> None:
+    """Checks what the types of the settings do not say.
+
+    Raises:
+        InterpBenchError: in one line that names the value, for a task, alignment, network, start, device or
+            folder that is not possible.
+    """
+    task = get_task(config.task)
+    if config.kind == "compiled":
+        if not isinstance(task, RaspTask):
+            raise TaskError(f"task {task.name} is hand-written: Tracr compiles RASP programs only")
+        if config.alignment:
+            raise ConfigError("alignment: compiled networks are aligned as Tracr places the variables")
+    else:
+        alignment_of(task, config)
+    if config.start is not None:
+        _check_start(task, config)
+    check_device(config.device)
+    check_writable(config.folder.parent)
+
+
+def alignment_of(task: Task, config: TrainConfig) -> Alignment:
+    """Returns which node of the network to be trained carries which variable."""
+    return align(task, shape(task, config.model).graph, config.alignment)
+
+
+def _check_start(task: Task, config: TrainConfig) -> None:
+    """Refuses weights to start from that are of another shape."""
+    here, there = asdict(shape(task, config.model)), asdict(read_record(config.start_folder).shape)
+    differences = [
+        f"{name} {there[name]}, not {value}"
+        for name, value in here.items()
+        if value != there[name] and not name.startswith("init_")
+    ]
+    if differences:
+        raise ConfigError(f"start={config.start} is another network: {'; '.join(differences)}")
