@@ -12,12 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interpbench.runs.api import compare, discover, draw, load, load_problem, show, tasks, train
+    from interpbench import tasks
+    from interpbench.runs.api import compare, discover, draw, load, load_problem, show, train
 
 __all__ = ["compare", "discover", "draw", "load", "load_problem", "show", "tasks", "train"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "tasks":
+        return import_module("interpbench.tasks")  # a package that can be called
     if name in __all__:
         return getattr(import_module("interpbench.runs.api"), name)
     raise AttributeError(f"module 'interpbench' has no attribute {name!r}; it has {', '.join(__all__)}")

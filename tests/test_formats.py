@@ -225,9 +225,9 @@ def test_pickles_giants_and_bytes_are_refused(tmp_path: Path, monkeypatch: pytes
     cases: list[tuple[str, Callable[[Path], object], str]] = [
         ("x.pt", lambda path: path.write_bytes(b""), "a pickle, which could execute code"),
         ("x.json", lambda path: path.write_bytes(b"\xff\xfe"), "not a text file"),
-        ("y.json", lambda path: None, "cannot be read: No such file"),
-        ("z.json", lambda path: path.mkdir(), "cannot be read: Is a directory"),
-        ("big.json", lambda path: path.write_text(" " * 101), "which no file of scores needs"),
+        ("y.json", lambda path: None, "does not exist"),
+        ("z.json", lambda path: path.mkdir(), "cannot read .*: Is a directory"),
+        ("big.json", lambda path: path.write_text(" " * 101), "at most 100 are read"),
     ]
     monkeypatch.setattr(formats, "MOST_BYTES", 100)
     for name, make, said in cases:

@@ -115,7 +115,7 @@ def test_names_that_are_taken_or_no_names(tmp_path: Path, name: str, said: str) 
     ("arguments", "said"),
     [
         (["score", "x.json"], "--checkpoint"),
-        (["score", "x.json", "--checkpoint", HIST], "x.json: cannot be read"),
+        (["score", "x.json", "--checkpoint", HIST], "x.json does not exist"),
         (["score", "x.json", "--checkpoint", "hiss"], "no checkpoint 'hiss'"),
         (["score", "x.json", "--checkpoint", "all"], "name one"),
         (["convert", "truth", "x.json", "--checkpoint", HIST, "--to", "eapig"], "eap_ig"),
@@ -191,7 +191,7 @@ def test_one_changed_byte_is_noticed(problem: Path, name: str) -> None:
     [
         ({"format": 99}, "has format 99"),
         ({"format": "x"}, "not part of a blind problem"),
-        ({"files": {"../../etc/passwd": ""}}, "does not list the files of a problem"),
+        ({"files": {"../../etc/passwd": "0" * 64}}, "does not list the files of a problem"),
         ({"surprise": 1}, "surprise: unknown key"),
         ({"shape": {}}, "required, but missing"),
     ],

@@ -70,7 +70,8 @@ def test_finished_pairs_are_not_run_again(
     original = eap.__call__
     monkeypatch.setattr(eap, "__call__", lambda self, made: runs.append(1) or original(self, made))
     second, _ = evaluate(config(tmp_path, **settings))
-    assert [json.dumps(r.to_json()) for r in second] == [json.dumps(r.to_json()) for r in first]
+    kept, made = ([json.loads(json.dumps(r.to_json())) for r in found] for found in (second, first))
+    assert kept == made
     less, _ = evaluate(config(tmp_path, **{**settings, "methods": ["eap"], "thorough": False}))
     assert less[0].behaviour == first[0].behaviour and not runs
     for changed in ({"test_examples": 8}, {"fresh": True}):
@@ -111,7 +112,7 @@ def test_a_failure_is_listed_and_the_others_go_on(
     with caplog.at_level(logging.ERROR), pytest.raises(SystemExit, match="1"):
         cli.evaluate()
     said = [entry.getMessage() for entry in caplog.records]
-    assert f"failed: eap on {compiled_checkpoint}: RuntimeError: out of luck" in said
+    assert f"failed: eap on {compiled_checkpoint}: method eap fails: RuntimeError: out of luck" in said
     made = read_board(tmp_path / "board" / "leaderboard.json")
     assert made.methods == ["random"] and len(made.models) == 1
 
@@ -122,7 +123,7 @@ def test_a_model_that_cannot_be_read_is_listed(compiled_checkpoint: Path, tmp_pa
     (broken / "model.json").write_text("{}")
     settings = {"methods": ["random"], "checkpoint": [str(broken), str(compiled_checkpoint)]}
     records, failures = evaluate(config(tmp_path / "out", **settings, thorough=False))
-    assert len(records) == 1 and len(failures) == 1 and str(broken) in failures[0]
+    assert len(records) == 1 and len(failures) == 1 and str(broken) in failures[0].line
 
 
 def test_a_named_board_grows(

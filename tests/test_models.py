@@ -7,9 +7,10 @@ import interpbench
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.find import released
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.record import task_of
 from interpbench.circuits.truth import LEVELS
 from interpbench.discovery.method import get_method
-from interpbench.runs.certify import certify_checkpoints, task_of
+from interpbench.runs.certify import certify_checkpoints
 from interpbench.scoring.records import compare
 from interpbench.tasks.catalogue import catalogue
 from interpbench.training.certificate import CertificateSettings, certify
@@ -38,7 +39,7 @@ def test_certificate_says_everything_holds(name):
 def test_certificate_holds_on_fresh_pairs(name):
     """A task whose inputs are drawn in another way than when its model was certified needs another model."""
     checkpoint = load_checkpoint(MODELS[name])
-    alignment = align(task_of(checkpoint), checkpoint.record.shape.graph, checkpoint.record.alignment)
+    alignment = align(task_of(checkpoint.task), checkpoint.record.shape.graph, checkpoint.record.alignment)
     evaluation = Evaluation(checkpoint.model, alignment)
     settings = CertificateSettings(enumerate_up_to=1, pairs=128)
     demands = ("accuracy", "iia", "siia")

@@ -99,7 +99,7 @@ def test_it_is_found_in_python(own: Path) -> None:
     [
         ("my_methid.py:x", "there is no file .*my_methid.py; did you mean my_method.py"),
         ("my_method.py:wright_norm", "unknown method in my_method.py 'wright_norm'; did you mean write_norm"),
-        ("broken.py", "cannot import .*broken.py: SyntaxError"),
+        ("broken.py", "cannot import .*broken.py: broken.py:1: SyntaxError"),
         ("clash.py", "'acdc' is registered twice"),
         ("empty.py", "empty.py declares no method; decorate it with @method"),
     ],

@@ -3,18 +3,16 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 import interpbench
-from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.record import task_of
 from interpbench.core import own as core_own
 from interpbench.core.errors import CheckpointError, TaskError, UnknownNameError
 from interpbench.core.files import read_json, write_json
 from interpbench.runs import api
-from interpbench.runs.certify import certify_checkpoints, task_of
+from interpbench.runs.certify import certify_checkpoints
 from interpbench.tasks import catalogue as registry
 from interpbench.tasks.catalogue import get_task
 
@@ -59,7 +57,7 @@ def test_a_file_a_file_and_name_and_a_module_are_tasks(own: Path) -> None:
         ("my_tusk.py:is_a", "there is no file .*my_tusk.py; did you mean my_task.py"),
         ("my_task.py:is_b", "unknown task in my_task.py 'is_b'; did you mean is_a"),
         ("my_two.py", "my_two.py declares several tasks; say my_two.py:one or :two"),
-        ("broken.py", "cannot import .*broken.py: SyntaxError"),
+        ("broken.py", "cannot import .*broken.py: broken.py:1: SyntaxError"),
         ("clash.py", "'hist' is registered twice"),
         ("no_such.module:x", "cannot import no_such.module: ModuleNotFoundError"),
     ],
@@ -91,4 +89,4 @@ def test_train_certify_and_evaluate(own: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_record_never_names_a_file_to_be_run(own: Path) -> None:
     with pytest.raises(CheckpointError, match=r"'is_a' is not in the catalogue; .* path/to/file.py:is_a"):
-        task_of(cast(Checkpoint, SimpleNamespace(task="is_a")))
+        task_of("is_a")

@@ -47,7 +47,7 @@ def scores(values: np.ndarray) -> Scores:
 def record(task: str, method: str, values: np.ndarray, seed: int = 0, **settings: object) -> Record:
     cost = {"forward_calls": 1, "forward_examples": 1234, "backward_calls": 0, "backward_examples": 0}
     levels = compare(TRUTH, scores(values))
-    return Record(task, "models/x", method, settings, seed, False, levels, cost, 1.5, {})
+    return Record(task, "abc123", method, settings, seed, False, levels, cost, 1.5, {})
 
 
 PERFECT = record("hist", "exact", REQUIRED)

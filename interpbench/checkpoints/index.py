@@ -23,6 +23,8 @@ from interpbench.core.text import shown
 
 FORMAT = 1
 INDEX = "index.json"
+DAMAGED = "damaged"
+"""What is said instead of a verdict where a file is not what it should be."""
 MOST_BYTES = 1 << 33
 """The largest file that an index may name."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")

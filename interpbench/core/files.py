@@ -152,7 +152,7 @@ def read_bytes(path: Path, most: int, error: type[InterpBenchError] = InterpBenc
                 raise error(f"cannot read {path}: it is no regular file")
             if status.st_size > most:
                 raise error(f"{path} has {status.st_size:,} bytes; at most {most:,} are read")
-            return file.read(most)
+            return file.read(status.st_size)
     except (OSError, ValueError) as problem:
         if isinstance(problem, FileNotFoundError):
             raise error(f"{path} does not exist") from None

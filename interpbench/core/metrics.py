@@ -74,14 +74,13 @@ class Wandb:
             default = "online" if os.environ.get("WANDB_API_KEY") else "offline"
             mode: Any = os.environ.get("WANDB_MODE", default)
             folder.mkdir(parents=True, exist_ok=True)
-            quiet = wandb.Settings(quiet=True)
             self._run = wandb.init(
                 project=project,
                 name=name,
                 config=dict(config),
                 dir=str(folder),
                 mode=mode,
-                settings=quiet,
+                settings={"quiet": True},
             )
         except Exception as error:  # noqa: BLE001  whatever W&B raises must not stop a training
             log.warning("W&B is not available, going on without it: %s", _line(error))

@@ -10,7 +10,8 @@ import re
 
 MOST_SHOWN = 200
 """The largest number of characters of a name that is shown."""
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$])")
+_MARKDOWN = re.compile(r"([\\`*{}\[\]|~$]|^[#+-]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+"""What Markdown reads as more than a letter; an underscore within a word is one."""
 
 
 def printable(text: object, keep: str = "") -> str:

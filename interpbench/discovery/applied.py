@@ -67,7 +67,7 @@ def _place(error: BaseException) -> str:
     trace, place = error.__traceback__, ""
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
-        if file.is_relative_to(PACKAGE):
+        if file.is_relative_to(PACKAGE) and file != Path(__file__):
             place = f"{file.relative_to(PACKAGE.parent)}:{trace.tb_lineno}: "
         trace = trace.tb_next
     return f"{place}{said(error)}"

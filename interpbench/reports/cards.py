@@ -1,5 +1,6 @@
 """Model cards: the landing page of a model, and of a repository of models, made from records alone."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from interpbench.alignment.alignment import align
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import Index, verdict
 from interpbench.circuits.truth import LEVELS, State
+from interpbench.core.text import code, markdown, printable, shown
 from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import verdict as certificate_verdict
 from interpbench.reports.tables import circuit_lines
@@ -47,7 +49,7 @@ def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | Non
     alignment = align(task, record.shape.graph, record.alignment)
     parts = [
         FRONT,
-        f"# {name}",
+        f"# {markdown(name)}",
         f"{task.description}{number}",
         "A small transformer whose circuit is known"
         + (" and proved." if (checkpoint.certificate or {}).get("certified") else "; it is not certified."),
@@ -115,7 +117,8 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
         _rate("none (accuracy)", certificate["accuracy"]),
     ]
     for node, entry in certificate["iia"].items():
-        rows.append(_rate(f"`{node}` swapped, as {', '.join(entry['variables'])} is (IIA)", entry))
+        carried = ", ".join(map(markdown, entry["variables"]))
+        rows.append(_rate(f"{code(node)} swapped, as {carried} is (IIA)", entry))
     for text, key in (
         ("a forbidden node swapped (SIIA), the worst", "siia"),
         ("an idle edge patched, the worst", "edges"),
@@ -126,7 +129,7 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
             rows.append(_rate(f"{text} of {len(entries)}", entries[worst]))
     rows.append(_rate("all forbidden nodes swapped at once", certificate["siia_all_nodes"]))
     rows.append(_rate("all idle edges patched at once", certificate["all_edges"]))
-    stress = ", ".join(f"{name} {share(value)}" for name, value in certificate["stress"].items())
+    stress = ", ".join(f"{markdown(name)} {share(value)}" for name, value in certificate["stress"].items())
     margin = f"{certificate['margin_kind'].capitalize()}: {certificate['margin']:.3g}."
     lines = "\n".join(row for row in rows if row)
     stressed = f"Stress (accuracy with forbidden nodes set to): {stress}."
@@ -150,8 +153,8 @@ def _ends(checkpoint: Checkpoint, task: Task) -> str:
 
 
 def _few(values: list[Any]) -> str:
-    shown = values if len(values) <= 30 else [*values[:12], "…", *values[-12:]]
-    return ", ".join(f"`{value}`" for value in shown)
+    some = values if len(values) <= 30 else [*values[:12], "…", *values[-12:]]
+    return ", ".join(map(code, some))
 
 
 def _training(checkpoint: Checkpoint) -> str:
@@ -169,13 +172,10 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _table(values: Mapping[str, Any]) -> str:
-    cells = [f"| `{name}` | {_cell(value)} |" for name, value in values.items()]
+    cells = [
+        f"| {code(name)} | {'–' if value is None else markdown(value)} |" for name, value in values.items()
+    ]
     return "\n".join(["| | |", "|---|---|", *cells])
-
-
-def _cell(value: Any) -> str:
-    text = "–" if value is None else str(value)
-    return " ".join(text[:200].replace("|", "&#124;").split())
 
 
 def _loading(checkpoint: Checkpoint, name: str, address: str | None) -> str:
@@ -183,7 +183,7 @@ def _loading(checkpoint: Checkpoint, name: str, address: str | None) -> str:
     tokens = [checkpoint.record.vocabulary.index("BOS"), 0]
     return (
         f'```python\nimport interpbench\nimport torch\n\ncheckpoint = interpbench.load("{source}")\n'
-        f"tokens = torch.tensor([{tokens}])  # BOS {checkpoint.record.vocabulary[0]}\n"
+        f"tokens = torch.tensor([{tokens}])  # BOS {shown(checkpoint.record.vocabulary[0])}\n"
         "logits = checkpoint.model(tokens)\n"
         'print(checkpoint.truth.names("qkv_edge", 2))  # the required edges\n'
         "bridge = checkpoint.model.to_transformer_lens()  # a TransformerLens 4 bridge\n```\n\n"
@@ -193,4 +193,6 @@ def _loading(checkpoint: Checkpoint, name: str, address: str | None) -> str:
 
 
 def _block(lines: list[str]) -> str:
-    return "```\n" + "\n".join(lines) + "\n```"
+    text = "\n".join(map(printable, lines))
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"

@@ -14,6 +14,7 @@ from matplotlib.path import Path
 from interpbench.circuits.components import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State, Truth
+from interpbench.core.text import mathtext
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Curve, Layout, Point, Wire
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
 
@@ -71,9 +72,9 @@ def draw_circuit(
         axes.set(xlim=(0, width), ylim=(-LEGEND, height + HEAD))
         axes.axis("off")
         _panel(axes, layout, truth, variables or {}, wires)
-        axes.text(MARGIN, height + 0.14, heading, fontsize=9, color="0.3")
+        axes.text(MARGIN, height + 0.14, mathtext(heading), fontsize=9, color="0.3")
         if place == 0:
-            axes.text(MARGIN, height + 0.36, title, fontsize=12, weight="bold")
+            axes.text(MARGIN, height + 0.36, mathtext(title), fontsize=12, weight="bold")
     legend = FOUND_LEGEND if found else TRUTH_LEGEND
     figure.legend(
         handles=[Line2D([], [], label=label, **LINES[style]) for style, label in legend.items()],
@@ -205,7 +206,7 @@ def _box(axes: Axes, centre: Point, name: str, variables: tuple[str, ...], state
     lift = 0.21 if lines else 0.05
     axes.text(x, y + lift, name, ha="center", va="center", fontsize=8.5, weight="bold", color=dark, zorder=4)
     for place, text in enumerate(lines):
-        short = text if len(text) <= 20 else text[:19] + "…"
+        short = mathtext(text if len(text) <= 20 else text[:19] + "…")
         axes.text(
             x, y + 0.06 - 0.125 * place, short, ha="center", va="center", fontsize=7, color=dark, zorder=4
         )

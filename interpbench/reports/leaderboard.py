@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from interpbench.core.text import markdown
 from interpbench.reports.text import NOTHING, number
 from interpbench.scoring.board import HEADLINE, TRUTH, Board, Estimate
 from interpbench.scoring.curves import METRICS
@@ -120,16 +121,17 @@ def _summary(board: Board) -> str:
     counts = f"{len(board.methods)} methods, {len(board.models)} models, {len(programs)} programs"
     text = f"{counts}; {most} pairs of inputs"
     if fewer := sorted(name for name, count in examples.items() if count < most):
-        text += f", {least} for {', '.join(fewer)}, which train for hundreds of steps on all of them"
+        named = ", ".join(map(markdown, fewer))
+        text += f", {least} for {named}, which train for hundreds of steps on all of them"
     if any(r["structural"] for r in board.rows):
         text += ". Structural scores: what is in the program without effect counts as required"
     if board.missing:
-        text += f". Released, but not evaluated here: {', '.join(board.missing)}"
+        text += f". Released, but not evaluated here: {', '.join(map(markdown, board.missing))}"
     return f"{text}."
 
 
 def _left_out(board: Board) -> str:
-    said = [f"- {model}: {'; '.join(why)}" for model, why in board.left_out.items()]
+    said = [f"- {markdown(model)}: {'; '.join(map(markdown, why))}" for model, why in board.left_out.items()]
     if not said:
         return (
             "No model is left out: every corruption changes answers, and every model has something required "
@@ -155,7 +157,7 @@ def _names(board: Board) -> list[str]:
 def _accuracy(board: Board) -> Iterator[list[str]]:
     for method in board.methods:
         means = [interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in METRICS]
-        yield [method, *means, _of(board.better_than_random(method))]
+        yield [markdown(method), *means, _of(board.better_than_random(method))]
     yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), ""]
 
 
@@ -164,7 +166,7 @@ def _levels(board: Board) -> Iterator[list[str]]:
         (level, metric) for level in ("node", "head_edge") for metric in ("auroc", "average_precision")
     ]
     for method in board.methods:
-        yield [method, *(interval(board.mean(method, ("levels", *column))) for column in columns)]
+        yield [markdown(method), *(interval(board.mean(method, ("levels", *column))) for column in columns)]
     yield ["*average of random scores*", *(interval(board.null(metric, level)) for level, metric in columns)]
 
 
@@ -193,7 +195,7 @@ def _stability(board: Board) -> Iterator[list[str]]:
         ]
         if _seeds(board):
             stable.append(interval(board.mean(method, ("stability", "seeds", "jaccard"))))
-        yield [method, str(pairs), *cells, *stable]
+        yield [markdown(method), str(pairs), *cells, *stable]
 
 
 def _seeds(board: Board) -> bool:
@@ -215,7 +217,7 @@ def _of(counts: tuple[int, int]) -> str:
 
 
 def _name(method: str) -> str:
-    return f"*{method}*" if method == TRUTH else method
+    return f"*{method}*" if method == TRUTH else markdown(method)
 
 
 def _comparison(board: Board) -> str:
@@ -240,7 +242,13 @@ def _comparison(board: Board) -> str:
         one = null[method]
         difference = Estimate(one.difference, *one.interval, one.models)
         rows.append(
-            [method, number(ranks[method], 1), interval(difference), f"{one.p:.2g}", f"{one.adjusted:.2g}"]
+            [
+                markdown(method),
+                number(ranks[method], 1),
+                interval(difference),
+                f"{one.p:.2g}",
+                f"{one.adjusted:.2g}",
+            ]
         )
     header = ["method", "mean rank", "AUROC above random", "p", "p after Holm"]
     return f"{text}\n\n{_table(header, iter(rows))}"

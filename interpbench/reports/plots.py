@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from interpbench.circuits.truth import LEVELS
+from interpbench.core.text import mathtext
 from interpbench.reports.palette import COLOURS, save
 from interpbench.reports.text import LEVEL_NAMES, method_labels, number
 from interpbench.scoring.curves import Curve
@@ -26,11 +27,11 @@ def roc_figure(records: Sequence[Record], path: Path) -> None:
         records: records of one task.
         path: the file to write.
     """
-    labels = method_labels(records)
+    labels = list(map(mathtext, method_labels(records)))
     legend = 0.2 * len(records) + 0.15
     figure = Figure(figsize=(11, 4.3 + legend))
     if records:
-        figure.suptitle(records[0].task, x=0.01, ha="left", weight="bold")
+        figure.suptitle(mathtext(records[0].task), x=0.01, ha="left", weight="bold")
     for place, level in enumerate(LEVELS):
         height = 3.25 / (4.3 + legend)
         axes = figure.add_axes((0.055 + 0.325 * place, (legend + 0.55) / (4.3 + legend), 0.28, height))

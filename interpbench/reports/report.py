@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from interpbench.core.files import write_text
+from interpbench.core.text import code, markdown
 from interpbench.reports.tables import mean_rows, records_rows
 from interpbench.reports.text import LEVEL_NAMES
 from interpbench.scoring.records import Record
@@ -42,11 +43,12 @@ def write_report(
         f"## How to read this\n\n{READING}",
     ]
     for task in dict.fromkeys([*(record.task for record in records), *certificates, *pictures]):
-        parts.append(f"## {task}")
+        parts.append(f"## {markdown(task)}")
         if task in certificates:
             parts.append(verdict(certificates[task]))
         parts += [
-            f"![{task}: {picture.stem}]({_link(picture, folder)})" for picture in pictures.get(task, ())
+            f"![{markdown(f'{task}: {picture.stem}')}]({_link(picture, folder)})"
+            for picture in pictures.get(task, ())
         ]
     write_text(path, "\n\n".join(parts) + "\n")
     return path
@@ -61,7 +63,7 @@ def _scores(records: Sequence[Record]) -> str:
         *records_rows(records),
         *mean_rows(records),
     ]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows)
+    return "\n".join(f"| {' | '.join(markdown(cell) for cell in row)} |" for row in rows)
 
 
 def verdict(certificate: Mapping[str, Any]) -> str:
@@ -78,7 +80,7 @@ def verdict(certificate: Mapping[str, Any]) -> str:
         text += "No pair came out wrong, whatever was swapped."
     if failures := certificate["failures"]:
         more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
-        text += f" Missed: {', '.join(f'`{failure}`' for failure in failures[:3])}{more}."
+        text += f" Missed: {', '.join(map(code, failures[:3]))}{more}."
     return text
 
 
@@ -97,7 +99,7 @@ def _wrong(certificate: Mapping[str, Any]) -> Iterator[str]:
             ((name, e["wrong"]) for name, e in entries.items()), key=lambda x: x[1], default=("", 0)
         )
         if count:
-            yield f"up to {count:,} with {text} (`{name}`)" if name else f"{count:,} with {text}"
+            yield f"up to {count:,} with {text} ({code(name)})" if name else f"{count:,} with {text}"
 
 
 def _link(picture: Path, folder: Path) -> str:

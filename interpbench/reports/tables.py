@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.components import EMBED, Node, Reader
 from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.core.text import printable, terminal
 from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number, share
 from interpbench.scoring.records import Record
 
@@ -33,10 +33,10 @@ def records_table(records: Sequence[Record]) -> Table:
     for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in records_rows(records):
-        table.add_row(*map(escape, row))
+        table.add_row(*map(terminal, row))
     table.add_section()
     for row in mean_rows(records):
-        table.add_row(*map(escape, row), style="bold")
+        table.add_row(*map(terminal, row), style="bold")
     return table
 
 
@@ -100,7 +100,7 @@ def certificate_table(certificate: Mapping[str, Any]) -> Table:
     def add(check: str, where: str, entry: Mapping[str, Any]) -> None:
         rates = [entry["rate"]] if enumerated else [entry["rate"], entry["lower"]]
         cells = [share(rate) if entry["rows"] else NOTHING for rate in rates]
-        table.add_row(check, escape(where), *cells, f"{entry['wrong']:,}", f"{entry['rows']:,}")
+        table.add_row(check, terminal(where), *cells, f"{entry['wrong']:,}", f"{entry['rows']:,}")
 
     def add_all(check: str, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         for place, (where, entry) in enumerate(entries):
@@ -120,13 +120,15 @@ def certificate_table(certificate: Mapping[str, Any]) -> Table:
     table.add_section()
     weakest = sorted(certificate["required_effect"].items(), key=lambda item: item[1])[:WORST]
     for place, (name, effect) in enumerate(weakest):
-        table.add_row("" if place else "weakest required", f"{name} changes the output", f"{effect:.4f}")
+        table.add_row(
+            "" if place else "weakest required", terminal(f"{name} changes the output"), f"{effect:.4f}"
+        )
     table.add_section()
     for place, (name, accuracy) in enumerate(certificate["stress"].items()):
-        table.add_row("" if place else "stress", f"forbidden nodes set to {name}", share(accuracy))
+        table.add_row("" if place else "stress", terminal(f"forbidden nodes set to {name}"), share(accuracy))
     table.add_row(certificate["margin_kind"], "", number(certificate["margin"]))
     for place, failure in enumerate(certificate["failures"][:WORST]):
-        table.add_row("" if place else "[red]missed", escape(failure))
+        table.add_row("" if place else "[red]missed", terminal(failure))
     if (more := len(certificate["failures"]) - WORST) > 0:
         table.add_row("", f"and {more} more")
     return table
@@ -151,7 +153,7 @@ def rows_table(rows: Sequence[Mapping[str, object]]) -> Table:
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         cells = [row.get(key) for key in keys]
-        table.add_row(*(NOTHING if cell is None else escape(str(cell)) for cell in cells))
+        table.add_row(*(NOTHING if cell is None else terminal(cell) for cell in cells))
     return table
 
 
@@ -178,7 +180,7 @@ def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
         return ", ".join(mark(str(graph.nodes[w]), heads[w]) for w in np.flatnonzero(row == State.FREE))
 
     def describe(node: Node) -> str:
-        return mark(f"{node} = {', '.join(alignment.variables_at(node))}", states[node])
+        return mark(printable(f"{node} = {', '.join(alignment.variables_at(node))}"), states[node])
 
     lines = [describe(EMBED)]
     for layer in range(graph.n_layers):

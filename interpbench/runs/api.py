@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpbench.tasks.catalogue import catalogue
-from interpbench.tasks.task import Task
-
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
     from interpbench.circuits.scores import Scores
@@ -14,16 +11,6 @@ if TYPE_CHECKING:
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.curves import Curve
     from interpbench.tasks.problem import Problem
-
-
-def tasks() -> list[Task]:
-    """Returns every task, in the order of their names.
-
-    >>> import interpbench
-    >>> "frac_prevs" in [task.name for task in interpbench.tasks()]
-    True
-    """
-    return catalogue().values()
 
 
 def show(name: str | int) -> None:

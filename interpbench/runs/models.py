@@ -1,21 +1,19 @@
 """Lists models: what is here, in the cache, and on the hub, with certificates. Needs no torch."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD, models_folder, released
+from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS, is_ours, models_folder, released
 from interpbench.checkpoints.hub import SETTING, Repository, cached_models, home
-from interpbench.checkpoints.index import INDEX, IndexedModel, problem, verdict
+from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, verdict
 from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.record import most_weights_bytes, read_record
 from interpbench.core.errors import HubError, InterpBenchError
-from interpbench.core.files import read_json, sha256
-
-DAMAGED = "damaged"
-WEIGHTS = "model.safetensors"
+from interpbench.core.files import read_bytes, sha256
+from interpbench.core.text import printable, terminal
 
 
 class Listed(NamedTuple):
@@ -63,27 +61,26 @@ def list_models(console: Console, hub: bool) -> None:
         table.add_column(title, justify=justify, no_wrap=title == "name", overflow="fold")
     for model in models:
         number = "–" if model.number is None else str(model.number)
-        table.add_row(model.name, number, model.where, f"{model.size / 1e3:,.0f} kB", model.certificate)
+        where = terminal(model.where)
+        table.add_row(terminal(model.name), number, where, f"{model.size / 1e3:,.0f} kB", model.certificate)
     console.print(table)
-    console.print(note, soft_wrap=True, highlight=False)
+    console.print(printable(note), soft_wrap=True, highlight=False, markup=False)
 
 
 def _here(name: str, folder: Path, where: str) -> Listed:
     """A folder of ours, whose weights must be those of its record, or of the published layout."""
-    published = not (folder / RECORD).is_file()
+    number = int(name) if name.isdigit() and len(name) < 7 else None
     try:
-        record: Any = {"legacy_id": int(name) if name.isdigit() else None}
-        if not published:
-            record = read_json(folder / RECORD)
         said = verdict(read_proof(folder / CERTIFICATE))
-        if not isinstance(record, Mapping):
-            record, said = {}, DAMAGED
-        elif not published and record.get("sha256") != sha256((folder / WEIGHTS).read_bytes()):
-            said = DAMAGED
-    except (InterpBenchError, OSError):
-        record, said = {}, DAMAGED
+        if is_ours(folder):
+            record = read_record(folder)
+            number = record.legacy_id
+            weights = read_bytes(folder / WEIGHTS, most_weights_bytes(record.shape))
+            said = said if sha256(weights) == record.sha256 else DAMAGED
+    except InterpBenchError:
+        said = DAMAGED
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-    return Listed(name, record.get("legacy_id"), where, size, said)
+    return Listed(name, number, where, size, said)
 
 
 def _there(name: str, model: IndexedModel, repository: Repository, snapshot: Path) -> Listed:

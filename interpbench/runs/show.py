@@ -7,10 +7,11 @@ from rich.console import Console
 
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.find import CERTIFICATE, released
-from interpbench.checkpoints.index import verdict
+from interpbench.checkpoints.index import DAMAGED, verdict
 from interpbench.checkpoints.proof import read_proof
 from interpbench.circuits.truth import State, Truth
-from interpbench.core.errors import UnknownNameError
+from interpbench.core.errors import CheckpointError, UnknownNameError
+from interpbench.core.text import printable, terminal
 from interpbench.reports.catalogue import output, task_table
 from interpbench.reports.tables import circuit_lines
 from interpbench.runs.describe import record_of
@@ -41,7 +42,15 @@ def show_tasks(console: Console, family: str | None = None, min_edges: int = 0, 
 
 def _models() -> dict[str, str]:
     """Returns what the certificate of each released model says."""
-    return {name: verdict(read_proof(folder / CERTIFICATE)) for name, folder in released().items()}
+    return {name: _certificate(folder) for name, folder in released().items()}
+
+
+def _certificate(folder: Path) -> str:
+    """Returns what a certificate says in a few words."""
+    try:
+        return verdict(read_proof(folder / CERTIFICATE))
+    except CheckpointError:
+        return DAMAGED
 
 
 def show_task(console: Console, name: str, picture: Path | None = None) -> None:
@@ -51,12 +60,12 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     record = record_of(task)
     truth = Truth.from_json(alignment.graph, record.truth)
     number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
-    console.print(f"[bold]{task.name}[/]{number}: {task.description}\n", highlight=False)
+    console.print(f"[bold]{task.name}[/]{number}: {terminal(task.description)}\n", highlight=False)
     if task.program_name != task.name:
         console.print(f"The same program as {task.program_name}.\n", highlight=False)
     console.print("[bold]Program[/]")
     for line in task.listing():
-        console.print(f"  {line}", markup=False, highlight=False)
+        console.print(f"  {printable(line)}", markup=False, highlight=False)
     domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
     classes = task.model.classes
@@ -78,7 +87,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     )
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
-        console.print(f"  {line}", markup=False, highlight=False)
+        console.print(f"  {printable(line)}", markup=False, highlight=False)
     if record.trivial:
         console.print(f"\nTrivial: {record.trivial}.", highlight=False)
     if picture is not None:
@@ -86,11 +95,10 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
 
         places = {node: alignment.variables_at(node) for node in alignment.units}
         draw_circuit(truth, picture, places, title=task.name)
-        console.print(f"\nPicture: {picture}", highlight=False)
+        console.print(f"\nPicture: {terminal(picture)}", highlight=False)
 
 
 def _few(values: Sequence[object], joint: str) -> str:
     """Joins values, of many only the first and the last."""
-    if len(values) <= 40:
-        return joint.join(map(str, values))
-    return joint.join(map(str, (*values[:12], "…", *values[-12:])))
+    some = values if len(values) <= 40 else (*values[:12], "…", *values[-12:])
+    return joint.join(map(terminal, some))

@@ -20,6 +20,7 @@ Place = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
 """The name of a node or an edge."""
 Test = Literal["equivalence", "independence", "minimality", "sufficiency", "necessity"]
 Numbers = list[Finite]
+NotNegative = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
 
 
 @with_config(STRICT)
@@ -60,8 +61,8 @@ class Tested(Interval):
     """What one of the hypothesis tests returns."""
 
     p: Finite
-    passed: bool
     p_tost: NotRequired[Finite]
+    passed: bool
 
 
 @with_config(STRICT)
@@ -122,7 +123,7 @@ class Record:
     seed: int
     structural: bool
     levels: dict[Level, Curve]
-    cost: dict[str, Amount]
+    cost: dict[str, NotNegative]
     seconds: Amount
     edges: dict[Place, Finite]
     nodes: dict[Place, Finite] = field(default_factory=dict[str, float])
