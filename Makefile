@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-transformer-lens lint install benchmark benchmark-auto-circuit leaderboard
+.PHONY: demo test test-fast fuzz test-transformer-lens lint install benchmark benchmark-auto-circuit leaderboard
 
 demo: install
 	$(BIN)/interpbench demo
@@ -11,7 +11,11 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadfile
 
 test-fast: install
-	$(BIN)/pytest -m "not slow and not gpu and not network"
+	$(BIN)/pytest -m "not slow and not gpu and not network and not fuzz"
+
+# Ten thousand damaged files of every kind that is read.
+fuzz: install
+	$(BIN)/pytest -n 2 -m fuzz tests/test_fuzzing.py tests/test_wrong_calls.py
 
 # Whether HookedTransformer of the last 1.x, 2.x and 3.x releases reads our models, in environments of their own.
 TRANSFORMER_LENS_1 := 'transformer-lens==1.19.0' 'transformers<5' 'typeguard<3' 'numpy<2' 'pyarrow<22'

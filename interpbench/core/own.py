@@ -71,6 +71,16 @@ def own_source(module: str) -> str | None:
     return _sources.get(module)
 
 
+def import_own(text: str) -> None:
+    """Imports a user's file or module, `path/to/file.py:name`, once.
+
+    Raises:
+        InterpBenchError: if there is none, or whatever it raises, with file and line.
+    """
+    place = text.partition(":")[0]
+    _import(str(Path(place).resolve()) if place.endswith(".py") else place)
+
+
 @cache
 def _import(place: str) -> str:
     """Imports a user's file or module, once, and returns the module's name."""

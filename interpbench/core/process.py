@@ -47,7 +47,8 @@ def kept(seed: int) -> Generator[None]:
             if torch.get_default_device() != device:
                 torch.set_default_device(None if device.type == "cpu" else device)
             torch.set_grad_enabled(gradients)
-            torch.use_deterministic_algorithms(determinism)
+            if torch.are_deterministic_algorithms_enabled() != determinism:
+                torch.use_deterministic_algorithms(determinism)  # its first call takes a second
 
 
 def _folder() -> str | None:

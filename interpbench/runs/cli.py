@@ -43,13 +43,16 @@ def train() -> None:
 
     configure_logging()
     sys.argv[1:] = hydra_overrides(sys.argv[1:])
-    run_hydra(Command("train", _train, _experiment, _finished))
+    run_hydra(Command("train", _train, _check_train, _experiment, _finished))
+
+
+def _check_train(config: Config) -> object:
+    from interpbench.runs.train_settings import train_config
+
+    return train_config(config)
 
 
 def _train(config: Config) -> Outcome:
-    from interpbench.runs.train_settings import train_config
-
-    train_config(config)  # a mistake is said before anything large is imported
     from interpbench.runs.train import run
 
     return run(config)
@@ -84,16 +87,20 @@ def evaluate() -> None:
 
     if status := contained(rewrite):
         sys.exit(status)
-    run_hydra(Command("evaluate", partial(_evaluate, overrides)))
+    run_hydra(Command("evaluate", partial(_evaluate, overrides), _check_evaluate))
+
+
+def _check_evaluate(config: Config) -> object:
+    from interpbench.runs.evaluate_settings import evaluate_config
+
+    return evaluate_config(config)
 
 
 def _evaluate(overrides: Sequence[str], config: Config) -> Outcome:
-    from interpbench.runs.evaluate_settings import evaluate_config
+    from interpbench.runs.evaluate import run
     from interpbench.runs.own_methods import offer_methods
 
     offer_methods(overrides)  # a process that a sweep started has not imported the user's methods
-    evaluate_config(config)  # a mistake is said before anything large is imported
-    from interpbench.runs.evaluate import run
 
     return run(config)
 

@@ -100,6 +100,7 @@ class Command:
     Attributes:
         name: of its file in `configs/`.
         job: runs a composed configuration; a sweep may send it to another process.
+        check: refuses a configuration that is not possible, before anything is said or done.
         experiment: names the file in `configs/experiment` to compose too, before the other overrides, where
             these say nothing of `experiment=`.
         finished: how the run of a configuration ended, if it has been run already.
@@ -107,6 +108,7 @@ class Command:
 
     name: str
     job: Callable[[Config], Outcome]
+    check: Callable[[Config], object] = lambda _: None
     experiment: Callable[[Config], str | None] = lambda _: None
     finished: Callable[[Config], Outcome | None] = lambda _: None
 
@@ -137,6 +139,7 @@ def run_hydra(command: Command) -> NoReturn:
     def main(_: Any) -> None:
         def job() -> int:
             run = compose_run(command, list(HydraConfig.get().overrides.task))
+            command.check(run.data)
             announce([run])
             return command.job(run.data).status
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from interpbench.core.errors import DiscoveryError
-from interpbench.core.own import is_own
+from interpbench.core.own import import_own, is_own
 
 
 def offer_methods(overrides: Sequence[str]) -> list[str]:
@@ -28,6 +28,8 @@ def _offer(override: str) -> str:
         return override
     from hydra.core.config_store import ConfigStore
 
+    for choice in filter(is_own, choices.split(",")):
+        import_own(choice)  # first, as importing methods takes torch
     from interpbench.discovery.method import method_name, methods
 
     names: list[str] = []

@@ -19,6 +19,7 @@ from typing import Any
 
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import sha256, write_text
+from interpbench.core.own import blamed
 from interpbench.runs.entry import (
     Command,
     Composed,
@@ -104,7 +105,12 @@ def _prepare(command: Command, overrides: list[str]) -> Composed | Outcome:
         run = compose_run(command, overrides)
     except InterpBenchError as error:
         return _failed(str(error))
-    return _contained(command.finished, run.data) or run
+
+    def ended(config: Config) -> Outcome | None:
+        command.check(config)
+        return command.finished(config)
+
+    return _contained(ended, run.data) or run
 
 
 def _run(command: Command, config: Any, runs: Sequence[Composed]) -> list[Outcome]:
@@ -180,7 +186,9 @@ def _contained(function: Callable[[Config], Outcome | None], data: Config) -> Ou
         return function(data)
     except InterpBenchError as error:
         return _failed(str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if place := blamed(error):
+            return _failed(place)
         log.exception("not one of the expected errors")
         return _failed(_one_line(error))
 
@@ -189,7 +197,7 @@ def _failed(said: str) -> Outcome:
     return Outcome(FAILED, {"result": "failed"}, (said,))
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
