@@ -98,15 +98,15 @@ def discover(
     """
     from interpbench.checkpoints.format import load_pairs
     from interpbench.discovery.applied import apply
-    from interpbench.discovery.method import get_method
+    from interpbench.discovery.method import get_method, method_name
     from interpbench.tasks.problem import Problem
 
     if isinstance(checkpoint, Problem):
-        return apply(get_method(method, settings), checkpoint, method)
+        return apply(get_method(method, settings), checkpoint, method_name(method))
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
     problem = load_pairs(checkpoint.folder).problem(checkpoint.model, examples, seed)
-    return apply(get_method(method, settings), problem, method)
+    return apply(get_method(method, settings), problem, method_name(method))
 
 
 def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, Curve]":

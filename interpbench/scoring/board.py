@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from interpbench.circuits.truth import Level
 from interpbench.core.config import STRICT, Amount, Finite, MethodName, Share, Steps, TaskName
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.curves import METRICS, Curve
@@ -45,6 +44,15 @@ class LevelRow(TypedDict):
     staircase: Three | None
     ten_sizes: Three | None
     roc: NotRequired[list[tuple[Share, Share]]]
+
+
+@with_config(STRICT)
+class LevelRows(TypedDict):
+    """The numbers of all levels."""
+
+    node: LevelRow
+    head_edge: LevelRow
+    qkv_edge: LevelRow
 
 
 @with_config(STRICT)
@@ -87,7 +95,7 @@ class BoardRow(TypedDict):
     structural: bool
     examples: Steps
     left_out: list[str]
-    levels: dict[Level, LevelRow]
+    levels: LevelRows
     cost: CostRow
     changed: Finite | None
     faithfulness: dict[Literal["cpr", "cmd", "curve"], list[Finite]]

@@ -145,7 +145,10 @@ class Record:
         """
         if isinstance(data, dict) and (unknown := set(data) - set(cls.__dataclass_fields__)):  # pyright: ignore
             raise ScoresError(f"{where} is of another version: unknown key {shown(min(map(str, unknown)))!r}")
-        return checked(cls, data, where, ScoresError)
+        record = checked(cls, data, where, ScoresError)
+        if missing := [level for level in LEVELS if level not in record.levels]:
+            raise ScoresError(f"{where} is damaged: levels.{missing[0]}: required, but missing")
+        return record
 
 
 def is_record(data: Any) -> bool:
