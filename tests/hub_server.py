@@ -34,6 +34,8 @@ class Hub:
         cut: path to how many bytes of the body to send before hanging up, or None; each use is used up.
         replaced: path to a body to send instead, under the hash of the right one.
         before: called with every path before it is answered.
+        headers: header to a value to send instead.
+        sha: what to call every commit instead; and `listed`, a file that is said to be there too.
     """
 
     commits: dict[str, dict[str, Files]] = field(default_factory=dict)
@@ -43,6 +45,9 @@ class Hub:
     cut: dict[str, list[int]] = field(default_factory=dict)
     replaced: Files = field(default_factory=dict)
     before: Callable[[str], None] = lambda _: None
+    headers: dict[str, str] = field(default_factory=dict)
+    sha: str = ""
+    listed: str = ""
     address: str = ""
 
     @property
@@ -168,7 +173,10 @@ class Handler(BaseHTTPRequestHandler):
         commit = self.hub.commit(repository, revision)
         if commit is None:
             return self.fail(404, "RevisionNotFound")
-        files = self.hub.commits[repository][commit]
+        files = {
+            **self.hub.commits[repository][commit],
+            **({self.hub.listed: b"x"} if self.hub.listed else {}),
+        }
         if what == "tree":
             return self.json(
                 [
@@ -177,7 +185,8 @@ class Handler(BaseHTTPRequestHandler):
                 ]
             )
         siblings = [{"rfilename": path} for path in files]
-        return self.json({"id": repository, "sha": commit, "siblings": siblings, "private": False})
+        sha = self.hub.sha or commit
+        return self.json({"id": repository, "sha": sha, "siblings": siblings, "private": False})
 
     def receive(self, repository: str) -> None:
         if self.headers.get("Authorization") != "Bearer secret":
@@ -203,7 +212,7 @@ class Handler(BaseHTTPRequestHandler):
     def reply(self, status: int, body: bytes, headers: dict[str, str], cut: int | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
-            self.send_header(name, value)
+            self.send_header(name, self.hub.headers.get(name, value))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":

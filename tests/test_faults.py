@@ -302,3 +302,26 @@ def test_a_training_that_is_killed_anywhere_ends_with_the_same_bits(tmp_path: Pa
 def test_a_write_is_all_or_nothing(tmp_path: Path, size: int) -> None:
     write_bytes(tmp_path / "file", b"x" * size)
     assert (tmp_path / "file").stat().st_size == size and len(list(tmp_path.iterdir())) == 1
+
+
+def test_metrics_go_to_the_real_wandb_offline(tmp_path: Path) -> None:
+    """Two runs one after the other; nothing is said but what the run itself says."""
+    script = """
+import sys
+from interpbench.runs.entry import configure_logging
+from interpbench.runs.train import train
+from interpbench.runs.train_settings import TrainConfig
+configure_logging()
+for seed in (0, 1):
+    train(TrainConfig(
+        task="frac_prevs", seed=seed, device="cpu", out=sys.argv[1], logger={"wandb": True},
+        certificate={"pairs": 64, "enumerate_up_to": 1},
+        trainer={"max_steps": 4, "validate_every": 2, "validation_rows": 64},
+    ))
+"""
+    out = tmp_path / "out"
+    done = run(tmp_path, "-c", script, str(out), WANDB_MODE="offline", WANDB_API_KEY="")
+    assert done.returncode == 0, done.stderr
+    assert "going on without it" not in done.stderr and "Traceback" not in done.stderr, done.stderr
+    written = list(out.glob("frac_prevs/*/wandb/offline-run-*/*.wandb"))
+    assert len(written) == 2 and all(path.stat().st_size > 500 for path in written)
