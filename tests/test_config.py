@@ -8,10 +8,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from interpbench.core.config import convert
+from interpbench.core.config import config_folder, convert
 from interpbench.core.errors import ConfigError
 from interpbench.discovery.method import get_method, methods
-from interpbench.runs.entry import config_folder
 from interpbench.runs.evaluate import EvaluateConfig
 from interpbench.runs.train import TrainConfig
 from interpbench.tasks.catalogue import get_task

@@ -1,6 +1,6 @@
 """A run that is killed anywhere ends as one that is not: with the same weights, metrics and certificate.
 
-Each run is a process that kills itself at the n-th place where a file is about to be written, or has just been.
+Each run is a process that kills itself at the n-th place where a file is about to be, or has been, written.
 """
 
 import os

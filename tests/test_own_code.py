@@ -234,7 +234,9 @@ def test_a_task_of_one_s_own_that_fails_is_one_line(tmp_path: Path, body: str, s
     (tmp_path / "mine.py").write_text(TASK.replace("{}", body, 1))
     for script, arguments in (("train.py", ["task=mine.py"]), ("-c", [])):
         if script == "-c":
-            line = "import sys; from interpbench.runs.cli import main\nsys.argv[1:] = ['show', 'mine.py']\nmain()"
+            line = (
+                "import sys; from interpbench.runs import cli\nsys.argv[1:] = ['show', 'mine.py']\ncli.main()"
+            )
             done = subprocess.run(
                 [sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
             )

@@ -11,8 +11,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from interpbench.circuits.truth import LEVELS
+from interpbench.core.config import config_folder
 from interpbench.discovery import method as methods
-from interpbench.runs.entry import config_folder
 from interpbench.runs.overrides import hydra_overrides
 from interpbench.runs.several import expand
 from interpbench.tasks import catalogue

@@ -108,6 +108,11 @@ def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
     Raises:
         InterpBenchError: if the folder is there and not empty, or the checkpoint has no data.
     """
+    if folder is not None and not folder.resolve().name:
+        raise InterpBenchError(
+            f"a problem cannot be written to {folder}; name a folder that is not there yet"
+        )
+    folder = None if folder is None else folder.resolve() if not folder.name else folder
     cfg, pairs = checkpoint.model.cfg, load_pairs(checkpoint.folder)
     weights = {
         name: value.detach().cpu().contiguous() for name, value in checkpoint.model.state_dict().items()

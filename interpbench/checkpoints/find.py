@@ -71,7 +71,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         found = [path for path in available.values() if str(read_record(path).legacy_id) == name]
         if found:
             return found
-    path = Path(name) if 0 < len(name) < 255 and "\0" not in name else Path("no such folder")
+    path = Path(name) if name and "\0" not in name else Path("no such folder")
     try:
         found = _below(path)
     except OSError as error:
@@ -102,8 +102,8 @@ def find_checkpoint(name: str) -> Path:
 
 
 def _below(path: Path) -> list[Path]:
-    """Returns the folders of checkpoints that a path means: its own, or those below it."""
-    if path.is_file():
+    """Returns the folders of checkpoints that a path means: itself, that of a file of one, those below it."""
+    if path.is_file() and (path.name in FILES or path.suffix == ".pth"):
         path = path.parent
     if is_checkpoint(path):
         return [path]
@@ -112,4 +112,4 @@ def _below(path: Path) -> list[Path]:
 
 
 def _what_it_is(path: Path) -> str:
-    return "a folder without any" if path.is_dir() else "not a folder"
+    return "a folder without any" if path.is_dir() else "no file of one" if path.exists() else "not a folder"

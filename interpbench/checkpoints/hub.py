@@ -21,6 +21,7 @@ from interpbench.checkpoints.index import INDEX, Index, files_of, problem, read_
 from interpbench.core.errors import HubError, did_you_mean
 from interpbench.core.files import read_bytes
 from interpbench.core.progress import Display
+from interpbench.core.text import shown
 
 SETTING = "INTERPBENCH_HUB"
 HOME: str | None = None
@@ -61,7 +62,7 @@ class Repository:
         """
         found = _REPOSITORY.fullmatch(text)
         if not found:
-            raise HubError(f"{text!r} is not a repository; write owner/name@revision")
+            raise HubError(f"{shown(text)!r} is not a repository; write owner/name@revision")
         revision = found[2] or PINNED.get(found[1])
         if revision is None:
             raise HubError(f"which revision of {text}? Write {text}@COMMIT, or {text}@main for the newest")

@@ -125,7 +125,11 @@ def check_size(shape: TransformerConfig) -> None:
         CheckpointError: if it is larger than any of this project's.
     """
     if shape.parameters > MOST_WEIGHTS or shape.n_layers * (shape.n_heads + 1) > MOST_WRITERS:
-        raise CheckpointError(f"its shape, of {shape.parameters:,} weights, is not one of ours")
+        writers = shape.n_layers * (shape.n_heads + 1)
+        raise CheckpointError(
+            f"its shape, of {shape.parameters:,} weights in {writers:,} heads and MLPs, is not one of ours: "
+            f"at most {MOST_WEIGHTS:,} in {MOST_WRITERS:,}"
+        )
 
 
 def most_weights_bytes(shape: TransformerConfig) -> int:

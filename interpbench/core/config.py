@@ -8,6 +8,7 @@ A component declares its own settings, beside itself, as
 import dataclasses
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -38,6 +39,13 @@ TaskName = Annotated[str, Field(pattern=rf"^{TASK}(\[[A-Za-z0-9][A-Za-z0-9_.-]{{
 part of paths, and is never a file or an address itself."""
 MethodName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}$")]
 """A method as a record names it; part of paths."""
+
+
+def config_folder() -> str:
+    """Returns the folder of the YAML files: beside the package in a checkout, inside it when installed."""
+    package = Path(__file__).resolve().parents[1]
+    beside = package.parent / "configs"
+    return str(beside if beside.is_dir() else package / "configs")
 
 
 def convert(kind: type[T], data: Mapping[str, Any], where: str = "configuration") -> T:

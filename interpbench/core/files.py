@@ -122,10 +122,28 @@ def check_writable(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InterpBenchError(f"cannot write {folder}: it is no folder") from None
     except (OSError, ValueError) as error:
         raise InterpBenchError(f"cannot write {folder}: {reason(error)}") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InterpBenchError(f"cannot write {folder}: Permission denied")
+
+
+def check_file(path: Path) -> None:
+    """Makes the folder of a file that is to be written.
+
+    Raises:
+        InterpBenchError: if it cannot be written there.
+    """
+    try:
+        if not path.name or path.is_dir():
+            raise InterpBenchError(f"cannot write {shown(path)}: it is a folder")
+        os.lstat(path)
+    except FileNotFoundError:
+        check_writable(path.parent)
+    except (OSError, ValueError) as error:
+        raise InterpBenchError(f"cannot write {shown(path)}: {reason(error)}") from None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import TypeVar
 
 from interpbench.core.errors import InterpBenchError, UnknownNameError, did_you_mean
-from interpbench.core.files import read_bytes, sha256
+from interpbench.core.files import read_bytes, reason, sha256
 from interpbench.core.registry import Registry
+from interpbench.core.text import shown
 
 T = TypeVar("T")
 MOST_SOURCE = 1 << 24
@@ -50,6 +51,8 @@ def own_name(
         InterpBenchError: `error`, if the file cannot be imported, or declares none, or several.
     """
     place, _, wanted = text.partition(":")
+    if not place:
+        raise error(f"{shown(text)!r} names no file; write path/to/file.py:name")
     try:
         module = _import(str(Path(place).resolve()) if place.endswith(".py") else place)
     except InterpBenchError as problem:
@@ -78,6 +81,8 @@ def import_own(text: str) -> None:
         InterpBenchError: if there is none, or whatever it raises, with file and line.
     """
     place = text.partition(":")[0]
+    if not place:
+        raise InterpBenchError(f"{shown(text)!r} names no file; write path/to/file.py:name")
     _import(str(Path(place).resolve()) if place.endswith(".py") else place)
 
 
@@ -86,9 +91,8 @@ def _import(place: str) -> str:
     """Imports a user's file or module, once, and returns the module's name."""
     path = Path(place)
     is_file = path.suffix == ".py"
-    if is_file and not path.is_file():
-        files = [file.name for file in path.parent.glob("*.py")]
-        raise InterpBenchError(f"there is no file {place}{did_you_mean(path.name, files)}")
+    if is_file:
+        _check_file(path)
     folder = str(path.parent if is_file else Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)
@@ -103,6 +107,16 @@ def _import(place: str) -> str:
         if f"{name}.".startswith(f"{module.__name__}.") and part.__file__:
             _sources[name] = sha256(read_bytes(Path(part.__file__), MOST_SOURCE))
     return module.__name__
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if path.is_file():
+            return
+        files = [file.name for file in path.parent.glob("*.py") if file.is_file()]
+    except (OSError, ValueError) as problem:
+        raise InterpBenchError(f"there is no file {shown(path)}: {reason(problem)}") from None
+    raise InterpBenchError(f"there is no file {shown(path)}{did_you_mean(path.name, files)}")
 
 
 def _name_of(path: Path) -> str:
@@ -139,6 +153,27 @@ def _is_users(module: str, file: Path) -> bool:
     if any(f"{module}.".startswith(f"{name}.") for name in _places):
         return True
     return module != "__main__" and file.parent in _places.values() and not file.is_relative_to(PACKAGE)
+
+
+def own_files() -> list[str]:
+    """Returns the names of the user's own modules that have been imported."""
+    return sorted(name.rpartition(".")[2] + (".py" if name.startswith("own_") else "") for name in _places)
+
+
+def place_of(error: BaseException, leaving_out: str = "") -> str:
+    """Returns where in the package an error was raised, and what it says.
+
+    Args:
+        error: what was raised.
+        leaving_out: a file of the package that does not count.
+    """
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file.is_relative_to(PACKAGE) and str(file) != leaving_out:
+            place = f"{file.relative_to(PACKAGE.parent)}:{trace.tb_lineno}: "
+        trace = trace.tb_next
+    return f"{place}{said(error)}"
 
 
 def said(error: BaseException) -> str:

@@ -18,16 +18,16 @@ Decisions are taken in float64, where batching moves a metric by about 1e-15.
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
-from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
@@ -48,7 +48,7 @@ class Acdc:
         max_width: most removals tried at once.
     """
 
-    thresholds: tuple[float, ...] = GRID
+    thresholds: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = GRID
     metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     max_width: Count = 32
@@ -60,13 +60,7 @@ class Acdc:
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Finds one circuit per threshold.
-
-        Raises:
-            DiscoveryError: if a threshold is not positive.
-        """
-        if not self.thresholds or min(self.thresholds) <= 0:
-            raise DiscoveryError(f"acdc needs positive thresholds, not {self.thresholds}")
+        """Finds one circuit per threshold."""
         cost = Cost()
         precise = Problem(
             copy.deepcopy(problem.network).double(),

@@ -1,14 +1,13 @@
 """Runs a method so that whatever it does, nothing but its own scores can come of it."""
 
 import copy
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import DiscoveryError, InterpBenchError
-from interpbench.core.own import PACKAGE, blamed, said
+from interpbench.core.own import blamed, place_of
 from interpbench.core.process import kept
 from interpbench.discovery.method import Method
 from interpbench.tasks.problem import Problem
@@ -36,7 +35,7 @@ def apply(method: Method, problem: Problem, name: str = "") -> Scores:
     except (KeyboardInterrupt, InterpBenchError):
         raise
     except BaseException as error:
-        raise DiscoveryError(f"method {name} fails: {blamed(error) or _place(error)}") from error
+        raise DiscoveryError(f"method {name} fails: {blamed(error) or place_of(error, __file__)}") from error
     if altered := _altered(problem, own):
         raise DiscoveryError(f"method {name} alters {altered}, and so what it measures; work on a copy")
     if not isinstance(scores, Scores):  # pyright: ignore[reportUnnecessaryIsInstance]  a user's method
@@ -60,14 +59,3 @@ def _altered(before: Problem, after: Problem) -> str | None:
 
 def _same(a: Tensor, b: Tensor) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
-
-
-def _place(error: BaseException) -> str:
-    """Returns where in the package an error was raised, and what it says."""
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        file = Path(trace.tb_frame.f_code.co_filename)
-        if file.is_relative_to(PACKAGE) and file != Path(__file__):
-            place = f"{file.relative_to(PACKAGE.parent)}:{trace.tb_lineno}: "
-        trace = trace.tb_next
-    return f"{place}{said(error)}"

@@ -107,7 +107,7 @@ def clean_slopes(
     Raises:
         DiscoveryError: if the metric has no such name.
     """
-    known_metric(metric)
+    known_metric(metric, problem)
     network = network or problem.network
     with torch.no_grad():
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)

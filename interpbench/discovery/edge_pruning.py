@@ -46,7 +46,7 @@ class EdgePruning:
         replacement: what a closed gate lets through instead.
     """
 
-    targets: tuple[Amount, ...] = (0.5, 0.7, 0.8, 0.9, 0.94, 0.97, 1.0, 1.02)
+    targets: Annotated[tuple[Amount, ...], Field(min_length=1)] = (0.5, 0.7, 0.8, 0.9, 0.94, 0.97, 1.0, 1.02)
     steps: Count = 300
     warm_up: Share = 0.8
     rate: Amount = 0.1

@@ -70,6 +70,8 @@ def method(name: str) -> Callable[[M], M]:
     def register(made: M) -> M:
         if not re.fullmatch(NAME, name):
             raise DiscoveryError(f"a method cannot be called {shown(name)!r}: letters, digits, . = + - _")
+        if not any("__call__" in vars(base) for base in made.__mro__):
+            raise DiscoveryError(f"method {name} has no __call__(self, problem), which is what is run")
         _methods.add(name, made)
         return made
 
@@ -148,7 +150,7 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     Raises:
         DiscoveryError: if the metric has no such name.
     """
-    known_metric(metric)
+    known_metric(metric, problem)
     clean_logits, clean = record(problem.network, problem.clean)
     corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.clean))
@@ -158,14 +160,17 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     return Runs(clean.stack, patch, clean.residuals, measured)
 
 
-def known_metric(name: str) -> None:
-    """Refuses a metric that there is not.
+def known_metric(name: str, problem: Problem) -> None:
+    """Refuses a metric that there is not, or that is not of this kind of output.
 
     Raises:
-        DiscoveryError: with those that there are.
+        DiscoveryError: with what to use instead.
     """
     if name not in Metric.NAMES:
         raise DiscoveryError(f"unknown metric {name!r}; choose from {', '.join(Metric.NAMES)}")
+    if name == ("kl" if problem.numerical else "mse"):
+        kind, other = ("a number", "mse") if problem.numerical else ("a class", "kl")
+        raise DiscoveryError(f"metric={name}: the output is {kind}; use {other}, or divergence for either")
 
 
 def replaced(corrupted: Tensor, replacement: Replacement) -> Tensor:

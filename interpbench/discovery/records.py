@@ -81,6 +81,6 @@ def _type(schema: Mapping[str, Any]) -> Any:
     if schema["type"] == "null":
         return None
     if schema["type"] == "array":
-        return list[_type(schema["items"])]
+        return Annotated[list[_type(schema["items"])], Field(min_length=schema.get("minItems", 0))]
     bounds = {ours: schema[theirs] for theirs, ours in _BOUNDS.items() if theirs in schema}
     return Annotated[_TYPES[schema["type"]], Field(**bounds)]

@@ -43,7 +43,7 @@ class SubnetworkProbing:
         replacement: what a closed gate lets through instead.
     """
 
-    penalties: tuple[Amount, ...] = GRID
+    penalties: Annotated[tuple[Amount, ...], Field(min_length=1)] = GRID
     seeds: Count = 1
     steps: Count = 200
     rate: Amount = 0.1

@@ -11,7 +11,7 @@ from interpbench.checkpoints.blind import key_path, open_key, problem_id, read_p
 from interpbench.circuits.formats import read_scores
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import ScoresError
-from interpbench.core.files import sha256, write_json
+from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_json
 from interpbench.reports.tables import rows_table
 from interpbench.reports.text import LEVEL_NAMES, number
 from interpbench.runs.api import load
@@ -52,17 +52,17 @@ def verify_problem(
         InterpBenchError: if a file is damaged, or belongs to another problem.
     """
     record, name = read_problem(folder), problem_id(folder)
-    log.info("problem %s: complete and unchanged", name)
     path = key or (key_path(folder) if key_path(folder).exists() else None)
     opened = None if path is None else open_key(path, record)
+    found = None if answer is None else read_scores(answer, record.shape.graph)
+    if found is not None and found.problem not in (None, name):
+        raise ScoresError(f"{answer} answers another problem, {str(found.problem)[:64]!r}")
+    log.info("problem %s: complete and unchanged", name)
     if opened is not None:
         log.info("key     %s: the one that the problem was committed to", record.commitment)
-    if answer is None:
+    if answer is None or found is None:
         return None
-    found = read_scores(answer, record.shape.graph)
-    if found.problem not in (None, name):
-        raise ScoresError(f"{answer} answers another problem, {str(found.problem)[:64]!r}")
-    hashed = sha256(answer.read_bytes())
+    hashed = sha256(read_bytes(answer, MOST_JSON))
     log.info("answer  %s: a score for each of %d edges", hashed, record.edges)
     if opened is None:
         log.info("not scored: that takes the key (--key FILE)")

@@ -4,11 +4,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from interpbench.checkpoints.find import CERTIFICATE
 from interpbench.core.errors import did_you_mean
+from interpbench.core.files import check_file
+from interpbench.core.text import shown
 from interpbench.runs import interchange
 from interpbench.runs.entry import (
     Command,
@@ -105,6 +108,9 @@ def _evaluate(overrides: Sequence[str], config: Config) -> Outcome:
     return run(config)
 
 
+MOST_PAIRS = 10**7
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
@@ -113,11 +119,23 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(complain(message))
 
 
+def _count(text: str) -> int:
+    """Returns a number of pairs.
+
+    Raises:
+        ArgumentTypeError: if it is none.
+    """
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_PAIRS):
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no number from 1 to {MOST_PAIRS:,}")
+    return int(text)
+
+
 def _parse() -> argparse.Namespace:
     parser = _Parser(
         prog="interpbench",
         description="Networks with known, proved circuits, and methods scored against them.",
     )
+    parser.add_argument("--version", action="version", version=version("interpbench"))
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a task: interpbench train task=frac_prevs (Hydra overrides)")
     commands.add_parser("evaluate", help="score a method: interpbench evaluate method=acdc (Hydra overrides)")
@@ -135,7 +153,7 @@ def _parse() -> argparse.Namespace:
     show.add_argument("--png", nargs="?", const="", metavar="FILE", help="draw the circuit, as NAME.png")
     certify = commands.add_parser("certify", help="recompute a checkpoint's certificate")
     certify.add_argument("checkpoint", help="a name in models/, a folder, or all")
-    certify.add_argument("--pairs", type=int, help="pairs drawn where the domain is not enumerated")
+    certify.add_argument("--pairs", type=_count, help="pairs drawn where the domain is not enumerated")
     certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
     certify.add_argument("--task", help="where a task of your own is: path/to/file.py:name")
     certify.add_argument("--save", action="store_true", help="write certificate.json anew")
@@ -143,12 +161,16 @@ def _parse() -> argparse.Namespace:
     demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
     interchange.add_commands(commands)
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in COMMANDS:
-        sys.exit(complain(f"unknown command {sys.argv[1]!r}{did_you_mean(sys.argv[1], COMMANDS)}"))
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    if first and not first.startswith("-") and first not in COMMANDS:
+        sys.exit(complain(f"unknown command {shown(first)!r}{did_you_mean(first, COMMANDS)}"))
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
+        sys.exit(complain(f"unknown option {shown(first)!r}; interpbench --help lists the commands"))
     arguments, unknown = parser.parse_known_args()
     if unknown:
-        options = [f"--{name.replace('_', '-')}" for name in vars(arguments) if name != "command"]
-        sys.exit(complain(f"unknown argument {unknown[0]!r}{did_you_mean(unknown[0], options)}"))
+        actions = commands.choices[arguments.command]._actions
+        options = [option for action in actions for option in action.option_strings]
+        sys.exit(complain(f"unknown argument {shown(unknown[0])!r}{did_you_mean(unknown[0], options)}"))
     return arguments
 
 
@@ -227,6 +249,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.command == "show":
             png = arguments.png
             picture = None if png is None else Path(png or f"{get_task(arguments.task).name}.png")
+            if picture is not None:
+                check_file(picture)
             show_task(console, arguments.task, picture)
         elif arguments.write:
             write_records()

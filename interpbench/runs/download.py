@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from interpbench.checkpoints.download import fetch
-from interpbench.checkpoints.hub import SCHEME, SETTING, Repository, home
+from interpbench.checkpoints.hub import SCHEME, SETTING, Repository, home, split
 from interpbench.core.errors import HubError
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ def download(names: Sequence[str], everything: bool = False) -> bool:
         names = [*names, *index.models]
     if not names:
         raise HubError("which models? Name some, or say --all; interpbench models --hub lists them")
+    for name in names:
+        _ = split(name) if name.startswith(SCHEME) else _home()
     for name in dict.fromkeys(names):
         try:
             address = name.startswith(SCHEME)

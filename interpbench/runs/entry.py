@@ -2,27 +2,19 @@
 
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from interpbench.core.errors import InterpBenchError, did_you_mean
-from interpbench.core.own import blamed
-from interpbench.core.text import printable
+from interpbench.core.config import config_folder
+from interpbench.core.errors import InterpBenchError
+from interpbench.core.own import blamed, own_files, place_of
+from interpbench.core.text import printable, shown
 
 log = logging.getLogger(__name__)
 SWEEP = frozenset(("-m", "--multirun", "hydra.mode=MULTIRUN"))
 HELP = frozenset(("-h", "--help"))
-
-
-def config_folder() -> str:
-    """Returns the folder of the YAML files: beside the package in a checkout, inside it when installed."""
-    package = Path(__file__).resolve().parent.parent
-    beside = package.parent / "configs"
-    return str(beside if beside.is_dir() else package / "configs")
 
 
 class _Printable(logging.Formatter):
@@ -62,17 +54,23 @@ def contained(command: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (Exception, SystemExit) as error:
-        if place := blamed(error):
-            return complain(place)
-        if _is_memory(error):
-            return complain("there is not enough memory for this; try a smaller batch, or fewer examples")
+        if said := _one_line(error):
+            return complain(said)
         raise
 
 
-def _is_memory(error: BaseException) -> bool:
-    """Returns whether an error is Python's, numpy's or torch's when memory is short."""
-    said = str(error)
-    return isinstance(error, MemoryError) or "not enough memory" in said or "out of memory" in said
+def _one_line(error: BaseException) -> str | None:
+    """Returns what a user can do something about, in one line; None for an error of this project's own."""
+    if place := blamed(error):
+        return place
+    text = str(error)
+    if isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text:
+        return "there is not enough memory for this; try a smaller batch, or fewer examples"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot use {shown(error.filename)}: {error.strerror}"
+    if isinstance(error, Exception) and (files := own_files()):
+        return f"{', '.join(files)}: {place_of(error)}"
+    return None
 
 
 Config = Mapping[str, Any]
@@ -127,38 +125,49 @@ def run_hydra(command: Command) -> NoReturn:
     The exit status is 0 if everything is as wished, 1 if a run missed its target, 2 for an error that the
     user can fix, which is printed in one line. With `-m`, `runs.sweep` does all of this.
     """
-    import hydra
-    from hydra.core.hydra_config import HydraConfig
+    configure_logging()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    finish(lambda: _start(command))
+
+
+def _start(command: Command) -> int:
+    """Runs a command, or a sweep of it, and returns the exit status."""
+    from hydra import initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    configure_logging()
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    statuses: list[int] = []
+    from interpbench.runs.mistakes import check_arguments, explain
 
-    def main(_: Any) -> None:
-        def job() -> int:
-            run = compose_run(command, list(HydraConfig.get().overrides.task))
-            command.check(run.data)
-            announce([run])
-            return command.job(run.data).status
+    try:
+        check_arguments(command.name, sys.argv[1:])
+        if not SWEEP.isdisjoint(sys.argv) and HELP.isdisjoint(sys.argv):
+            from interpbench.runs.sweep import sweep
 
-        statuses.append(contained(job))  # here, as Hydra would write a line of its own
+            return sweep(command, [argument for argument in sys.argv[1:] if argument not in SWEEP])
+        overrides = _parsed(command.name)
+        if overrides is None:
+            return 0
+        with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
+            run = compose_run(command, overrides)
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        if blamed(error):
+            raise
+        return complain(explain(command.name, str(error), str(error.__cause__ or "")))
+    command.check(run.data)
+    announce([run])
+    return command.job(run.data).status
 
-    def start() -> int:
-        try:
-            if not SWEEP.isdisjoint(sys.argv) and HELP.isdisjoint(sys.argv):
-                from interpbench.runs.sweep import sweep
 
-                return sweep(command, [argument for argument in sys.argv[1:] if argument not in SWEEP])
-            hydra.main(config_path=config_folder(), config_name=command.name, version_base="1.3")(main)()
-        except (HydraException, OmegaConfBaseException, ValueError) as error:
-            if blamed(error):
-                raise
-            return complain(explain(command.name, str(error), str(error.__cause__ or "")))
-        return max(statuses, default=0)
+def _parsed(name: str) -> list[str] | None:
+    """Has Hydra read the command line; returns the overrides, or None if it answered itself (`--help`)."""
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
 
-    finish(start)
+    overrides: list[list[str]] = []
+    hydra.main(config_path=config_folder(), config_name=name, version_base="1.3")(
+        lambda _: overrides.append(list(HydraConfig.get().overrides.task))
+    )()
+    return overrides[0] if overrides else None
 
 
 def compose_run(command: Command, overrides: list[str]) -> Composed:
@@ -188,51 +197,3 @@ def complain(message: str, status: int = 2) -> int:
     """Writes one error line and returns the exit status."""
     sys.stderr.write(f"error: {printable(message)}\n")
     return status
-
-
-def explain(name: str, message: str, cause: str = "") -> str:
-    """Turns Hydra's message into one line that names the nearest valid key or choice."""
-    key = re.search(r"Could not override '([^']+)'", message)
-    if key:
-        if key[1].startswith("hydra.launcher.") and not _launcher():
-            return f"{key[1]!r} is no setting of the launcher; choose another, as in hydra/launcher=joblib"
-        return f"unknown key {key[1]!r}{did_you_mean(key[1], _keys(name))}"
-    group = re.search(r"Could not find '([^']+)/([^'/]+)'", message)
-    if group:
-        return f"unknown {group[1]} {group[2]!r}{did_you_mean(group[2], _choices(group[1]))}"
-    if message.startswith("Error merging override") and cause:
-        message = f"{message.removeprefix('Error merging override ')}: {cause.splitlines()[0]}"
-    return " ".join(message.split())
-
-
-def _launcher() -> list[str]:
-    """Returns the override that chooses a launcher, if there is one."""
-    return [argument for argument in sys.argv if argument.startswith("hydra/launcher=")]
-
-
-def _choices(group: str) -> list[str]:
-    """Returns the choices of a group, also those that plug-ins offer."""
-    from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-
-    with initialize_config_dir(config_folder(), version_base="1.3"):
-        return GlobalHydra.instance().config_loader().get_group_options(group)
-
-
-def _keys(name: str) -> list[str]:
-    """Returns every key of a command's configuration and of the chosen launcher's, with its path."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-
-    with initialize_config_dir(config_folder(), version_base="1.3"):
-        data = compose(name, _launcher(), return_hydra_config=True)
-        settings: Any = OmegaConf.to_container(data, resolve=False)
-    chosen = settings.pop("hydra")["launcher"]
-
-    def walk(node: Any, path: str) -> Iterator[str]:
-        for key, value in node.items():
-            yield f"{path}{key}"
-            if isinstance(value, dict):
-                yield from walk(value, f"{path}{key}.")
-
-    return [*walk(settings, ""), *walk(chosen, "hydra.launcher.")]

@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.find import find_checkpoints, is_ours
 from interpbench.checkpoints.record import read_record, task_of
-from interpbench.core.config import STRICT, Count, Steps, Threads, convert
+from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable, read_json
 from interpbench.discovery.records import check_method, default, method_names
@@ -34,11 +35,12 @@ class StabilitySettings:
         most_passes: methods that took more (forward and backward, in examples) are not run on samples.
     """
 
-    samples: Steps = 10
-    seeds: Steps = 0
+    samples: Annotated[int, Field(ge=0, le=10_000)] = 10
+    seeds: Annotated[int, Field(ge=0, le=10_000)] = 0
     most_passes: Count = 10_000
 
 
+Examples = Annotated[int, Field(ge=1, le=1 << 17)]
 LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
 """At most so many pairs for methods that train for hundreds of steps on all of them."""
 
@@ -50,9 +52,9 @@ class EvaluateConfig:
     method: dict[str, Any]
     methods: str | list[str] | None = None
     checkpoint: str | int | list[str | int] = "all"
-    examples: Count = 64
-    examples_of: dict[str, Count] = field(default_factory=LEARNED.copy)
-    test_examples: Count = 64
+    examples: Examples = 64
+    examples_of: dict[str, Examples] = field(default_factory=LEARNED.copy)
+    test_examples: Examples = 64
     thorough: bool | None = None
     stability: StabilitySettings = StabilitySettings()
     data: Literal["stored", "fresh"] = "stored"
@@ -97,6 +99,8 @@ class EvaluateConfig:
             CheckpointError: if a name means none.
         """
         wanted = self.checkpoint if isinstance(self.checkpoint, list) else [self.checkpoint]
+        if not wanted:
+            raise ConfigError("checkpoint=[] names no checkpoint; say checkpoint=hist, or checkpoint=all")
         return list(dict.fromkeys(folder for name in wanted for folder in find_checkpoints(str(name))))
 
     @property
@@ -156,6 +160,10 @@ def check_evaluate(config: EvaluateConfig) -> None:
         raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")
     for name, settings in config.chosen:
         check_method(name, settings)
+    if not config.chosen:
+        raise ConfigError("methods=[] names no method; say method=acdc, or method=all")
+    for name in config.examples_of:
+        check_method(name, {})
     check_device(config.device)
     if config.task is not None:
         get_task(config.task)

@@ -6,6 +6,9 @@ from typing import Any
 
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.circuits.formats import FORMS
+from interpbench.core.errors import InterpBenchError
+from interpbench.core.files import check_file
+from interpbench.core.text import shown
 
 COMMANDS = ("score", "convert", "export-problem", "verify-problem", "report")
 
@@ -73,9 +76,15 @@ def run_command(arguments: argparse.Namespace) -> int:
         answer, key = (Path(name) if name else None for name in (arguments.scores, arguments.key))
         verify_problem(Path(arguments.problem), answer, key, arguments.absolute)
     else:
-        from interpbench.runs.page import write_folder_page
-
         out, named = Path(arguments.out) if arguments.out else None, arguments.checkpoint
         places = [] if named == "all" else find_checkpoints(named)
+        if not Path(arguments.folder).is_dir():
+            raise InterpBenchError(
+                f"there is no folder {shown(arguments.folder)}; python evaluate.py makes one"
+            )
+        if out is not None:
+            check_file(out)
+        from interpbench.runs.page import write_folder_page  # not above: it imports torch
+
         write_folder_page(Path(arguments.folder), places, out)
     return 0

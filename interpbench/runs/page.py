@@ -37,12 +37,11 @@ def write_folder_page(folder: Path, networks_in: Sequence[Path] = (), out: Path 
         )
     networks = _networks(networks_in, {record.checkpoint for _, record in results})
     missing = sorted({record.task for _, record in results if record.checkpoint not in networks})
+    if not networks:
+        none = f"none of the networks that {folder} is about is here ({', '.join(missing)})"
+        raise InterpBenchError(f"{none}; say --checkpoint FOLDER")
     if missing:
         log.warning("left out, their networks are not here (--checkpoint FOLDER): %s", ", ".join(missing))
-    if not networks:
-        raise InterpBenchError(
-            f"none of the networks that {folder} is about is here; say --checkpoint FOLDER"
-        )
     path = out or folder / PAGE
     write_page(path, results, networks)
     log.info("page:       %s", path)

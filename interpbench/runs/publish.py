@@ -32,6 +32,8 @@ def publish(
     Raises:
         InterpBenchError: if a model is damaged or not certified, or the hub refuses.
     """
+    if "@" not in to:
+        Repository.parse(f"{to}@main" if "/" in to else to)
     repository = Repository.parse(to if "@" in to else f"{to}@main")
     files: dict[str, bytes] = {}
     entries = {}

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from interpbench.core.config import config_folder
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import sha256, write_text
 from interpbench.core.own import blamed
@@ -28,7 +29,6 @@ from interpbench.runs.entry import (
     announce,
     complain,
     compose_run,
-    config_folder,
     configure_logging,
 )
 
@@ -71,8 +71,10 @@ def sweep(command: Command, overrides: Sequence[str]) -> int:
         folder = Path(str(config.hydra.sweep.dir)) / "sweeps" / name
         config.hydra.sweep.dir = str(folder)
         line = shlex.join(sys.orig_argv)
-        write_text(folder / SUMMARY, line + "\n")
         prepared = [_prepare(command, job) for job in jobs]
+        if all(isinstance(run, Outcome) and run.status == FAILED for run in prepared):
+            raise InterpBenchError(next(run.failures[0] for run in prepared if isinstance(run, Outcome)))
+        write_text(folder / SUMMARY, line + "\n")
         missing = [run for run in prepared if isinstance(run, Composed)]
         announce(missing)
         log.info("%d runs, %d to do; summary in %s", len(jobs), len(missing), folder / SUMMARY)

@@ -92,12 +92,13 @@ def train(config: TrainConfig) -> TrainOutcome:
     device = select_device(config.device)
     started = time.perf_counter()
     with locked(folder):
+        pairs = draw_pairs(task, PAIRS, config.seed)  # before, as a task of one's own may have none
         network, steps, certificate, truth, alignment = (
             _compile(task, config) if kind == "compiled" else _train(task, config, folder, device)
         )
         record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
-        save_checkpoint(folder, network, record, certificate, draw_pairs(task, PAIRS, config.seed))
+        save_checkpoint(folder, network, record, certificate, pairs)
     return _outcome(folder, config)
 
 

@@ -12,13 +12,12 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.checkpoints.find import WEIGHTS, find_checkpoints
-from interpbench.checkpoints.record import most_weights_bytes, read_record
+from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
 from interpbench.core import seeds
-from interpbench.core.config import STRICT, Threads, convert
+from interpbench.core.config import STRICT, Threads, config_folder, convert
 from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.files import check_writable, read_bytes, sha256
 from interpbench.runs.device import check_device
-from interpbench.runs.entry import config_folder
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.tasks.task import RaspTask, Task
@@ -88,6 +87,8 @@ def own_experiment(task: str | int | None) -> str | None:
     """Returns the name of a task, without its tokenizer, if `configs/experiment` has a file of that name."""
     if task in (None, "???"):
         return None
+    if not isinstance(task, str | int):  # pyright: ignore[reportUnnecessaryIsInstance]  as Hydra gives it
+        raise ConfigError(f"task={task}: one name or number is wanted; several are a sweep, -m task=hist,ioi")
     name = get_task(task).name.partition("[")[0]
     return name if (Path(config_folder()) / "experiment" / f"{name}.yaml").is_file() else None
 
@@ -138,6 +139,9 @@ def check_train(config: TrainConfig) -> None:
             folder that is not possible.
     """
     task = get_task(config.task)
+    check_size(shape(task, config.model))
+    if not any(config.objective.weight(term) for term in ("behaviour", "iit", "strict", "edge_strict")):
+        raise ConfigError("objective: every loss has weight 0; objective.behaviour=1 trains the outputs")
     if config.kind == "compiled":
         if not isinstance(task, RaspTask):
             raise TaskError(f"task {task.name} is hand-written: Tracr compiles RASP programs only")

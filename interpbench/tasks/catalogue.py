@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from interpbench.causal.model import CausalModel
 from interpbench.core.config import TASK
@@ -22,6 +22,8 @@ _tasks: Registry[Task] = Registry("task")
 _named: dict[str, Task] = {}
 """Tasks in the tokens of a tokenizer that the user has named."""
 _NAME = re.compile(TASK)
+MOST_TOKENS = 4096
+"""The longest input of a task."""
 
 
 def task(
@@ -42,6 +44,7 @@ def task(
     task's family. `balance` lists edits of uniform inputs that make rare answers common (`samplers.py`).
     The other arguments are those of `RaspTask`.
     """
+    _check_inputs(name, vocab, length, attention)
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
         made = RaspTask(
@@ -82,6 +85,7 @@ def causal_task(
     `placement` says which node carries each variable (`{"duplicate": "a1.h1"}`). The other arguments are
     those of `CausalTask`, and docstring and file give description and family, as for `task`.
     """
+    _check_inputs(name, vocab, length, attention)
 
     def register(build: Callable[[], CausalModel]) -> Callable[[], CausalModel]:
         made = CausalTask(
@@ -103,6 +107,22 @@ def causal_task(
         return build
 
     return register
+
+
+def _check_inputs(name: str, vocab: Sequence[Any], length: Any, attention: str) -> None:
+    """Refuses inputs that no network could read.
+
+    Raises:
+        TaskError: naming what is wrong.
+    """
+    if not len(vocab):
+        raise TaskError(f"task {shown(name)}: vocab is empty")
+    if type(length) is not int or not 1 <= length <= MOST_TOKENS:
+        raise TaskError(f"task {shown(name)}: length={shown(length)} is no number from 1 to {MOST_TOKENS}")
+    if attention not in get_args(Attention):
+        raise TaskError(
+            f"task {shown(name)}: attention={shown(attention)}; use {' or '.join(get_args(Attention))}"
+        )
 
 
 def _checked(name: str) -> str:

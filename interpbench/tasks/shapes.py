@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT, Amount, Count, Steps
+from interpbench.core.config import STRICT, Amount, Count, Steps, convert
 from interpbench.core.errors import ConfigError
 from interpbench.tasks.published import Widths, published_widths
 from interpbench.tasks.task import CausalTask, RaspTask, Task
@@ -64,20 +64,21 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
             f"model.init_positions={given['init_positions']} leaves tokens none of {d_model} dimensions; "
             f"try {d_model // 4}"
         )
-    return TransformerConfig(
-        n_layers=given.get("n_layers") or max(2, 1 + max(node.layer for node in nodes)),
-        n_heads=n_heads,
-        d_model=d_model,
-        d_head=given.get("d_head", widths.d_head),
-        d_mlp=given.get("d_mlp", widths.d_mlp),
-        normalization=None if normalization == "none" else normalization,
-        activation=given.get("activation", "gelu"),
-        biases=settings.biases,
-        init_std=given.get("init_std") or widths.init_std,
-        init_matching=given.get("init_matching", False),
-        init_positions=given.get("init_positions", 0),
-        d_vocab=len(task.vocab) + 2,
-        d_out=classes,
-        n_ctx=task.length + 1,
-        attention=task.attention,
-    )
+    sizes = {
+        "n_layers": given.get("n_layers") or max(2, 1 + max(node.layer for node in nodes)),
+        "n_heads": n_heads,
+        "d_model": d_model,
+        "d_head": given.get("d_head", widths.d_head),
+        "d_mlp": given.get("d_mlp", widths.d_mlp),
+        "normalization": None if normalization == "none" else normalization,
+        "activation": given.get("activation", "gelu"),
+        "biases": settings.biases,
+        "init_std": given.get("init_std") or widths.init_std,
+        "init_matching": given.get("init_matching", False),
+        "init_positions": given.get("init_positions", 0),
+        "d_vocab": len(task.vocab) + 2,
+        "d_out": classes,
+        "n_ctx": task.length + 1,
+        "attention": task.attention,
+    }
+    return convert(TransformerConfig, sizes, "model")

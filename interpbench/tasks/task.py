@@ -10,6 +10,7 @@ import numpy as np
 
 from interpbench.causal.model import CausalModel, has_value
 from interpbench.circuits.components import EMBED, Node, parse_node
+from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import Domain, Sampler, Sequences
 
 if TYPE_CHECKING:  # a hand-written task needs no Tracr
@@ -100,7 +101,11 @@ class RaspTask(Task):
         """The RASP program."""
         from interpbench.rasp.program import Program
 
-        return Program(self.build(), self.vocab, self.length, self.attention == "causal")
+        expression = self.build()
+        if not hasattr(expression, "children"):
+            said = f"returns {type(expression).__name__}, not a RASP expression"
+            raise TaskError(f"task {self.name}: {self.build.__name__}() {said}")
+        return Program(expression, self.vocab, self.length, self.attention == "causal")
 
     @cached_property
     def model(self) -> CausalModel:
@@ -151,9 +156,11 @@ class CausalTask(Task):
     @cached_property
     def placement(self) -> dict[str, Node]:
         """The node of each variable."""
+        reading = [name for name, variable in self.model.variables.items() if variable.reads]
+        if missing := [name for name in reading if name not in self.nodes]:
+            raise TaskError(f"task {self.name}: placement says no node for {', '.join(missing)}")
         return {
-            name: parse_node(self.nodes[name]) if variable.reads else EMBED
-            for name, variable in self.model.variables.items()
+            name: parse_node(self.nodes[name]) if name in reading else EMBED for name in self.model.variables
         }
 
     @cached_property

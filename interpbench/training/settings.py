@@ -58,7 +58,7 @@ class CertificateSettings:
         confidence: of each lower bound.
     """
 
-    enumerate_up_to: Count = 1000
+    enumerate_up_to: Annotated[int, Field(ge=1, le=200_000)] = 1000
     pairs: Pairs = 5_000
     edge_pairs: Pairs = 5_000
     target: Share | None = None

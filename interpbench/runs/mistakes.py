@@ -1,0 +1,129 @@
+"""What a wrong command line is answered with: one line that names the value and the nearest valid choice."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from interpbench.core.config import config_folder
+from interpbench.core.errors import ConfigError, did_you_mean
+from interpbench.core.text import shown
+
+WITH_VALUE = {
+    "-c": ("job", "hydra", "all"),
+    "--cfg": ("job", "hydra", "all"),
+    "-cd": None,
+    "--config-dir": None,
+}
+OPTIONS = (
+    *("-h", "--help", "--hydra-help", "--version", "-m", "--multirun", "-i", "--info", "--resolve"),
+    *("-sc", "--shell-completion", *WITH_VALUE),
+)
+"""Hydra's options that make sense here. Its `--experimental-rerun` reads a pickle, which could run code."""
+
+
+def check_arguments(name: str, arguments: Sequence[str]) -> None:
+    """Refuses what is no setting and no option, and what cannot be read.
+
+    Raises:
+        ConfigError: in one line that names the argument.
+    """
+    groups = [folder.name for folder in Path(config_folder()).iterdir() if folder.is_dir()]
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.startswith("-"):
+            option, _, value = argument.partition("=")
+            if option not in OPTIONS:
+                near = did_you_mean(option, OPTIONS)
+                raise ConfigError(
+                    f"unknown option {_quoted(option)}{near}; settings are key=value, as task=hist"
+                )
+            if option in WITH_VALUE:
+                value, allowed = value or next(rest, ""), WITH_VALUE[option]
+                if allowed and value not in allowed:
+                    raise ConfigError(f"{option} {_quoted(value)}: choose from {', '.join(allowed)}")
+        else:
+            _check_setting(name, argument, groups)
+
+
+def _check_setting(name: str, argument: str, groups: Sequence[str]) -> None:
+    """Refuses a setting that has no key or no value, or whose value Hydra cannot read."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    key, equals, value = argument.partition("=")
+    if argument.startswith("~") and not equals:
+        return
+    if not equals or not key.strip("+~"):
+        raise ConfigError(f"{_quoted(argument)} is no setting; write key=value, as in task=hist")
+    try:
+        parsed = OverridesParser.create().parse_override(argument)
+    except HydraException:
+        how = f"""{shown(key)}='"{shown(value)}"'"""
+        said = f"cannot read {_quoted(argument)}: quote a value with one of []{{}}(),:=$ or a space in it, as"
+        raise ConfigError(f"{said} {how}") from None
+    if key in groups and not parsed.is_sweep_override():
+        chosen: Any = parsed.value()
+        if not isinstance(chosen, str) or "/" in chosen or not chosen:
+            if key == "experiment" and chosen is None:
+                return
+            raise ConfigError(f"unknown {key} {_quoted(value)}{did_you_mean(value, choices(key))}")
+
+
+def _quoted(text: str) -> str:
+    return repr(shown(text))
+
+
+def explain(name: str, message: str, cause: str = "") -> str:
+    """Turns Hydra's message into one line that names the nearest valid key or choice."""
+    key = re.search(r"Could not override '([^']+)'", message)
+    if key:
+        if key[1].startswith("hydra.launcher.") and not _launcher():
+            return f"{key[1]!r} is no setting of the launcher; choose another, as in hydra/launcher=joblib"
+        return f"unknown key {key[1]!r}{did_you_mean(key[1], _keys(name))}"
+    group = re.search(r"Could not find '([^']+)/([^'/]+)'", message)
+    if group:
+        return f"unknown {group[1]} {group[2]!r}{did_you_mean(group[2], choices(group[1]))}"
+    if message.startswith("Error merging override") and cause:
+        message = f"{message.removeprefix('Error merging override ')}: {cause.splitlines()[0]}"
+    return " ".join(message.split())
+
+
+def _launcher() -> list[str]:
+    """Returns the override that chooses a launcher, if there is one."""
+    return [argument for argument in sys.argv if argument.startswith("hydra/launcher=")]
+
+
+def _chosen() -> list[str]:
+    """Returns the overrides that choose among files of configuration."""
+    groups = tuple(f"{folder.name}=" for folder in Path(config_folder()).iterdir() if folder.is_dir())
+    return [argument for argument in sys.argv if argument.startswith(groups)]
+
+
+def choices(group: str) -> list[str]:
+    """Returns the choices of a group, also those that plug-ins offer."""
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        return GlobalHydra.instance().config_loader().get_group_options(group)
+
+
+def _keys(name: str) -> list[str]:
+    """Returns every key of a command's configuration and of the chosen launcher's, with its path."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        data = compose(name, [*_launcher(), *_chosen()], return_hydra_config=True)
+        settings: Any = OmegaConf.to_container(data, resolve=False)
+    chosen = settings.pop("hydra")["launcher"]
+
+    def walk(node: Any, path: str) -> Iterator[str]:
+        for key, value in node.items():
+            yield f"{path}{key}"
+            if isinstance(value, dict):
+                yield from walk(value, f"{path}{key}.")
+
+    return [*walk(settings, ""), *walk(chosen, "hydra.launcher.")]
