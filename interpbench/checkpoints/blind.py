@@ -11,21 +11,23 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
-from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import DATA, WEIGHTS
-from interpbench.checkpoints.format import MOST_DATA, Checkpoint, load_pairs, network, read_pairs
+from interpbench.checkpoints.find import DATA, MOST_DATA, WEIGHTS
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
-from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_bytes
-from interpbench.tasks.problem import Problem
+from interpbench.core.files import MOST_JSON, check_writable, read_bytes, sha256, write_bytes
+from interpbench.core.text import shown
 from interpbench.transformer.config import TransformerConfig
+
+if TYPE_CHECKING:
+    from interpbench.checkpoints.format import Checkpoint
+    from interpbench.tasks.problem import Problem
 
 FORMAT = 1
 PROBLEM, CONFIG, GUIDE = "problem.json", "config.json", "README.md"
@@ -93,7 +95,26 @@ def problem_id(folder: Path) -> str:
     return sha256(read_bytes(folder / PROBLEM, MOST_JSON, CheckpointError))
 
 
-def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
+def check_free(folder: Path | None) -> Path | None:
+    """Returns a folder that a problem can be written to, as it is or, if it is called `.`, by its whole path.
+
+    Raises:
+        InterpBenchError: if it is there and not empty, or its key is, or it cannot be written.
+    """
+    if folder is None:
+        return None
+    folder = folder if folder.name else folder.resolve()
+    try:
+        taken = folder.name and (key_path(folder).exists() or folder.is_file() or any(folder.glob("*")))
+    except OSError as error:
+        raise InterpBenchError(f"cannot write {shown(folder)}: {error.strerror}") from None
+    if taken or not folder.name:
+        raise InterpBenchError(f"{folder} is there already; a problem is written to a folder of its own")
+    check_writable(folder.parent)
+    return folder
+
+
+def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     """Writes a checkpoint as a blind problem and, beside the folder, the key, which no other user may read.
 
     Of the vocabulary only token ids go into the bundle, and of the program nothing but its data.
@@ -108,11 +129,11 @@ def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
     Raises:
         InterpBenchError: if the folder is there and not empty, or the checkpoint has no data.
     """
-    if folder is not None and not folder.resolve().name:
-        raise InterpBenchError(
-            f"a problem cannot be written to {folder}; name a folder that is not there yet"
-        )
-    folder = None if folder is None else folder.resolve() if not folder.name else folder
+    from safetensors.torch import save as save_tensors
+
+    from interpbench.checkpoints.format import load_pairs
+
+    folder = check_free(folder)
     cfg, pairs = checkpoint.model.cfg, load_pairs(checkpoint.folder)
     weights = {
         name: value.detach().cpu().contiguous() for name, value in checkpoint.model.state_dict().items()
@@ -128,9 +149,8 @@ def write_problem(checkpoint: Checkpoint, folder: Path | None = None) -> Path:
     salt = secrets.token_hex(32)  # the one draw that must not be repeatable
     truth = checkpoint.record.truth
     key = _json(asdict(Key(FORMAT, salt, checkpoint.task, hashes[WEIGHTS], hashes[DATA], truth)))
-    folder = folder or Path("runs/problems") / f"problem-{sha256(key)[:8]}"
-    if key_path(folder).exists() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise InterpBenchError(f"{folder} is there already; a problem is written to a folder of its own")
+    folder = check_free(folder or Path("runs/problems") / f"problem-{sha256(key)[:8]}")
+    assert folder is not None
     record = ProblemRecord(FORMAT, cfg, len(pairs.clean), len(cfg.graph.edges), METRICS, sha256(key), hashes)
     files[PROBLEM] = _json(TypeAdapter(ProblemRecord).dump_python(record))
     for name, data in files.items():
@@ -178,7 +198,7 @@ def read_problem(folder: Path) -> ProblemRecord:
     return record
 
 
-def load_problem(folder: str | Path, examples: int | None = None, seed: int = 0) -> Problem:
+def load_problem(folder: str | Path, examples: int | None = None, seed: int = 0) -> "Problem":
     """Reads a blind problem as a discovery method sees it.
 
     Args:
@@ -189,6 +209,8 @@ def load_problem(folder: str | Path, examples: int | None = None, seed: int = 0)
     Raises:
         CheckpointError: if a file is missing, damaged or changed.
     """
+    from interpbench.checkpoints.format import network, read_pairs
+
     folder = Path(folder)
     record = read_problem(folder)
     pairs, path = read_pairs(folder / DATA, record.shape), folder / WEIGHTS

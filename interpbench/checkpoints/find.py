@@ -9,6 +9,8 @@ RECORD, WEIGHTS = "model.json", "model.safetensors"
 CERTIFICATE, DATA = "certificate.json", "data.safetensors"
 FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
 """The files of a checkpoint."""
+MOST_DATA = 1 << 26
+"""The largest file of pairs of inputs, in bytes."""
 
 
 def models_folder() -> Path:

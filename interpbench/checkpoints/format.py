@@ -18,9 +18,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import CERTIFICATE, DATA, RECORD, WEIGHTS, published_weights
+from interpbench.checkpoints.find import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS, published_weights
 from interpbench.checkpoints.proof import read_proof
-from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes, read_record
+from interpbench.checkpoints.record import FORMAT, ModelRecord, check_files, most_weights_bytes, read_record
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
@@ -29,8 +29,6 @@ from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
-MOST_DATA = 1 << 26
-"""The largest file of pairs of inputs, in bytes."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 
@@ -144,11 +142,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         from interpbench.checkpoints.legacy import load_published
 
         return load_published(folder)
-    record = read_record(folder)
-    path = folder / WEIGHTS
+    record, path = check_files(folder), folder / WEIGHTS
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
-    if sha256(weights) != record.sha256:
-        raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
     model = network(weights, record.shape, path)
     return Checkpoint(model, record, read_proof(folder / CERTIFICATE), folder)
 

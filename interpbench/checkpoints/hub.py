@@ -259,6 +259,15 @@ def home() -> Repository | None:
     return Repository.parse(text) if text else None
 
 
+def target_of(text: str) -> Repository:
+    """Returns the repository that models are uploaded to: `owner/name`, or `owner/name@branch`.
+
+    Raises:
+        HubError: if it is none.
+    """
+    return Repository.parse(f"{text}@main" if "/" in text and "@" not in text else text)
+
+
 def split(address: str) -> tuple[Repository, str]:
     """Splits `hf://owner/name[@revision]/folder` into repository and folder.
 

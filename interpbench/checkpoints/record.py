@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import RECORD
+from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS
+from interpbench.checkpoints.proof import read_proof
 from interpbench.circuits.components import parse_node
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
-from interpbench.core.files import read_json
+from interpbench.core.files import read_bytes, read_json, sha256
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import known_task
 from interpbench.tasks.task import Task
@@ -85,6 +86,20 @@ def read_record(folder: Path) -> ModelRecord:
         _check(record)
     except InterpBenchError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
+    return record
+
+
+def check_files(folder: Path) -> ModelRecord:
+    """Checks the files of a checkpoint as far as that takes no torch; returns its record.
+
+    Raises:
+        CheckpointError: one line, if one is missing, damaged, or not the one that the record is of.
+    """
+    record = read_record(folder)
+    path = folder / WEIGHTS
+    if sha256(read_bytes(path, most_weights_bytes(record.shape), CheckpointError)) != record.sha256:
+        raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
+    read_proof(folder / CERTIFICATE)
     return record
 
 

@@ -7,9 +7,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import clean_slopes, needs_slope
+from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.problem import Problem, SlopeName
 
 
 @method("atp")
@@ -27,7 +27,7 @@ class Atp:
         absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
     """
 
-    metric: MetricName = "shift"
+    metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
@@ -35,12 +35,7 @@ class Atp:
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the gradient at the clean point.
-
-        Raises:
-            DiscoveryError: for a metric whose gradient vanishes there.
-        """
-        needs_slope(self.metric, "atp")
+        """Takes the gradient at the clean point."""
         cost, graph = Cost(), problem.graph
         edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=problem.clean.device)
         nodes = edges.new_zeros(len(graph.nodes))

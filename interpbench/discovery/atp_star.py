@@ -9,9 +9,9 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import Slopes, along_inputs, needs_slope, slopes
+from interpbench.discovery.attribution import Slopes, along_inputs, slopes
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block
 
@@ -41,7 +41,7 @@ class AtpStar:
 
     exact_softmax: bool = True
     grad_drop: bool = True
-    metric: MetricName = "shift"
+    metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
@@ -50,12 +50,7 @@ class AtpStar:
     exempt: ClassVar[Mapping[str, str]] = {"linear": "GradDrop leaves out paths through each layer in turn"}
 
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the gradient at the clean point, once for each dropped layer.
-
-        Raises:
-            DiscoveryError: for a metric whose gradient vanishes there.
-        """
-        needs_slope(self.metric, "atp_star")
+        """Takes the gradient at the clean point, once for each dropped layer."""
         cost, graph = Cost(), problem.graph
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)

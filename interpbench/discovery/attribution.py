@@ -12,7 +12,6 @@ from torch import Tensor
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
-from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import Replacement, Runs, known_metric, parts, replaced
 from interpbench.tasks.problem import Metric, Problem, agreeing
 from interpbench.transformer.model import Transformer
@@ -151,16 +150,3 @@ def along_inputs(problem: Problem, points: Sequence[float]) -> Tensor:
 def midpoints(steps: int) -> list[float]:
     """Returns the middles of `steps` equal parts of the path from 0 to 1."""
     return [(step + 0.5) / steps for step in range(steps)]
-
-
-def needs_slope(metric: str, name: str) -> None:
-    """Refuses a metric that is flat at the clean point.
-
-    Raises:
-        DiscoveryError: with what to use instead.
-    """
-    if metric in Metric.VANISHING:
-        raise DiscoveryError(
-            f"{name} with metric={metric} scores every edge exactly 0: a divergence from the clean "
-            "output has no gradient at the clean point; use metric=shift, or eap_ig"
-        )

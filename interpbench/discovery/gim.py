@@ -8,9 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
+from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
 
 
@@ -33,7 +33,7 @@ class Gim:
 
     temperature: Annotated[float, Field(gt=0)] = 2.0
     divide: bool = True
-    metric: MetricName = "shift"
+    metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
@@ -44,12 +44,7 @@ class Gim:
     }
 
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the corrected gradient at the clean point.
-
-        Raises:
-            DiscoveryError: for a metric whose gradient vanishes there.
-        """
-        needs_slope(self.metric, "gim")
+        """Takes the corrected gradient at the clean point."""
         cost = Cost()
         qkv = (0.25, 0.25, 0.5) if self.divide else (1.0, 1.0, 1.0)
         ruled = with_rules(problem.network, Rules(freeze_norm=True, temperature=self.temperature, qkv=qkv))

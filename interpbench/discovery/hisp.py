@@ -8,9 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import clean_slopes, needs_slope
+from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.method import method
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.problem import Problem, SlopeName
 
 
 @method("hisp")
@@ -27,19 +27,14 @@ class Hisp:
         normalise: divide by the norm within each layer.
     """
 
-    metric: MetricName = "shift"
+    metric: SlopeName = "shift"
     normalise: bool = True
     sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "node"
 
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the gradient at the clean point.
-
-        Raises:
-            DiscoveryError: for a metric whose gradient vanishes there.
-        """
-        needs_slope(self.metric, "hisp")
+        """Takes the gradient at the clean point."""
         cost, graph = Cost(), problem.graph
         total = torch.zeros(len(graph.nodes), dtype=torch.float64, device=problem.clean.device)
         for some in clean_slopes(problem, self.metric, "zero", cost):

@@ -6,9 +6,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import attribute, clean_slopes, needs_slope
+from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.method import Replacement, legal_scores, method
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
 
 
@@ -30,7 +30,7 @@ class RelP:
     """
 
     constant_attention: bool = False
-    metric: MetricName = "shift"
+    metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
@@ -38,12 +38,7 @@ class RelP:
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     def __call__(self, problem: Problem) -> Scores:
-        """Propagates relevance from the clean point.
-
-        Raises:
-            DiscoveryError: for a metric whose gradient vanishes there.
-        """
-        needs_slope(self.metric, "relp")
+        """Propagates relevance from the clean point."""
         cost = Cost()
         rules = Rules(freeze_norm=True, ratio_activation=True, freeze_pattern=self.constant_attention)
         ruled = with_rules(problem.network, rules)

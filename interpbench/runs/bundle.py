@@ -5,18 +5,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from interpbench.checkpoints.blind import key_path, open_key, problem_id, read_problem, write_problem
+from interpbench.checkpoints.blind import (
+    check_free,
+    key_path,
+    open_key,
+    problem_id,
+    read_problem,
+    write_problem,
+)
+from interpbench.checkpoints.find import find_checkpoint, is_ours
+from interpbench.checkpoints.record import check_files
 from interpbench.circuits.formats import read_scores
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_json
-from interpbench.reports.tables import rows_table
-from interpbench.reports.text import LEVEL_NAMES, number
 from interpbench.runs.api import load
 from interpbench.runs.score import ranked
-from interpbench.scoring.records import compare
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +31,9 @@ def export_problem(name: str, out: Path | None = None) -> Path:
     Raises:
         InterpBenchError: if there is no such checkpoint, or the folder is not empty.
     """
+    place = find_checkpoint(name)
+    _ = check_files(place) if is_ours(place) else None
+    check_free(out)
     folder = write_problem(load(name), out)
     log.info("problem: %s, to be given away", folder)
     log.info("id:      %s", problem_id(folder))
@@ -67,6 +74,12 @@ def verify_problem(
     if opened is None:
         log.info("not scored: that takes the key (--key FILE)")
         return None
+    from rich.console import Console
+
+    from interpbench.reports.tables import rows_table
+    from interpbench.reports.text import LEVEL_NAMES, number
+    from interpbench.scoring.records import compare
+
     curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))
     scores = {
         level: {"auroc": curve.auroc, "average_precision": curve.average_precision}

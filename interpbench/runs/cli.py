@@ -2,15 +2,19 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from interpbench.checkpoints.find import CERTIFICATE
+from rich.console import Console
+
+from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints, is_ours
+from interpbench.checkpoints.hub import target_of
+from interpbench.checkpoints.record import check_files, task_of
 from interpbench.core.errors import did_you_mean
-from interpbench.core.files import check_file
+from interpbench.core.files import check_file, check_writable
 from interpbench.core.text import shown
 from interpbench.runs import interchange
 from interpbench.runs.entry import (
@@ -24,6 +28,7 @@ from interpbench.runs.entry import (
     run_hydra,
 )
 from interpbench.runs.several import expand
+from interpbench.tasks.catalogue import get_task
 
 COMMANDS = (
     *("train", "evaluate", "tasks", "methods", "show", "certify", "demo"),
@@ -199,18 +204,22 @@ def _add_files(commands: Any) -> None:
 def _run_files(arguments: argparse.Namespace) -> int:
     """Runs a command about models as files."""
     if arguments.command == "models":
-        from rich.console import Console
-
         from interpbench.runs.models import list_models
 
-        list_models(Console(width=None if sys.stdout.isatty() else 140), arguments.hub)
+        list_models(_console(), arguments.hub)
         return 0
     if arguments.command == "download":
         from interpbench.runs.download import download
 
         return 0 if download(arguments.names, arguments.all) else 1
     out = Path(arguments.out) if arguments.out else None
+    named = arguments.names if arguments.command == "publish" else [arguments.checkpoint]
+    for folder in (folder for name in named for folder in find_checkpoints(name)):
+        _ = check_files(folder) if is_ours(folder) else None
+    if out is not None:
+        check_writable(out)
     if arguments.command == "publish":
+        target_of(arguments.to)
         from interpbench.runs.publish import publish
 
         publish(arguments.names, arguments.to, out, arguments.create, arguments.uncertified)
@@ -221,51 +230,69 @@ def _run_files(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run_methods(write: bool) -> int:
-    from rich.console import Console
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 140)
 
+
+def _run_methods(arguments: argparse.Namespace) -> int:
     from interpbench.runs.methods import list_methods, write_methods
 
-    if write:
+    if arguments.write:
         write_methods()
     else:
-        list_methods(Console(width=None if sys.stdout.isatty() else 140))
+        list_methods(_console())
     return 0
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    if arguments.command in ("models", "download", "publish", "export"):
-        return _run_files(arguments)
-    if arguments.command == "methods":
-        return _run_methods(arguments.write)
-    if arguments.command in ("tasks", "show"):
-        from rich.console import Console
+def _run_tasks(arguments: argparse.Namespace) -> int:
+    from interpbench.runs.describe import write_records
+    from interpbench.runs.show import show_tasks
 
-        from interpbench.runs.describe import write_records
-        from interpbench.runs.show import show_task, show_tasks
-        from interpbench.tasks.catalogue import get_task
+    if arguments.write:
+        write_records()
+    else:
+        show_tasks(_console(), arguments.family, arguments.min_edges, arguments.causal)
+    return 0
 
-        console = Console(width=None if sys.stdout.isatty() else 140)
-        if arguments.command == "show":
-            png = arguments.png
-            picture = None if png is None else Path(png or f"{get_task(arguments.task).name}.png")
-            if picture is not None:
-                check_file(picture)
-            show_task(console, arguments.task, picture)
-        elif arguments.write:
-            write_records()
-        else:
-            show_tasks(console, arguments.family, arguments.min_edges, arguments.causal)
-        return 0
-    if arguments.command == "demo":
-        from interpbench.runs.demo import demo
 
-        return 0 if demo(arguments.out) else 1
-    if arguments.command in interchange.COMMANDS:
-        return interchange.run_command(arguments)
+def _run_show(arguments: argparse.Namespace) -> int:
+    name, png = get_task(arguments.task).name, arguments.png
+    picture = None if png is None else Path(png or f"{name}.png")
+    if picture is not None:
+        check_file(picture)
+    from interpbench.runs.show import show_task
+
+    show_task(_console(), arguments.task, picture)
+    return 0
+
+
+def _run_demo(arguments: argparse.Namespace) -> int:
+    check_writable(Path(arguments.out))
+    from interpbench.runs.demo import demo
+
+    return 0 if demo(arguments.out) else 1
+
+
+def _run_certify(arguments: argparse.Namespace) -> int:
+    if arguments.task is not None:
+        get_task(arguments.task)
+    for folder in find_checkpoints(arguments.checkpoint):  # what is wrong is said before torch is imported
+        _ = task_of(check_files(folder).task) if is_ours(folder) else None
     from interpbench.runs.certify import certify_checkpoints
 
     good = certify_checkpoints(
         arguments.checkpoint, arguments.pairs, arguments.save, arguments.seed, arguments.task
     )
     return 0 if good else 1
+
+
+_RUNS: dict[str, Callable[[argparse.Namespace], int]] = {
+    **{"methods": _run_methods, "tasks": _run_tasks, "show": _run_show, "demo": _run_demo},
+    **{"certify": _run_certify},
+    **dict.fromkeys(("models", "download", "publish", "export"), _run_files),
+    **dict.fromkeys(interchange.COMMANDS, interchange.run_command),
+}
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return _RUNS[arguments.command](arguments)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from interpbench.core.config import config_folder
-from interpbench.core.errors import InterpBenchError
+from interpbench.core.errors import MOST_CHARACTERS, InterpBenchError
 from interpbench.core.own import blamed, own_files, place_of
 from interpbench.core.text import printable, shown
 
@@ -160,6 +160,8 @@ def _start(command: Command) -> int:
 
 def _parsed(name: str) -> list[str] | None:
     """Has Hydra read the command line; returns the overrides, or None if it answered itself (`--help`)."""
+    if not any(argument.startswith("-") for argument in sys.argv[1:]):
+        return sys.argv[1:]
     import hydra
     from hydra.core.hydra_config import HydraConfig
 
@@ -195,5 +197,6 @@ def announce(runs: Sequence[Composed]) -> None:
 
 def complain(message: str, status: int = 2) -> int:
     """Writes one error line and returns the exit status."""
-    sys.stderr.write(f"error: {printable(message)}\n")
+    line = printable(message)
+    sys.stderr.write(f"error: {line if len(line) <= MOST_CHARACTERS else line[:MOST_CHARACTERS] + '…'}\n")
     return status

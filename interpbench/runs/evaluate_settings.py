@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import find_checkpoints, is_ours
-from interpbench.checkpoints.record import read_record, task_of
+from interpbench.checkpoints.find import DATA, find_checkpoints, is_ours
+from interpbench.checkpoints.record import check_files, task_of
 from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
-from interpbench.core.files import check_writable, read_json
+from interpbench.core.files import check_writable
 from interpbench.discovery.records import check_method, default, method_names
 from interpbench.runs.device import check_device
+from interpbench.scoring.files import BOARD, read_rows
 from interpbench.tasks.catalogue import get_task
 
 if TYPE_CHECKING:
@@ -169,13 +170,26 @@ def check_evaluate(config: EvaluateConfig) -> None:
         get_task(config.task)
     folders = config.found
     if len(folders) == 1 and is_ours(folders[0]):
-        record = read_record(folders[0])
-        if config.data == "fresh":
-            corruptions = task_of(record.task).domain.corruptions
-            if config.corruption is not None and config.corruption not in corruptions:
-                raise UnknownNameError(f"corruption of task {record.task}", config.corruption, corruptions)
+        _check_one(config, folders[0])
     if config.board is not None:
-        board = Path(config.board) / "leaderboard.json"
-        _ = read_json(board) if board.exists() else None
+        board = Path(config.board) / BOARD
+        _ = read_rows(board) if board.exists() else None
         check_writable(Path(config.board))
     check_writable(Path(config.out))
+
+
+def _check_one(config: EvaluateConfig, folder: Path) -> None:
+    """Checks the files of the one checkpoint that is evaluated, and whether the settings are of its kind."""
+    record = check_files(folder)
+    for name, settings in config.chosen:
+        if settings.get("metric") == ("kl" if record.classes is None else "mse"):
+            kind = "a number: use mse" if record.classes is None else "a class: use kl"
+            said = f"method {name}: metric={settings['metric']}: the output of {record.task} is {kind}"
+            raise ConfigError(f"{said}, or divergence for either")
+    if config.data == "stored":
+        if not (folder / DATA).is_file():
+            raise ConfigError(f"{folder / DATA} does not exist; data=fresh draws new pairs")
+        return
+    corruptions = task_of(record.task).domain.corruptions
+    if config.corruption is not None and config.corruption not in corruptions:
+        raise UnknownNameError(f"corruption of task {record.task}", config.corruption, corruptions)

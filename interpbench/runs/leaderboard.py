@@ -5,16 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interpbench.checkpoints.find import released
-from interpbench.core.config import checked
-from interpbench.core.errors import ScoresError
-from interpbench.core.files import locked, read_json, write_text
+from interpbench.core.files import locked, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
-from interpbench.scoring.board import Board, BoardFile, Row
+from interpbench.scoring.board import Board
+from interpbench.scoring.files import BOARD, FORMAT, Row, read_rows
 from interpbench.scoring.records import Record
 
 NAME = "leaderboard"
 COMMAND = "make leaderboard"
-FORMAT = 1
 
 
 def write_leaderboard(records: Sequence[Record], folder: Path, add: bool = False) -> Path:
@@ -32,7 +30,7 @@ def write_leaderboard(records: Sequence[Record], folder: Path, add: bool = False
         board = Board.of(records, released(), rows_in(folder) if add else ())
         rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
         write_text(
-            folder / f"{NAME}.json",
+            folder / BOARD,
             f'{{"format": {FORMAT}, "missing": {json.dumps(board.missing)}, "rows": [\n{rows}\n]}}\n',
         )
         return write_page(folder)
@@ -44,11 +42,7 @@ def read_board(path: Path) -> Board:
     Raises:
         ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
     """
-    data = read_json(path, ScoresError)
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
-    found = checked(BoardFile, data, path, ScoresError)
-    return Board(tuple(data["rows"]), tuple(found["missing"]))
+    return Board(*read_rows(path))
 
 
 def rows_in(folder: Path) -> tuple[Row, ...]:
@@ -57,7 +51,7 @@ def rows_in(folder: Path) -> tuple[Row, ...]:
     Raises:
         ScoresError: if it is not one of ours.
     """
-    path = folder / f"{NAME}.json"
+    path = folder / BOARD
     return read_board(path).rows if path.exists() else ()
 
 
@@ -70,7 +64,7 @@ def write_page(folder: Path) -> Path:
     """Makes page and figures from the `leaderboard.json` in a folder."""
     from interpbench.reports.leaderboard_figures import draw_figures
 
-    board = read_board(folder / f"{NAME}.json")
+    board = read_board(folder / BOARD)
     write_text(folder / f"{NAME}.md", page(board))
     draw_figures(board, lambda name: folder / f"{NAME}-{name}.png")
     return folder / f"{NAME}.md"

@@ -98,7 +98,7 @@ def _launcher() -> list[str]:
 def _chosen() -> list[str]:
     """Returns the overrides that choose among files of configuration."""
     groups = tuple(f"{folder.name}=" for folder in Path(config_folder()).iterdir() if folder.is_dir())
-    return [argument for argument in sys.argv if argument.startswith(groups)]
+    return [argument for argument in sys.argv if argument.startswith(groups) and "," not in argument]
 
 
 def choices(group: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from interpbench.checkpoints.find import FILES, find_checkpoints
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
-from interpbench.checkpoints.hub import SETTING, MissingError, Repository
+from interpbench.checkpoints.hub import SETTING, MissingError, Repository, target_of
 from interpbench.checkpoints.index import FORMAT, INDEX, MOST_BYTES, NAME, Index, indexed
 from interpbench.checkpoints.record import task_of
 from interpbench.core.errors import CheckpointError
@@ -32,9 +32,7 @@ def publish(
     Raises:
         InterpBenchError: if a model is damaged or not certified, or the hub refuses.
     """
-    if "@" not in to:
-        Repository.parse(f"{to}@main" if "/" in to else to)
-    repository = Repository.parse(to if "@" in to else f"{to}@main")
+    repository = target_of(to)
     files: dict[str, bytes] = {}
     entries = {}
     for folder in dict.fromkeys(folder for name in names for folder in find_checkpoints(name)):

@@ -15,7 +15,7 @@ from interpbench.checkpoints.find import WEIGHTS, find_checkpoints
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Threads, config_folder, convert
-from interpbench.core.errors import ConfigError, TaskError
+from interpbench.core.errors import CheckpointError, ConfigError, TaskError
 from interpbench.core.files import check_writable, read_bytes, sha256
 from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
@@ -139,7 +139,11 @@ def check_train(config: TrainConfig) -> None:
             folder that is not possible.
     """
     task = get_task(config.task)
-    check_size(shape(task, config.model))
+    try:
+        check_size(shape(task, config.model))
+    except CheckpointError as error:
+        given = [f"model.{name}={value}" for name, value in asdict(config.model).items() if value is not None]
+        raise ConfigError(f"{' '.join(given)}: {error}") from None
     if not any(config.objective.weight(term) for term in ("behaviour", "iit", "strict", "edge_strict")):
         raise ConfigError("objective: every loss has weight 0; objective.behaviour=1 trains the outputs")
     if config.kind == "compiled":

@@ -6,19 +6,17 @@ Rows are plain data, small enough to be committed; tables and figures are made f
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Any
 
 import numpy as np
-from pydantic import Field, with_config
-from typing_extensions import TypedDict
 
-from interpbench.core.config import STRICT, Amount, Finite, MethodName, Share, Steps, TaskName
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.curves import METRICS, Curve
+from interpbench.scoring.files import Row
 from interpbench.scoring.hypotheses import TESTS
 from interpbench.scoring.intervals import percentiles
 from interpbench.scoring.nulls import beats_random, random_null
-from interpbench.scoring.records import Record, Test, Weights
+from interpbench.scoring.records import Record
 
 TRUTH = "truth"
 """The name under which the true circuit stands beside the methods, as what they could reach."""
@@ -26,93 +24,6 @@ AVERAGE = "average of random scores"
 DRAWN = "qkv_edge"
 """The level of which ROC curves are kept and drawn."""
 HEADLINE = ("levels", DRAWN, "auroc")
-Row = Mapping[str, Any]
-Three = Annotated[list[Finite], Field(min_length=1, max_length=3)]
-"""A number, or one with the low and the high end of its interval."""
-
-
-@with_config(STRICT)
-class LevelRow(TypedDict):
-    """The numbers of one level."""
-
-    positives: Steps
-    negatives: Steps
-    auroc: Three | None
-    average_precision: Three | None
-    precision_at_size: Three | None
-    best_f1: Three | None
-    staircase: Three | None
-    ten_sizes: Three | None
-    roc: NotRequired[list[tuple[Share, Share]]]
-
-
-@with_config(STRICT)
-class LevelRows(TypedDict):
-    """The numbers of all levels."""
-
-    node: LevelRow
-    head_edge: LevelRow
-    qkv_edge: LevelRow
-
-
-@with_config(STRICT)
-class CostRow(TypedDict):
-    """What a method cost."""
-
-    passes: Amount
-    seconds: Amount
-    megabytes: Amount | None
-
-
-@with_config(STRICT)
-class TestRow(TypedDict):
-    """One hypothesis test."""
-
-    passed: bool
-    p: Finite
-    value: Three
-
-
-@with_config(STRICT)
-class StableRow(TypedDict):
-    """How alike several runs are."""
-
-    jaccard: Three | None
-    rank_correlation: Three | None
-    auroc_deviation: Amount | None
-
-
-@with_config(STRICT)
-class BoardRow(TypedDict):
-    """A row as `leaderboard.json` has it; what `row` makes."""
-
-    task: TaskName
-    program: TaskName
-    checkpoint: Weights
-    method: MethodName
-    settings: dict[str, Any]
-    seed: int
-    structural: bool
-    examples: Steps
-    left_out: list[str]
-    levels: LevelRows
-    cost: CostRow
-    changed: Finite | None
-    faithfulness: dict[Literal["cpr", "cmd", "curve"], list[Finite]]
-    completeness: dict[Literal["gap", "mean_gap", "least_effect"], Three]
-    tests: dict[Test, TestRow]
-    stability: dict[Literal["pairs", "seeds"], StableRow]
-
-
-@with_config(STRICT)
-class BoardFile(TypedDict):
-    """What `leaderboard.json` holds."""
-
-    format: Literal[1]
-    missing: list[Annotated[str, Field(max_length=256)]]
-    rows: list[BoardRow]
-
-
 Path = Sequence[str]
 """Where in a row a number is, as `("levels", "node", "auroc")`."""
 

@@ -1,98 +1,17 @@
 """The record of one evaluation: one method on one checkpoint."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, with_config
-from typing_extensions import TypedDict
 
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, Level, State, Truth
-from interpbench.core.config import STRICT, Amount, Finite, MethodName, Steps, TaskName, checked
+from interpbench.core.config import Amount, Finite, MethodName, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
-
-Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
-"""The SHA-256 of a network's weights, or the beginning of it."""
-Place = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
-"""The name of a node or an edge."""
-Test = Literal["equivalence", "independence", "minimality", "sufficiency", "necessity"]
-Numbers = list[Finite]
-NotNegative = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
-
-
-@with_config(STRICT)
-class Interval(TypedDict):
-    """A number with its 95 % interval."""
-
-    value: Finite
-    low: Finite
-    high: Finite
-
-
-@with_config(STRICT)
-class Faithful(TypedDict):
-    """What `faithfulness` returns."""
-
-    sizes: Numbers
-    connected: Numbers
-    curve: Numbers
-    curve_low: Numbers
-    curve_high: Numbers
-    cpr: Interval
-    cmd: Interval
-
-
-@with_config(STRICT)
-class Complete(TypedDict):
-    """What `completeness` returns."""
-
-    nodes: Steps
-    sets: Steps
-    gap: Interval
-    mean_gap: Interval
-    least_effect: Interval
-
-
-@with_config(STRICT)
-class Tested(Interval):
-    """What one of the hypothesis tests returns."""
-
-    p: Finite
-    p_tost: NotRequired[Finite]
-    passed: bool
-
-
-@with_config(STRICT)
-class Spread(TypedDict):
-    """A mean with a standard deviation."""
-
-    mean: Finite
-    deviation: Finite
-
-
-@with_config(STRICT)
-class Stable(TypedDict):
-    """How alike several runs of a method are."""
-
-    runs: Steps
-    jaccard: Interval | None
-    rank_correlation: Interval | None
-    auroc: dict[Level, Spread]
-
-
-@with_config(STRICT)
-class Behaved(TypedDict, total=False):
-    """How the circuits of a ranking behave, as far as it was asked for."""
-
-    changed: Finite
-    faithfulness: Faithful
-    ties: bool | Steps
-    completeness: Complete
-    tests: dict[Test, Tested]
-    stability: dict[Literal["pairs", "seeds"], Stable]
+from interpbench.scoring.files import Behaved, NotNegative, Place, Weights
 
 
 @dataclass(frozen=True)

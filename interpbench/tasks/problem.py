@@ -12,6 +12,8 @@ from interpbench.transformer.model import Transformer
 
 MetricName = Literal["kl", "mse", "divergence", "shift"]
 """The names of `Metric`."""
+SlopeName = Literal["shift"]
+"""Those that have a gradient at the clean point, where a divergence from the clean output is 0 and flat."""
 
 
 @dataclass(frozen=True)
