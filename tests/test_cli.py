@@ -188,16 +188,15 @@ def test_evaluation_writes_a_record_and_pictures(compiled_run: Path, tmp_path: P
         assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5000
 
 
-def test_an_evaluation_that_cannot_be_written_is_a_failure_of_its_checkpoint(
-    compiled_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_an_evaluation_that_cannot_be_written_is_refused(
+    compiled_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     overrides = ("method=random", f"checkpoint={compiled_run}", f"out={tmp_path / 'file'}", "device=cpu")
     monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
-    with pytest.raises(SystemExit, match="1"):
+    with pytest.raises(SystemExit, match="2"):
         cli.evaluate()
-    (message,) = [entry.getMessage() for entry in caplog.records if entry.levelname == "ERROR"]
-    assert message.startswith(f"failed: {only_folder(compiled_run)}: cannot write {tmp_path / 'file'}")
+    assert capsys.readouterr().err == f"error: cannot write {tmp_path / 'file'}: it is no folder\n"
 
 
 def test_a_finished_run_is_not_run_again(

@@ -128,7 +128,8 @@ def test_mistakes_on_the_command_line(
     overrides: list[str],
     said: str,
 ) -> None:
-    plain = 'from interpbench.discovery.method import method\n@method("plain")\nclass Plain: ...\n'
+    plain = 'from interpbench.discovery.method import method\n@method("plain")\nclass Plain:\n'
+    plain += "    def __call__(self, problem): ...\n"
     (own / "plain.py").write_text(plain)
     assert evaluate(monkeypatch, *overrides) == 2
     err = capsys.readouterr().err

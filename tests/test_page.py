@@ -144,7 +144,7 @@ def test_records_are_gathered_from_a_folder(tmp_path: Path, caplog: pytest.LogCa
     caplog.clear()
     assert {label for label, _ in read_results(tmp_path)} == {label for label, _ in evaluation()}
     said, *_ = [entry.getMessage() for entry in caplog.records]
-    assert said.startswith(f"left out: {tmp_path / 'z.json'} is damaged: settings: required")
+    assert said.startswith(f"left out: {tmp_path / 'z.json'} is damaged: task: required")
 
 
 needs_chromium = pytest.mark.skipif(

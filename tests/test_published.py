@@ -171,7 +171,7 @@ def edit_config(folder: Path, **changes: Any) -> None:
         ({"n_layers": 3}, "lacks blocks.2.attn.W_K"),
         ({"n_heads": 5}, "blocks.0.attn.W_Q is"),
         ({"n_layers": 10**9}, "n_layers"),
-        ({"d_model": 10**5, "d_mlp": 10**5}, "weights, is not one of ours"),
+        ({"d_model": 10**5, "d_mlp": 10**5}, "heads and MLPs, is not one of ours"),
         ({"n_layers": "many"}, "n_layers"),
         ({"d_vocab": None}, "d_vocab"),
         ({"use_attn_scale": False}, "use_attn_scale=False"),
