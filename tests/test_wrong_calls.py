@@ -1,8 +1,8 @@
 """Mistakes on command lines: status 2, one line that names the value, nothing else said, written or left.
 
-`wrong_calls.jsonl` has them: program, arguments, words that the line must have, environment, and whether torch
-has to be imported to see the mistake (a user's file imports it, or it is in a file that torch reads). All others
-are found before torch is, which keeps them within a second; `python -m benchmarks.wrong_calls` measures that.
+`wrong_calls.jsonl` has them: program, arguments, words that the line must hold, environment, whether torch
+must be imported to see the mistake (a user's file imports it, or torch reads the file it is in). Others are
+found before torch is, which keeps them within a second; `python -m benchmarks.wrong_calls` measures that.
 """
 
 import json
