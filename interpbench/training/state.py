@@ -12,9 +12,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import write_bytes
+from interpbench.core.files import parse_json, write_bytes
 
 T = TypeVar("T")
+MOST_PROGRESS = 1 << 26
+"""The most bytes that a state may have besides weights and moments."""
 
 
 def save_state(
@@ -35,9 +37,12 @@ def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, k
         CheckpointError: if the file is damaged or of another model.
     """
     try:
+        most = 16 * sum(weight.numel() for weight in model.parameters()) + MOST_PROGRESS
+        if path.stat().st_size > most:
+            raise ValueError(f"more than {most} bytes")
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-            data = json.loads(file.metadata()["progress"])
+            data = parse_json(file.metadata()["progress"])
         progress = TypeAdapter(kind).validate_python(data)
         if set(data) != set(vars(progress)):
             raise KeyError("progress of another version")
