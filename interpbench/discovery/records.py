@@ -74,6 +74,8 @@ def _settings(name: str) -> type[Any]:
 
 def _type(schema: Mapping[str, Any]) -> Any:
     """Returns the type that a JSON schema stands for, of those that settings have."""
+    if "const" in schema:
+        return Literal[schema["const"]]
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
     if "anyOf" in schema:

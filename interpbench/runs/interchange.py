@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.find import find_checkpoints, is_ours
+from interpbench.checkpoints.record import check_files
 from interpbench.circuits.formats import FORMS
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import check_file
@@ -84,6 +85,10 @@ def run_command(arguments: argparse.Namespace) -> int:
             )
         if out is not None:
             check_file(out)
+        for place in filter(is_ours, places):
+            check_files(place)
+        if not any(Path(arguments.folder).glob("**/*.json")):
+            raise InterpBenchError(f"there are no records of evaluations in {shown(arguments.folder)}")
         from interpbench.runs.page import write_folder_page  # not above: it imports torch
 
         write_folder_page(Path(arguments.folder), places, out)

@@ -22,6 +22,8 @@ OPTIONS = (
 )
 """Hydra's options that make sense here. Its `--experimental-rerun` reads a pickle, which could run code."""
 
+OURS = ("hydra.run.", "hydra.sweep.", "hydra.job.", "hydra.output_subdir")
+
 
 def check_arguments(name: str, arguments: Sequence[str]) -> None:
     """Refuses what is no setting and no option, and what cannot be read.
@@ -35,10 +37,8 @@ def check_arguments(name: str, arguments: Sequence[str]) -> None:
         if argument.startswith("-"):
             option, _, value = argument.partition("=")
             if option not in OPTIONS:
-                near = did_you_mean(option, OPTIONS)
-                raise ConfigError(
-                    f"unknown option {_quoted(option)}{near}; settings are key=value, as task=hist"
-                )
+                near = did_you_mean(option, OPTIONS) or "; settings are key=value, as in task=hist"
+                raise ConfigError(f"unknown option {_quoted(option)}{near}")
             if option in WITH_VALUE:
                 value, allowed = value or next(rest, ""), WITH_VALUE[option]
                 if allowed and value not in allowed:
@@ -55,6 +55,8 @@ def _check_setting(name: str, argument: str, groups: Sequence[str]) -> None:
     key, equals, value = argument.partition("=")
     if argument.startswith("~") and not equals:
         return
+    if key.lstrip("+~").startswith(OURS):
+        raise ConfigError(f"{shown(key)} cannot be set: runs are written to the folder that out= names")
     if not equals or not key.strip("+~"):
         raise ConfigError(f"{_quoted(argument)} is no setting; write key=value, as in task=hist")
     try:

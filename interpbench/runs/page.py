@@ -30,11 +30,12 @@ def write_folder_page(folder: Path, networks_in: Sequence[Path] = (), out: Path 
     Raises:
         InterpBenchError: if there are no records, or none of a network that is found.
     """
-    results = read_results(folder)
+    results, problems = read_results(folder)
     if not results:
-        raise InterpBenchError(
-            f"there are no records of evaluations in {folder}; python evaluate.py makes some"
-        )
+        why = problems[0] if problems else "python evaluate.py makes some"
+        raise InterpBenchError(f"there are no records of evaluations in {folder}; {why}")
+    for problem in problems:
+        log.warning("left out: %s", problem)
     networks = _networks(networks_in, {record.checkpoint for _, record in results})
     missing = sorted({record.task for _, record in results if record.checkpoint not in networks})
     if not networks:
@@ -48,20 +49,23 @@ def write_folder_page(folder: Path, networks_in: Sequence[Path] = (), out: Path 
     return path
 
 
-def read_results(folder: Path) -> list[tuple[str, Record]]:
-    """Returns every record below a folder, with the name of its file, which tells settings apart.
+def read_results(folder: Path) -> tuple[list[tuple[str, Record]], list[str]]:
+    """Reads every record below a folder.
 
-    One that is damaged is named, and left out.
+    Returns:
+        Each with the name of its file, which tells settings apart; and what is wrong with those that are
+        damaged, a line each.
     """
     results: list[tuple[str, Record]] = []
+    problems: list[str] = []
     for path in sorted(folder.glob("**/*.json")):
         try:
             data = read_json(path)
             if is_record(data) and data["method"] != TRUTH:
                 results.append((path.stem, Record.from_json(data, path)))
         except InterpBenchError as error:
-            log.warning("left out: %s", error)
-    return results
+            problems.append(str(error))
+    return results, problems
 
 
 def _networks(places: Sequence[Path], wanted: set[str]) -> dict[str, Network]:
