@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from interpbench.checkpoints.find import CERTIFICATE, DATA, WEIGHTS
 from interpbench.checkpoints.format import load_checkpoint
 from interpbench.core import files, metrics
@@ -97,6 +99,7 @@ def check_same(out: Path, whole: Path, what: object) -> None:
 
 def main(where: Path) -> None:
     """Kills a run at every place, and one run several times; prints how many places there are."""
+    torch.set_num_threads(1)  # a process with others must not fork
     train(config(where / "first"))  # what is imported late is imported
     whole = where / "whole"
     assert run(whole) == 0

@@ -16,7 +16,7 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State
 from interpbench.core.errors import ScoresError
-from interpbench.core.files import check_writable, read_bytes, sha256, write_json
+from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
 from interpbench.core.text import shown
 from interpbench.discovery.records import known_methods
 from interpbench.runs.api import load
@@ -120,6 +120,7 @@ def convert_file(source: str, target: Path, checkpoint: str, form: Form | None =
         checkpoint: the network, as `interpbench.load` takes it.
         form: of the target; None for `csv` if it is called so, else `eap_ig`.
     """
+    check_file(target)
     graph = graph_of(checkpoint)
     read = None if source == TRUTH else read_scores(Path(source), graph)
     loaded = load(checkpoint)
