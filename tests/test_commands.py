@@ -1,6 +1,5 @@
 """Commands in circumstances: several at once, killed ones before, devices, pipes, whatever was imported."""
 
-import json
 import os
 import stat
 import subprocess
@@ -22,18 +21,10 @@ from interpbench.runs import cli
 from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.leaderboard import read_board
+from tests.starting import command
 
 ROOT = Path(__file__).parent.parent
 RELEASED = ROOT / "models"
-
-
-def edit(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def command(where: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, str(ROOT / script), *arguments]
-    return subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)
 
 
 def test_the_form_that_the_readme_shows(tmp_path: Path) -> None:

@@ -20,18 +20,10 @@ from interpbench.core.errors import DiscoveryError
 from interpbench.discovery import method as registry
 from interpbench.discovery.records import FILE, known_methods
 from interpbench.runs.methods import measure_methods
+from tests.starting import command
 
 ROOT = Path(__file__).parent.parent
 RELEASED = ROOT / "models"
-
-
-def edit(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def command(where: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, str(ROOT / script), *arguments]
-    return subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)
 
 
 # A method gets a copy, and the process is put back after it.

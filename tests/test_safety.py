@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,18 +26,10 @@ from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.leaderboard import read_board
 from interpbench.runs.page import write_folder_page
 from interpbench.tasks import catalogue
+from tests.starting import command, edit
 
 ROOT = Path(__file__).parent.parent
 RELEASED = ROOT / "models"
-
-
-def edit(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def command(where: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, str(ROOT / script), *arguments]
-    return subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)
 
 
 # A record names a task and nothing else.
