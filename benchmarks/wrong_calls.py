@@ -1,8 +1,10 @@
 """CPU time of wrong calls until they are refused, beside importing torch: `python -m benchmarks.wrong_calls`.
 
-Every call of `tests/wrong_calls.jsonl` is run once, alone, as a user would run it.
+Calls of `tests/wrong_calls.jsonl` are run one after the other, as a user would run them: all of them, or with
+`--every 5` one of five.
 """
 
+import argparse
 import resource
 import shutil
 import subprocess
@@ -23,12 +25,15 @@ def seconds(arguments: dict[str, object], where: Path) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1)
+    some = calls()[:: parser.parse_args().every]
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder) / "here"
         prepare(Path(folder) / "template")
         shutil.copytree(Path(folder) / "template", where, symlinks=True)
         torch = seconds({"args": [sys.executable, "-c", "import torch"]}, where)
-        found = sorted(((seconds(command(call), where), call) for call in calls()), key=lambda each: -each[0])
+        found = sorted(((seconds(command(call), where), call) for call in some), key=lambda each: -each[0])
     light = [spent for spent, call in found if not call.torch]
     heavy = [spent for spent, call in found if call.torch]
     print(f"import torch alone: {torch:.2f} CPU s")
