@@ -1,6 +1,7 @@
 """Methods and tasks of a user's own that do harm, fail or exit: no other score and no command suffers."""
 
 import json
+import logging
 import os
 import random
 import subprocess
@@ -17,6 +18,7 @@ import interpbench
 from interpbench.checkpoints.format import load_checkpoint
 from interpbench.core import own as core_own
 from interpbench.core.errors import DiscoveryError
+from interpbench.core.process import _umask
 from interpbench.discovery import method as registry
 from interpbench.discovery.records import FILE, known_methods
 from interpbench.runs.methods import measure_methods
@@ -83,6 +85,13 @@ class Process(Base):
         torch.set_num_threads(2)
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
+        torch.set_default_device("meta")
+        torch.use_deterministic_algorithms(True)
+        torch.set_float32_matmul_precision("medium")
+        np.seterr(all="ignore")
+        os.umask(0o777)
+        sys.setrecursionlimit(500)
+        logging.disable(logging.CRITICAL)
         sys.stdout = sys.stderr
 
 
@@ -98,6 +107,47 @@ class Leaves(Base):
 class Raises(Base):
     def harm(self, problem):
         raise KeyError("no such thing")  # line 76
+
+
+@method("classes")
+@dataclass(frozen=True)
+class Classes(Base):
+    def harm(self, problem):
+        type(problem.network).run = lambda self, *_, **__: torch.zeros(1)
+
+
+@method("hooks")
+@dataclass(frozen=True)
+class Hooks(Base):
+    def harm(self, problem):
+        torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+
+
+@method("original")
+@dataclass(frozen=True)
+class Original(Base):
+    def harm(self, problem):
+        import gc
+        for found in gc.get_objects():
+            if type(found) is type(problem.network) and found is not problem.network:
+                with torch.no_grad():
+                    found.blocks[0].mlp.W_in.zero_()
+
+
+@method("complex")
+@dataclass(frozen=True)
+class Complex(Base):
+    def __call__(self, problem):
+        return Scores(problem.graph, np.where(problem.graph.legal, 1j, np.nan))
+
+
+@method("costly")
+@dataclass(frozen=True)
+class Costly(Base):
+    def __call__(self, problem):
+        scores = Scores(problem.graph, np.where(problem.graph.legal, 1.0, np.nan))
+        scores.cost.forward_examples = "many"
+        return scores
 
 
 @method("nothing")
@@ -137,6 +187,11 @@ def harmful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("leaves", r"method leaves fails: mine\.py:\d+: it calls sys\.exit\(0\)"),
         ("raises", r"method raises fails: mine\.py:\d+: KeyError: 'no such thing'"),
         ("nothing", "method nothing returns NoneType, not Scores"),
+        ("classes", r"method classes alters interpbench\.transformer\.model\.Transformer\.run"),
+        ("hooks", r"method hooks alters torch\.nn\.modules\.module\._global_forward_hooks"),
+        ("original", r"method original alters the network's blocks\.0\.mlp\.W_in"),
+        ("complex", "method complex returns no scores"),
+        ("costly", "method costly returns a cost that is no number of passes"),
     ],
 )
 def test_what_a_method_does_wrong_is_said_by_name(harmful: Path, name: str, said: str) -> None:
@@ -151,7 +206,9 @@ def test_the_process_is_as_before(harmful: Path) -> None:
             *(Path.cwd(), dict(os.environ), random.getstate(), sys.stdout, torch.is_grad_enabled()),
             *(str(np.random.get_state()), torch.get_num_threads()),  # noqa: NPY002
             torch.get_rng_state().tolist(),
-            *(torch.get_default_dtype(), torch.get_default_device()),
+            *(torch.get_default_dtype(), torch.get_default_device(), np.geterr(), sys.getrecursionlimit()),
+            *(torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision()),
+            *(logging.root.manager.disable, _umask()),
         ]
 
     before = state()
@@ -164,7 +221,8 @@ def test_the_process_is_as_before(harmful: Path) -> None:
 
 def test_no_method_spoils_the_scores_of_another(harmful: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`exact` after each of them is as it is alone; what they do wrong is a line each."""
-    bad = ["weights", "inputs", "positions", "process", "leaves", "raises", "nothing"]
+    bad = ["weights", "inputs", "positions", "process", "leaves", "raises", "nothing", "classes", "hooks"]
+    bad += ["original", "complex", "costly"]
     names = ",".join([*(f"mine.py:{name}" for name in bad), "exact", "mine.py:quiet"])
     done = command(
         harmful.parent,

@@ -139,6 +139,25 @@ def test_a_record_cannot_make_the_reader_work(checkpoint: Path, size: dict[str, 
         load_checkpoint(checkpoint)
 
 
+def test_small_files_cannot_make_the_reader_work(checkpoint: Path) -> None:
+    """A pickle that gives a large state many times; a header with many empty tensors; deep nesting."""
+    state = b"".join(b"X" + len(k := str(n).encode()).to_bytes(4, "little") + k + b"N" for n in range(9000))
+    config = b"ctransformer_lens.HookedTransformerConfig\nHookedTransformerConfig\n)\x81"
+    program = b"\x80\x02}q\x01(" + state + b"u0" + config + b"h\x01b" * 20_000 + b"."
+    with pytest.raises(CheckpointError, match="more than 262,144 entries, some of them many times"):
+        read_plain(program, "it")
+    empty = {f"x{n}": torch.zeros(0) for n in range(5_000)}
+    (checkpoint / DATA).write_bytes(save(empty))
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load_pairs(checkpoint)
+    deep: Any = []
+    for _ in range(300):
+        deep = [deep]
+    edit(checkpoint / RECORD, training={"x": deep})
+    with pytest.raises(CheckpointError, match="recursion limit exceeded"):
+        load_checkpoint(checkpoint)
+
+
 def test_large_pickles_and_json_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=f"at most {MOST_PLAIN:,} are read"):
         read_plain(b"\x80\x04" + b"N0" * MOST_PLAIN, "it")
@@ -228,6 +247,10 @@ def test_levels_of_truth_agree(checkpoint: Path, level: str, state: str, name: s
     ("changes", "said"),
     [
         ({"certified": False}, "certified is False, but not its failures"),
+        ({"certified": "no"}, "certified: input should be a valid boolean"),
+        ({"target": "0.5"}, "target: input should be a valid number"),
+        ({"pairs": "100"}, "pairs: input should be a valid integer"),
+        ({"settings": {}}, "settings.confidence: required, but missing"),
         ({"failures": ["x"]}, "certified is True, but not its failures"),
         ({"target": float("nan")}, "holds NaN"),
         ({"more": 1}, "more: unknown key"),
@@ -281,11 +304,27 @@ def test_one_bad_record_is_left_out_of_a_report(
         write_folder_page(tmp_path)
 
 
-def test_rows_of_a_leaderboard_are_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda row: row.update(method="[link](x)"), r"method: string should match"),
+        (
+            lambda row: row["levels"]["qkv_edge"].update(auroc=["1.0"]),
+            "auroc.0: input should be a valid number",
+        ),
+        (
+            lambda row: row["levels"]["qkv_edge"].update(positives=10**6),
+            "positives: input should be less than",
+        ),
+        (lambda row: row["faithfulness"].update(cpr=[]), "cpr: list should have at least 1 item"),
+        (lambda row: row["cost"].update(passes=-1), "passes: input should be greater than"),
+    ],
+)
+def test_rows_of_a_leaderboard_are_checked(tmp_path: Path, change: Any, said: str) -> None:
     data = json.loads((ROOT / "docs" / "leaderboard.json").read_text())
-    data["rows"][3]["method"] = "[link](x)"
+    change(data["rows"][3])
     (tmp_path / "leaderboard.json").write_text(json.dumps(data))
-    with pytest.raises(InterpBenchError, match=r"rows\.3\.method: string should match"):
+    with pytest.raises(InterpBenchError, match=rf"rows\.3\..*{said}"):
         read_board(tmp_path / "leaderboard.json")
 
 

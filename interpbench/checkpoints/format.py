@@ -29,6 +29,8 @@ from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
+MOST_HEADER = 1 << 16
+"""The longest list of tensors of a file of pairs, in bytes; that of weights is at most 16 times as long."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 
@@ -109,6 +111,7 @@ def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
     """
     data = read_bytes(path, MOST_DATA, CheckpointError)
     try:
+        check_header(data, MOST_HEADER)
         pairs = Pairs(**load_tensors(data))
     except (SafetensorError, TypeError, ValueError):
         raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
@@ -148,6 +151,16 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(model, record, read_proof(folder / CERTIFICATE), folder)
 
 
+def check_header(data: bytes, most: int) -> None:
+    """Refuses a safetensors file that lists more tensors than it can need.
+
+    Raises:
+        ValueError: if its header is longer than `most` bytes.
+    """
+    if int.from_bytes(data[:8], "little") > most:
+        raise ValueError(f"its header has more than {most:,} bytes")
+
+
 def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:
     """Returns the network with these weights, which were read from `path`.
 
@@ -155,6 +168,7 @@ def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer
         CheckpointError: if they are not of this shape, not in single precision, or not finite.
     """
     try:
+        check_header(weights, 16 * MOST_HEADER)
         state = load_tensors(weights)
         for name, value in state.items():
             if value.dtype != torch.float32 or not bool(value.isfinite().all()):

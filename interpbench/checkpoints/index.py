@@ -18,7 +18,7 @@ from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record
 from interpbench.core.config import STRICT, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
-from interpbench.core.files import read_bytes, read_json, reason, sha256
+from interpbench.core.files import MOST_RECORD, read_bytes, read_json, reason, sha256
 from interpbench.core.text import shown
 
 FORMAT = 1
@@ -97,7 +97,7 @@ def read_index(path: Path) -> Index:
     Raises:
         HubError: one line, if it is damaged, of a newer format, or names what could leave its folder.
     """
-    data = read_json(path, HubError)
+    data = read_json(path, HubError, 2 * MOST_RECORD)
     if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
         raise HubError(
             f"{path} has format {shown(data['format'])}; this version reads up to {FORMAT}: upgrade"

@@ -81,6 +81,13 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.ended = False
+        self.items = 0
+
+    def count(self, items: int) -> None:
+        """Counts entries that are put into dicts and states; an honest file has fewer than bytes."""
+        self.items += items
+        if self.items > MOST_PLAIN:
+            raise _RefusedError(f"more than {MOST_PLAIN:,} entries, some of them many times")
 
     def result(self) -> Any:
         """Returns the one value that a whole pickle leaves."""
@@ -144,6 +151,7 @@ class _Machine:
         target = self.top()
         if type(target) is not dict:
             raise ValueError("not a dict")
+        self.count(len(values))
         target.update(_pairs(values))
 
     def name(self, text: str) -> None:
@@ -174,6 +182,7 @@ class _Machine:
         state, instance = self.pop(), self.top()
         if type(instance) is not _Instance or type(state) is not dict:
             raise _RefusedError("a state for what is no configuration")
+        self.count(len(state))
         instance.state.update(state)
 
 

@@ -52,12 +52,23 @@ class EdgeRate(Rate):
 
 
 @with_config(STRICT)
+class Settings(TypedDict):
+    """The settings that it was made with."""
+
+    enumerate_up_to: NotRequired[Steps]
+    pairs: NotRequired[Steps]
+    edge_pairs: NotRequired[Steps]
+    target: NotRequired[Share | None]
+    confidence: Share
+
+
+@with_config(STRICT)
 class Proof(TypedDict):
     """The parts of a certificate."""
 
     enumerated: bool
     pairs: Steps
-    settings: dict[str, int | Finite | None]
+    settings: Settings
     target: Share
     demands: list[Literal["accuracy", "iia", "siia", "edges"]]
     accuracy: Checked

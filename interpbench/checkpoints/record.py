@@ -16,7 +16,7 @@ from interpbench.circuits.components import parse_node
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
-from interpbench.core.files import read_bytes, read_json, sha256
+from interpbench.core.files import MOST_RECORD, read_bytes, read_json, sha256
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import known_task
 from interpbench.tasks.task import Task
@@ -124,7 +124,7 @@ def read_numbered(path: Path, newest: int, what: str) -> dict[str, Any]:
     Raises:
         CheckpointError: one line, if it is not `what` it should be, or of a format after `newest`.
     """
-    data = read_json(path, CheckpointError)
+    data = read_json(path, CheckpointError, MOST_RECORD)
     if not isinstance(data, dict) or type(data.get("format")) is not int:
         raise CheckpointError(f"{path} is not {what}")
     if not 1 <= data["format"] <= newest:

@@ -22,11 +22,11 @@ from interpbench.circuits.components import Edge, Hook, parse_edges, parse_hooks
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores, joined
 from interpbench.core.errors import InterpBenchError, ScoresError, did_you_mean
-from interpbench.core.files import MOST_JSON, JsonError, parse_json, read_bytes
+from interpbench.core.files import MOST_SCORES, JsonError, parse_json, read_bytes
 
 Form = Literal["eap_ig", "acdc", "csv"]
 FORMS: tuple[Form, ...] = ("eap_ig", "acdc", "csv")
-MOST_BYTES = MOST_JSON
+MOST_BYTES = MOST_SCORES
 """The largest file that is read: far more than any network of this project needs."""
 
 

@@ -6,6 +6,7 @@ A component declares its own settings, beside itself, as
 """
 
 import dataclasses
+import json
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,8 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number that is not negative."""
 Share = Annotated[float, Field(ge=0, le=1)]
 """Between 0 and 1."""
+Items = Annotated[int, Field(ge=0, le=50_000)]
+"""How many nodes or edges of a kind a network has."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 TASK = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
@@ -61,18 +64,18 @@ def convert(kind: type[T], data: Mapping[str, Any], where: str = "configuration"
 
 
 def checked(kind: type[T], data: Any, where: object, error: type[InterpBenchError]) -> T:
-    """Turns what a file holds into `kind`: a dataclass, a TypedDict, a list of these.
+    """Turns what a file holds into `kind`: a dataclass, a TypedDict, a list of these; converts no types.
 
     Raises:
         InterpBenchError: `error`, in one line that begins with `where`, if anything is missing, unknown,
             ill-typed or out of range.
     """
     try:
-        return TypeAdapter(kind).validate_python(data)
+        return TypeAdapter(kind).validate_json(json.dumps(data), strict=True)  # nothing is converted
     except ValidationError as problem:
         raise error(f"{where} is damaged: {_first(problem, kind)}") from None
-    except RecursionError:
-        raise error(f"{where} is damaged: nested too deeply") from None
+    except (RecursionError, OverflowError, TypeError, ValueError):
+        raise error(f"{where} is damaged: nested too deeply, or not JSON") from None
 
 
 def _first(error: ValidationError, kind: Any) -> str:

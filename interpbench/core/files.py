@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.text import shown
 
-MOST_JSON = 1 << 24
-"""The largest JSON file that is read, in bytes."""
+MOST_JSON, MOST_RECORD, MOST_SCORES = 1 << 24, 1 << 21, 3 << 21
+"""The largest files that are read, in bytes: any JSON, a record or an index, scores."""
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:

@@ -1,11 +1,13 @@
 """What somebody else's code may change of the process, put back after it."""
 
 import contextlib
+import logging
 import os
 import random
 import sys
 import warnings
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +16,16 @@ import numpy as np
 def kept(seed: int) -> Generator[None]:
     """Runs what is within with global random generators that start from `seed`, and puts everything back.
 
-    That is: the working folder, the environment, the generators of Python, numpy and torch, torch's threads,
-    default dtype, default device, gradient mode and determinism, numpy's error handling, warning filters,
-    and the standard streams.
+    That is: the working folder, the environment, the umask; the generators of Python, numpy and torch; the
+    threads, default dtype, default device, precision, gradient mode and determinism of torch; numpy's handling
+    of errors and printing; warning filters, the level of logging, the recursion limit, the standard streams.
     """
     import torch
 
     folder, environment = _folder(), dict(os.environ)
-    streams, errors = (sys.stdout, sys.stderr), np.geterr()
+    streams, errors, printing = (sys.stdout, sys.stderr), np.geterr(), np.get_printoptions()
+    mask, depth, silent = _umask(), sys.getrecursionlimit(), logging.root.manager.disable
+    precision = torch.get_float32_matmul_precision()
     states = (random.getstate(), np.random.get_state())  # noqa: NPY002  the global one
     threads, dtype, device = torch.get_num_threads(), torch.get_default_dtype(), torch.get_default_device()
     gradients, determinism = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
@@ -40,6 +44,11 @@ def kept(seed: int) -> Generator[None]:
                 os.environ.update(environment)
             sys.stdout, sys.stderr = streams
             np.seterr(**errors)
+            np.set_printoptions(**printing)
+            os.umask(mask)
+            sys.setrecursionlimit(depth)
+            logging.disable(silent)
+            torch.set_float32_matmul_precision(precision)
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
             torch.set_num_threads(threads)
@@ -49,6 +58,59 @@ def kept(seed: int) -> Generator[None]:
             torch.set_grad_enabled(gradients)
             if torch.are_deterministic_algorithms_enabled() != determinism:
                 torch.use_deterministic_algorithms(determinism)  # its first call takes a second
+
+
+def _umask() -> int:
+    """Returns the umask, which can only be read by setting it."""
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
+
+
+Namespaces = list[tuple[str, Any, dict[str, Any]]]
+
+
+def package_state() -> Namespaces:
+    """Returns the names of this package's modules and classes, and torch's global hooks, as they are."""
+    from torch.nn.modules import module as hooks
+
+    found: Namespaces = [
+        (f"torch.nn.modules.module.{name}", value, dict(value))
+        for name, value in vars(hooks).items()
+        if name.startswith("_global") and isinstance(value, dict)
+    ]
+    for place, part in sorted(sys.modules.items()):
+        if place.partition(".")[0] == "interpbench":
+            found.append((place, part, dict(vars(part))))
+            for name, value in vars(part).items():
+                if isinstance(value, type) and value.__module__ == place:
+                    found.append((f"{place}.{name}", value, dict(vars(value))))
+    return found
+
+
+def restore(state: Namespaces) -> str | None:
+    """Puts back what was replaced among them since; returns the first name that was, or None.
+
+    What was added, as by a module that was imported meanwhile, stays.
+    """
+    changed: str | None = None
+    for place, part, before in state:
+        if isinstance(part, dict):
+            if part != before:
+                part.clear()
+                part.update(before)
+                changed = changed or place
+            continue
+        now = vars(part)
+        for name, value in before.items():
+            if name not in _OWN and now.get(name, None) is not value:
+                setattr(part, name, value)
+                changed = changed or f"{place}.{name}"
+    return changed
+
+
+_OWN = {"__annotations__", "__abstractmethods__", "_abc_impl", "__builtins__", "__warningregistry__"}
+"""Names that Python itself sets anew."""
 
 
 def _folder() -> str | None:

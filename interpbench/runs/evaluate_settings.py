@@ -19,7 +19,7 @@ from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable
 from interpbench.discovery.records import check_method, default, method_names
 from interpbench.runs.device import check_device
-from interpbench.scoring.files import BOARD, read_rows
+from interpbench.scoring.files import BOARD, Conditions, read_rows
 from interpbench.tasks.catalogue import get_task
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ class EvaluateConfig:
         """Returns how many pairs a method gets."""
         return min(self.examples, self.examples_of.get(name, self.examples))
 
-    def conditions(self, name: str) -> dict[str, Any]:
+    def conditions(self, name: str) -> Conditions:
         """Returns what decides the numbers besides weights, method, settings and seed."""
-        conditions = {
+        conditions: Any = {
             "examples": self.examples_for(name),
             "test_examples": self.test_examples,
             "thorough": self.thoroughly,
@@ -126,7 +126,8 @@ class EvaluateConfig:
 
         if source := method_source(name):
             conditions["source"] = source
-        return {**conditions, **(vars(self.stability) if self.thoroughly else {})}
+        conditions |= vars(self.stability) if self.thoroughly else {}
+        return conditions
 
 
 def changed(name: str, key: str, value: Any) -> bool:

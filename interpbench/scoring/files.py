@@ -8,7 +8,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from interpbench.circuits.truth import Level
-from interpbench.core.config import STRICT, Amount, Finite, MethodName, Share, Steps, TaskName, checked
+from interpbench.core.config import STRICT, Amount, Finite, Items, MethodName, Share, Steps, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import read_json
 
@@ -21,7 +21,7 @@ Place = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
 """The name of a node or an edge."""
 Test = Literal["equivalence", "independence", "minimality", "sufficiency", "necessity"]
 Numbers = list[Finite]
-NotNegative = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
+NotNegative = Annotated[int, Field(ge=0, le=1 << 60)] | Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @with_config(STRICT)
@@ -85,6 +85,21 @@ class Stable(TypedDict):
 
 
 @with_config(STRICT)
+class Conditions(TypedDict, total=False):
+    """What else decides the numbers of an evaluation."""
+
+    examples: Steps
+    test_examples: Steps
+    thorough: bool
+    data: str
+    corruption: str | None
+    source: str
+    samples: Steps
+    seeds: Steps
+    most_passes: Steps
+
+
+@with_config(STRICT)
 class Behaved(TypedDict, total=False):
     """How the circuits of a ranking behave, as far as it was asked for."""
 
@@ -104,8 +119,8 @@ Three = Annotated[list[Finite], Field(min_length=1, max_length=3)]
 class LevelRow(TypedDict):
     """The numbers of one level."""
 
-    positives: Steps
-    negatives: Steps
+    positives: Items
+    negatives: Items
     auroc: Three | None
     average_precision: Three | None
     precision_at_size: Three | None
@@ -167,7 +182,7 @@ class BoardRow(TypedDict):
     levels: LevelRows
     cost: CostRow
     changed: Finite | None
-    faithfulness: dict[Literal["cpr", "cmd", "curve"], list[Finite]]
+    faithfulness: dict[Literal["cpr", "cmd", "curve"], Annotated[list[Finite], Field(min_length=1)]]
     completeness: dict[Literal["gap", "mean_gap", "least_effect"], Three]
     tests: dict[Test, TestRow]
     stability: dict[Literal["pairs", "seeds"], StableRow]

@@ -11,7 +11,9 @@ from interpbench.core.config import Amount, Finite, MethodName, TaskName, checke
 from interpbench.core.errors import ScoresError
 from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
-from interpbench.scoring.files import Behaved, NotNegative, Place, Weights
+from interpbench.scoring.files import Behaved, Conditions, NotNegative, Place, Weights
+
+MOST_ITEMS = 50_000
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Record:
     edges: dict[Place, Finite]
     nodes: dict[Place, Finite] = field(default_factory=dict[str, float])
     program: TaskName | Literal[""] = ""
-    conditions: dict[str, Any] = field(default_factory=dict[str, Any])
+    conditions: Conditions = field(default_factory=Conditions)
     left_out: list[str] = field(default_factory=list[str])
     behaviour: Behaved = field(default_factory=Behaved)
 
@@ -67,6 +69,11 @@ class Record:
         record = checked(cls, data, where, ScoresError)
         if missing := [level for level in LEVELS if level not in record.levels]:
             raise ScoresError(f"{where} is damaged: levels.{missing[0]}: required, but missing")
+        counts = [count for curve in record.levels.values() for count in (curve.positives, curve.negatives)]
+        if not all(0 <= count <= MOST_ITEMS for count in counts):
+            raise ScoresError(
+                f"{where} is damaged: {max(counts):,} nodes or edges are those of no network here"
+            )
         return record
 
 
