@@ -31,6 +31,7 @@ RELEASED = ROOT / "models"
 # A method gets a copy, and the process is put back after it.
 
 METHODS = """
+import logging
 import os, random, sys
 from dataclasses import dataclass
 from typing import ClassVar

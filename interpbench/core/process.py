@@ -17,8 +17,8 @@ def kept(seed: int) -> Generator[None]:
     """Runs what is within with global random generators that start from `seed`, and puts everything back.
 
     That is: the working folder, the environment, the umask; the generators of Python, numpy and torch; the
-    threads, default dtype, default device, precision, gradient mode and determinism of torch; numpy's handling
-    of errors and printing; warning filters, the level of logging, the recursion limit, the standard streams.
+    threads, default dtype, default device, precision, gradient mode and determinism of torch; how
+    numpy handles errors and prints; warning filters, the level of logging, the recursion limit, the streams.
     """
     import torch
 

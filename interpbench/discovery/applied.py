@@ -58,6 +58,8 @@ def _checked(scores: Any, problem: Problem, name: str) -> Scores:
         raise DiscoveryError(f"method {name} returns scores of another network's graph, or no Cost")
     if not all(type(value) is int and value >= 0 for value in vars(cost).values()):
         raise DiscoveryError(f"method {name} returns a cost that is no number of passes: {vars(cost)}")
+    if any(x is not None and x.dtype.kind not in "fiub" for x in (scores.edges, scores.own_nodes)):
+        raise DiscoveryError(f"method {name} returns no scores: they are {scores.edges.dtype}")
     try:
         nodes = None if scores.own_nodes is None else np.array(scores.own_nodes, np.float64)
         return Scores(graph, np.array(scores.edges, np.float64), nodes, cost, scores.circuits)
