@@ -30,7 +30,7 @@ def apply(method: Method, problem: Problem, name: str = "") -> Scores:
             network or the inputs, or returns anything but scores of this network.
     """
     name = name or type(method).__name__
-    own, before = copy.deepcopy(problem), copy.deepcopy(problem)
+    own, before = copy.deepcopy(problem), _contents(problem)
     kinds = package_state()
     try:
         with kept(problem.seed):
@@ -67,24 +67,30 @@ def _checked(scores: Any, problem: Problem, name: str) -> Scores:
         raise DiscoveryError(f"method {name} returns no scores: {error}") from None
 
 
-def _put_back(before: Problem, after: Problem) -> None:
-    """Gives a problem that was altered what it had."""
-    for what in ("clean", "corrupted", "scored"):
-        getattr(after, what).copy_(getattr(before, what))
-    after.network.load_state_dict(before.network.state_dict())
+def _tensors(problem: Problem) -> dict[str, Tensor]:
+    """Returns everything that a method is given, by what it is called."""
+    weights = {f"the network's {name}": value for name, value in problem.network.state_dict().items()}
+    inputs = {"the clean inputs": problem.clean, "the corrupted inputs": problem.corrupted}
+    return {**weights, **inputs, "which positions are scored": problem.scored}
 
 
-def _altered(before: Problem, after: Problem) -> str | None:
-    """Returns what differs between a problem and its copy, or None."""
-    for what in ("clean", "corrupted", "scored"):
-        if not _same(getattr(before, what), getattr(after, what)):
-            return f"the {what} inputs" if what != "scored" else "which positions are scored"
-    ours, theirs = before.network.state_dict(), after.network.state_dict()
-    for weights, value in ours.items():
-        if weights not in theirs or not _same(value, theirs[weights]):
-            return f"the network's {weights}"
-    return None
+def _contents(problem: Problem) -> dict[str, tuple[str, bytes]]:
+    """Returns kind and contents of all tensors, as bytes, which nobody can alter."""
+    return {
+        name: (f"{value.dtype} {list(value.shape)}", value.detach().cpu().contiguous().numpy().tobytes())
+        for name, value in _tensors(problem).items()
+    }
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+def _altered(before: dict[str, tuple[str, bytes]], problem: Problem) -> str | None:
+    """Returns the first thing of which a problem differs from what it was, or None."""
+    now = _contents(problem)
+    return next((name for name, content in before.items() if now.get(name) != content), None)
+
+
+def _put_back(before: dict[str, tuple[str, bytes]], problem: Problem) -> None:
+    """Gives a problem what it had."""
+    with torch.no_grad():
+        for name, value in _tensors(problem).items():
+            array = np.frombuffer(bytearray(before[name][1]), value.detach().cpu().numpy().dtype)
+            value.copy_(torch.from_numpy(array).view(value.shape))
