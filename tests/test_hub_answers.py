@@ -17,7 +17,7 @@ __all__ = ["elsewhere", "hub"]  # fixtures
     ("header", "value"),
     [
         ("ETag", '"../../../outside"'),
-        ("ETag", '"/tmp/outside"'),
+        ("ETag", '"/outside"'),
         ("X-Repo-Commit", "../../../outside"),
         ("X-Linked-Etag", '"..%2f"'),
         ("X-Linked-Etag", '"../../../outside"'),
