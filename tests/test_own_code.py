@@ -129,10 +129,13 @@ class Hooks(Base):
 class Original(Base):
     def harm(self, problem):
         import gc
-        for found in gc.get_objects():
+        own = problem.network.blocks[0].mlp.W_in
+        for found in gc.get_objects():  # other tests' networks, of other weights, are left alone
             if type(found) is type(problem.network) and found is not problem.network:
-                with torch.no_grad():
-                    found.blocks[0].mlp.W_in.zero_()
+                weight = found.blocks[0].mlp.W_in
+                if torch.equal(weight, own):
+                    with torch.no_grad():
+                        weight.zero_()
 
 
 @method("complex")
