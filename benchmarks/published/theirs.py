@@ -1,0 +1,40 @@
+"""What the workers share; they import it as `theirs`, from their own folder, and nothing else of ours."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+
+def start() -> tuple[HookedTransformer, dict[str, torch.Tensor]]:
+    """Loads the network and the inputs from the folder that the first argument names.
+
+    The other arguments are folders with published code; they go to the front of the import path. One thread.
+    """
+    torch.set_num_threads(1)
+    folder, *paths = (Path(argument) for argument in sys.argv[1:])
+    sys.path[:0] = [str(path) for path in paths]
+    settings = json.loads((folder / "hooked_transformer.json").read_text())
+    split = {"use_attn_result": True, "use_split_qkv_input": True, "use_hook_mlp_in": True}
+    network = HookedTransformer(HookedTransformerConfig(**settings, **split))
+    network.load_state_dict(load_file(folder / "hooked_transformer.safetensors"))
+    network.eval()
+    return network, load_file(folder / "problem.safetensors")
+
+
+def serve(answers: dict[str, Callable[..., Any]]) -> None:
+    """Answers each line of stdin, `{"what": name, **settings}`, with a line of JSON, until stdin ends.
+
+    What the published code prints goes to stderr.
+    """
+    for line in sys.stdin:
+        request = json.loads(line)
+        with contextlib.redirect_stdout(sys.stderr):
+            answer = answers[request.pop("what")](**request)
+        print(json.dumps(answer), flush=True)
