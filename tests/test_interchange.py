@@ -102,6 +102,16 @@ def test_conversion_keeps_every_score(tmp_path: Path, source: Form, target: Form
     np.testing.assert_array_equal(read_scores(path, GRAPH).scores.edges, noise().edges)
 
 
+def test_scores_that_are_one_in_the_circuit_are_scores_outside_it(tmp_path: Path) -> None:
+    circuit = GRAPH.legal & (noise().edges > 0.5)
+    scores = Scores(GRAPH, np.where(circuit, 1, noise().edges))
+    write_scores(tmp_path / "theirs.json", GRAPH, "eap_ig", scores=scores, circuit=circuit)
+    convert_file(str(tmp_path / "theirs.json"), tmp_path / "again.json", HIST)
+    again = read_scores(tmp_path / "again.json", GRAPH)
+    np.testing.assert_array_equal(again.scores.edges, scores.edges)
+    np.testing.assert_array_equal(again.circuit, circuit)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [("acdc", "acdc is a method of the project"), ("../x", "make a name"), ("x" * 90, "make a name")],

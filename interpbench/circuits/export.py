@@ -33,7 +33,8 @@ def write_scores(
         path: the file.
         graph: of the network.
         form: which of `FORMS`.
-        scores: what to write; without, edges are only in the circuit or not.
+        scores: what to write; without, edges are only in the circuit or not. In EAP-IG's form these then have
+            the scores 1 and 0, as its readers want one for every edge.
         circuit: `[reader, writer]` bool.
         d_model: the network's width, which EAP-IG wants to know.
     """
@@ -59,10 +60,11 @@ def _eap_ig(
         for entry, score in zip(nodes.values(), scores.own_nodes):
             entry["score"] = float(score)
     nodes["logits"] = {"in_graph": True}
-    edges: dict[str, dict[str, Any]] = {}
-    for edge, at in places.items():
-        score = {} if scores is None else {"score": float(scores.edges[at])}
-        edges[edge.eap_name] = {**score, "in_graph": bool(inside[at])}
+    values = inside if scores is None else scores.edges
+    edges = {
+        edge.eap_name: {"score": float(values[at]), "in_graph": bool(inside[at])}
+        for edge, at in places.items()
+    }
     data = {"cfg": {**shape, "parallel_attn_mlp": False}, "nodes": nodes, "edges": edges}
     return json.dumps(data, allow_nan=False) + "\n"
 

@@ -80,6 +80,11 @@ class Truth:
         """
         return (self.qkv_edges == State.FORBIDDEN) | (self.qkv_edges == State.ALLOWED)
 
+    @property
+    def circuit(self) -> np.ndarray:
+        """`[reader, writer]` bool: the q/k/v edges that are required or free, which together do the task."""
+        return np.isin(self.qkv_edges, (State.REQUIRED, State.FREE))
+
     def count(self, level: Level, state: State) -> int:
         """Returns how many nodes or edges are in `state`."""
         return int((self.at(level) == state).sum())

@@ -14,7 +14,6 @@ from interpbench.circuits.export import write_scores
 from interpbench.circuits.formats import MOST_BYTES, Form, Imported, read_scores
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import State
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
 from interpbench.core.text import shown
@@ -22,7 +21,6 @@ from interpbench.discovery.records import known_methods
 from interpbench.runs.api import load
 
 if TYPE_CHECKING:
-    from interpbench.checkpoints.format import Checkpoint
     from interpbench.scoring.records import Record
 
 log = logging.getLogger(__name__)
@@ -115,7 +113,7 @@ def convert_file(source: str, target: Path, checkpoint: str, form: Form | None =
     """Writes a file of scores, a record of an evaluation, or the truth, in another form.
 
     Args:
-        source: a file; or `truth`, for the circuit of required edges (and those that are free), unscored.
+        source: a file; or `truth`, for the circuit of required edges (and those that are free).
         target: the file to write.
         checkpoint: the network, as `interpbench.load` takes it.
         form: of the target; None for `csv` if it is called so, else `eap_ig`.
@@ -127,10 +125,10 @@ def convert_file(source: str, target: Path, checkpoint: str, form: Form | None =
     width = loaded.record.shape.d_model
     form = form or ("csv" if target.suffix.lower() == ".csv" else "eap_ig")
     if read is None:
-        write_scores(target, graph, form, circuit=_positive(loaded), d_model=width)
+        write_scores(target, graph, form, circuit=loaded.truth.circuit, d_model=width)
     else:
         found = read
-        scored = found.circuit is None or not np.array_equal(found.scores.edges == 1, found.circuit)
+        scored = found.circuit is None or bool((found.scores.edges != found.circuit)[graph.legal].any())
         scores = found.scores if scored else None
         write_scores(target, graph, form, scores=scores, circuit=found.circuit, d_model=width)
     log.info("wrote %s (%s)", target, form)
@@ -140,7 +138,3 @@ def graph_of(checkpoint: str) -> Graph:
     """Returns the graph of a checkpoint's network; of one of ours without importing torch."""
     folder = find_checkpoint(checkpoint)
     return (read_record(folder) if is_ours(folder) else load(checkpoint).record).shape.graph
-
-
-def _positive(checkpoint: "Checkpoint") -> np.ndarray:
-    return np.isin(checkpoint.truth.qkv_edges, (State.REQUIRED, State.FREE))
