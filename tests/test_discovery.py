@@ -29,7 +29,7 @@ def exempt(name, contract):
 
 def quick(name, steps=8):
     """A method that trains masks for a few steps only; any other as it is."""
-    trains = getattr(get_method(name), "rate", None) is not None
+    trains = hasattr(get_method(name), "constants_rate")
     return get_method(name, {"steps": steps} if trains else {})
 
 

@@ -6,15 +6,13 @@ import torch
 
 from interpbench.circuits.scores import Cost, joined
 from interpbench.core.errors import ConfigError
-from interpbench.discovery import gates
-from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method, methods, replaced
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Interventions, Transformer
-from interpbench.transformer.patching import record
-from tests.oracles.contextual import relevance
+from interpbench.transformer.patching import Candidates, record
+from tests.oracles.contextual import reached, relevance
 from tests.oracles.discovery import importance, path_effect, routes
 from tests.test_discovery import problem
 
@@ -97,7 +95,6 @@ def test_both_ends_average_the_two_gradients():
     clean = get_method("eap", SIGNED)(made).edges
     runs = clean_and_patch(made, "shift", "resample", Cost())
     step, graph = 1e-5, made.graph
-    from interpbench.transformer.patching import Candidates
 
     with torch.no_grad():
         start = record(made.network, made.corrupted)[1]
@@ -256,77 +253,6 @@ def test_paths_of_single_edges_are_exact_edge_patching():
     np.testing.assert_allclose(get_method("path_patching", {"frozen": "all"})(made).edges, exact, atol=1e-12)
 
 
-def test_gates_have_the_distribution_that_they_say():
-    theta = torch.linspace(-3, 3, 7, dtype=torch.float64)[:, None].expand(-1, 100_000)
-    uniform = torch.rand(theta.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    drawn = gates.sampled(theta, uniform)
-    assert drawn.min() == 0 and drawn.max() == 1
-    torch.testing.assert_close(
-        (drawn > 0).double().mean(1), gates.open_probability(theta[:, 0]), atol=0.01, rtol=0
-    )
-    torch.testing.assert_close(gates.settled(torch.zeros(1)), torch.full((1,), 0.5))
-
-
-def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
-    made = problem(1)
-    ablation = Ablation(made, "divergence", "learned", Cost(), 2, 2)
-    legal = torch.from_numpy(made.graph.legal)
-    removed = (torch.rand(2, *legal.shape, dtype=torch.float64) * legal).requires_grad_()
-    assert ablation.shifts is not None
-    shifts = torch.randn(ablation.shifts.shape, dtype=torch.float64).requires_grad_()
-    whole = ablation.loss(removed, shifts)
-    first = torch.autograd.grad(whole.sum(), (removed, shifts))
-    monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 4)
-    cut = Ablation(made, "divergence", "learned", Cost(), 2, 2).loss(removed, shifts)
-    torch.testing.assert_close(cut, whole)
-    for a, b in zip(torch.autograd.grad(cut.sum(), (removed, shifts)), first):
-        torch.testing.assert_close(a, b)
-    for tensor, grad in zip((removed, shifts), first):
-        place = tuple(torch.nonzero(grad.abs() > grad.abs().max() / 2)[0].tolist())
-        moved = [tensor.detach().clone() for _ in range(2)]
-        moved[0][place] += 1e-6
-        moved[1][place] -= 1e-6
-        pair = [(x, shifts.detach()) if tensor is removed else (removed.detach(), x) for x in moved]
-        up, down = (float(ablation.loss(m, p).sum()) for m, p in pair)
-        assert float(grad[place]) == pytest.approx((up - down) / 2e-6, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "grid"),
-    [("edge_sp", "penalties"), ("node_sp", "penalties"), ("edge_pruning", "targets")],
-)
-@pytest.mark.parametrize("replacement", ["resample", "learned"])
-def test_a_grid_trained_as_one_batch_equals_its_members(name, grid, replacement):
-    made = problem(2)
-    settings = {"steps": 12, "rate": 0.3, "replacement": replacement}
-    values = (0.3, 0.9)
-    together = get_method(name, {**settings, grid: values})(made)
-    alone = [get_method(name, {**settings, grid: (one,)})(made) for one in values]
-    np.testing.assert_allclose(together.edges, np.mean([one.edges for one in alone], 0), atol=1e-9)
-    for one, single in zip(values, alone):
-        np.testing.assert_array_equal(together.circuits[one], single.circuits[one])
-
-
-@pytest.mark.slow
-def test_more_penalty_keeps_fewer_edges_and_targets_are_met():
-    made = problem(2)
-    probed = get_method("edge_sp", {"penalties": (0.01, 1e4), "steps": 60, "rate": 0.3})(made).circuits
-    assert probed[0.01].sum() > 0.7 * made.graph.legal.sum() and probed[1e4].sum() == 0
-    pruned = get_method("edge_pruning", {"targets": (0.3, 0.8), "steps": 120, "rate": 0.2})(made).circuits
-    shares = [1 - pruned[target].sum() / made.graph.legal.sum() for target in (0.3, 0.8)]
-    assert shares == pytest.approx([0.3, 0.8], abs=0.15)
-
-
-@pytest.mark.parametrize("name", ["edge_pruning", "edge_sp", "node_sp", "ugs"])
-def test_learned_replacements_start_at_the_mean(name):
-    made, steps = problem(2), {"steps": 20}
-    mean = get_method(name, {"replacement": "mean", **steps})(made).edges
-    still = get_method(name, {"replacement": "learned", "constants_rate": 0, **steps})(made).edges
-    moved = get_method(name, {"replacement": "learned", "constants_rate": 0.1, **steps})(made).edges
-    np.testing.assert_array_equal(still, mean)
-    assert np.nanmax(np.abs(moved - mean)) > 1e-3
-
-
 @pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero", "learned"])
 def test_every_method_with_the_choice_takes_every_replacement(replacement):
     """Those that train gates can train replacements too; the others say what they have."""
@@ -345,24 +271,69 @@ def test_every_method_with_the_choice_takes_every_replacement(replacement):
         assert np.isfinite(scores.edges[made.graph.legal]).all(), name
 
 
-@pytest.mark.parametrize("normalization", [None, "LN"])
-def test_contextual_decomposition_equals_the_literal_one(normalization):
-    made = problem(4, rows=2, normalization=normalization)
+def biased_problem(**shape):
+    """Biases and weights of LayerNorms are not 0 and 1."""
+    made = problem(4, rows=2, **shape)
+    generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in made.network.named_parameters():
-            if ".b_" in name or ".w" in name:
-                parameter += 0.3 * torch.randn(
-                    parameter.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
-                )
-    scores = get_method("cdt", {"absolute": False, "replacement": "resample"})(made)
-    metric = clean_and_patch(made, "shift", "resample", Cost()).metric
+            if ".b" in name or ".w" in name:
+                parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return made
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"normalization": None, "attention": "bidirectional"},
+        {"normalization": "LN", "activation": "relu"},
+        {"normalization": "LNPre", "d_out": 1},
+    ],
+    ids=str,
+)
+def test_contextual_decomposition_equals_the_literal_one(shape):
+    made = biased_problem(**shape)
     graph = made.graph
-    for r, w in np.argwhere(graph.legal)[::4]:
-        expected = relevance(made, metric, {int(r)}, int(w))
-        assert scores.edges[r, w] == pytest.approx(expected, abs=1e-9)
+    settings = {"absolute": False, "replacement": "resample"}
+    scores, first = (get_method("cdt", {**settings, "iterate": iterate})(made) for iterate in (True, False))
+    runs = clean_and_patch(made, "shift", "resample", Cost())
+    size = float(value(made, runs).detach().abs().mean())
+    relevant, shares = [], []
     for w in range(len(graph.nodes)):
-        expected = relevance(made, metric, set(np.flatnonzero(graph.legal[:, w]).tolist()), w)
-        assert scores.own_nodes[w] == pytest.approx(expected, abs=1e-9)
+        total, passed = relevance(made, runs.metric, w)
+        relevant.append(total)
+        shares.append({t: size * share for t, share in passed.items()})
+        assert first.own_nodes[w] == pytest.approx(total, abs=1e-9)
+    for r, w in np.argwhere(graph.legal)[::3]:
+        left = relevance(made, runs.metric, int(w), int(r))[0]
+        assert scores.edges[r, w] == pytest.approx(relevant[w] - left, abs=1e-9)
+    for threshold in scores.own_nodes:
+        expected = reached(relevant, shares, threshold - 1e-9)
+        assert set(np.flatnonzero(scores.own_nodes >= threshold - 1e-9)) == expected
+    assert len(set(scores.own_nodes)) > 3 and (scores.own_nodes > first.own_nodes).any()
+
+
+def test_queries_and_keys_that_carry_the_source_are_relevant():
+    made = biased_problem(normalization="LN")
+    scores = get_method("cdt")(made)
+    for r, w in np.argwhere(made.graph.legal):
+        if made.graph.readers[r].slot in "qk":
+            assert scores.edges[r, w] > 1e-6
+
+
+def test_without_the_only_reader_nothing_is_relevant():
+    """A node that one reader alone reads scores as much as its edge, and its other edges nothing."""
+    made = biased_problem(normalization=None)
+    with torch.no_grad():
+        made.network.blocks[1].attn.W_V.zero_()
+        made.network.blocks[1].mlp.W_in.zero_()
+        made.network.unembed.b_U.zero_()
+    scores = get_method("cdt", {"absolute": False, "iterate": False})(made)
+    node = [str(n) for n in made.graph.nodes].index("m0")
+    assert abs(scores.own_nodes[node]) > 1e-3
+    others = np.flatnonzero(made.graph.legal[:, node])[:-1]
+    np.testing.assert_allclose(scores.edges[-1, node], scores.own_nodes[node], atol=1e-9)
+    np.testing.assert_allclose(scores.edges[others, node], 0, atol=1e-9)
 
 
 def test_decomposition_is_exact_on_linear_networks_without_biases():

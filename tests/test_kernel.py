@@ -89,7 +89,9 @@ def test_shifts_are_added_to_the_patch_of_their_candidate(model, start):
         both = Candidates(chosen, patch, clean.stack, start, shifts=shifts)
         got = model.run(residual.expand(-1, -1, 2, -1).flatten(2), both, start).view(5, 4, 2, 3)
         for k, shift in enumerate(shifts):
-            alone = Candidates(chosen[k : k + 1], patch + shift[..., None, None], clean.stack, start)
+            moved = patch + shift[..., None, None]
+            moved[:, :, 0] = patch[:, :, 0]  # BOS
+            alone = Candidates(chosen[k : k + 1], moved, clean.stack, start)
             torch.testing.assert_close(got[:, :, k], model.run(residual[:, :, 0], alone, start))
 
 

@@ -16,7 +16,9 @@ from interpbench.transformer.patching import Candidates
 
 GateReplacement = Literal["learned", Replacement]
 """A `Replacement`, or `learned`: one vector for each circuit and writer, the same for all inputs and
-positions, trained with the gates from the corrupted inputs' mean (optimal ablation; Li & Janson 2024)."""
+positions, trained with the gates from the corrupted inputs' mean (optimal ablation; Li & Janson 2024). As in
+their code, BOS keeps what it has on the clean input, a vector learns only from edges that are replaced
+whole, and what a head writes is learned before its output matrix."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,33 @@ class Ablation:
         fixed: Replacement = "mean" if replacement == "learned" else replacement
         runs = clean_and_patch(problem, metric, fixed, cost)
         self.network, self.cost, self.examples = problem.network, cost, len(problem.clean)
+        if replacement == "learned":
+            runs.patch[:, :, 0] = runs.clean[:, :, 0]
+        self._runs = runs
+        causal = problem.network.cfg.attention == "causal"  # and so BOS is the same in every run
+        same = bool((problem.clean[:, 0] == problem.clean[0, 0]).all())
+        self._alike, self._bos = (replacement == "learned" and of for of in (causal and same, not causal))
         live = None if replacement == "learned" else _live(problem, fixed)
         self._parts = [_part(problem, runs, rows, live) for rows in parts(self.examples, candidates)]
         self.like = runs.clean.new_empty(0)
         """Of the activations' type, on their device."""
-        self.shifts: Tensor | None = None
-        """`[circuits, W, D]` zeros to be learned: what circuits add to replacements, if these are learned."""
+        self.constants: list[Tensor] = []
+        """Zeros to learn replacements from: `[circuits, heads, E]` and, of others, `[circuits, 1 + L, D]`."""
         if replacement == "learned":
-            self.shifts = runs.clean.new_zeros(circuits, *runs.clean.shape[:2]).requires_grad_()
+            cfg = problem.network.cfg
+            shapes = (cfg.n_layers * cfg.n_heads, cfg.d_head), (1 + cfg.n_layers, cfg.d_model)
+            self.constants = [runs.clean.new_zeros(circuits, *shape).requires_grad_() for shape in shapes]
+
+    @property
+    def shifts(self) -> Tensor | None:
+        """`[circuits, W, D]`: what circuits add to replacements, if these are learned, from `constants`."""
+        if not self.constants:
+            return None
+        mixed, others = self.constants
+        blocks = [cast(Block, block) for block in self.network.blocks]
+        heads = torch.einsum("che,hed->chd", mixed, torch.cat([block.attn.W_O for block in blocks]))
+        layers = torch.cat([heads.unflatten(1, (len(blocks), -1)), others[:, 1:, None]], 2)
+        return torch.cat([others[:, :1], layers.flatten(1, 2)], 1)
 
     def loss(self, removed: Tensor, shifts: Tensor | None = None) -> Tensor:
         """Returns the metric `[K]`, with its gradient attached.
@@ -94,7 +115,8 @@ class Ablation:
         gradients = [torch.zeros_like(leaf) for leaf in leaves]
         for part in self._parts:
             embedding = part.embedding.unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
-            candidates = Candidates(leaves[0], part.patch, shifts=None if shifts is None else leaves[1])
+            moved = None if shifts is None else leaves[1]
+            candidates = Candidates(leaves[0], part.patch, shifts=moved, whole=True, bos=self._bos)
             only = None if part.only is None else part.only.repeat(count)
             logits = self.network.run(embedding, candidates, only=only, packed=part.packed)
             each = part.metric(logits.view(*logits.shape[:2], count, -1)).sum(1) / self.examples
@@ -104,6 +126,21 @@ class Ablation:
             self.cost.count(part.examples * count, backward=True)
         attached = [((x - x.detach()) * gradient).sum((1, 2)) for x, gradient in zip(learned, gradients)]
         return values + torch.stack(attached).sum(0)
+
+    def each(self, removed: Tensor, rows: Tensor, shifts: Tensor | None = None) -> Tensor:
+        """Returns the metric `[K]` of candidates that have an example each, with its gradient attached.
+
+        Args:
+            removed: `[K, R, W]`: how much of each edge is replaced.
+            rows: `[K]`: which example each candidate runs on.
+            shifts: `[K, W, D]` that is added to replacements, if they are learned too.
+        """
+        runs = self._runs
+        patch = runs.patch[..., :1] if self._alike else runs.patch[..., rows, None]
+        candidates = Candidates(removed, patch, shifts=shifts, whole=True, bos=self._bos)
+        logits = self.network.run(runs.clean[0][..., rows], candidates)
+        self.cost.count(len(rows), backward=True)
+        return runs.metric.part(rows)(logits)
 
 
 def _live(problem: Problem, replacement: Replacement) -> Tensor | None:

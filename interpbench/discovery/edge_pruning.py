@@ -88,7 +88,7 @@ class EdgePruning:
         multipliers = edge.new_zeros(2, count).requires_grad_()
         targets = torch.tensor(self.targets).to(edge)
         writer = torch.from_numpy(np.argwhere(graph.legal)[:, 1]).to(edge.device)
-        descent = optimiser([edge, node], self.rate, ablation.shifts, self.constants_rate)
+        descent = optimiser([edge, node], self.rate, ablation.constants, self.constants_rate)
         ascent = torch.optim.Adam([multipliers], lr=self.multiplier_rate, maximize=True)
         width = edges + len(graph.nodes)
         drawn = noise(problem, "edge_pruning", (width,), self.steps, edge)

@@ -6,6 +6,7 @@ has a parameter θ: s = σ((ln u − ln(1 − u) + θ) / β), stretched to [γ, 
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,13 +47,15 @@ def initial(shape: tuple[int, ...], kept: float, like: Tensor) -> Tensor:
 def optimiser(
     gates: list[Tensor],
     rate: float,
-    shifts: Tensor | None,
+    constants: list[Tensor],
     constants_rate: float,
     betas: tuple[float, float] = (0.9, 0.999),
 ) -> torch.optim.Adam:
-    """Returns Adam for gates, and for learned replacements at a rate of their own."""
-    constants = [] if shifts is None else [{"params": [shifts], "lr": constants_rate}]
-    return torch.optim.Adam([{"params": gates, "lr": rate}, *constants], betas=betas)
+    """Returns Adam for gates, with these β, and for learned replacements at a rate of their own."""
+    groups: list[dict[str, Any]] = [{"params": gates, "lr": rate, "betas": betas}]
+    if constants:
+        groups.append({"params": constants, "lr": constants_rate})
+    return torch.optim.Adam(groups)
 
 
 def noise(problem: Problem, name: str, shape: tuple[int, ...], steps: int, like: Tensor) -> Iterator[Tensor]:

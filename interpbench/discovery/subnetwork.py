@@ -63,7 +63,7 @@ class SubnetworkProbing:
         count = len(graph.edges) if gates == "edge" else len(graph.nodes)
         theta = initial((*shape, count), self.kept, ablation.like)
         penalties = torch.tensor(self.penalties).to(theta)[:, None]
-        adam = optimiser([theta], self.rate, ablation.shifts, self.constants_rate)
+        adam = optimiser([theta], self.rate, ablation.constants, self.constants_rate)
         for uniform in noise(problem, name, theta.shape[1:], self.steps, theta):
             closed = 1 - sampled(theta, uniform).flatten(0, 1)
             removed = at_edges(graph, closed) if gates == "edge" else closed[:, None] * legal

@@ -104,8 +104,8 @@ class Metric:
         shape = (values.shape[0], *[1] * (values.ndim - 2), values.shape[-1])
         return (values * self.scored.view(shape)).sum(0) / self.count
 
-    def part(self, rows: slice) -> "Metric":
-        """Returns the metric of some of the examples."""
+    def part(self, rows: slice | Tensor) -> "Metric":
+        """Returns the metric of some of the examples: a slice, or their numbers `[B]`."""
         part = copy.copy(self)
         part.scored, part.count, part.clean = self.scored[:, rows], self.count[rows], self.clean[..., rows]
         if self.numerical:

@@ -33,7 +33,7 @@ class Differences:
 
     Args:
         masks: `[K, R, W]`: how much each reader sees of each difference.
-        patch: `[W', D, T, B]`, for shape, type and device; W' is how many writers there may be.
+        patch: `[W', D, T, (K,) B]`, for shape, type and device; W' is how many writers there may be.
         centred: whether every reader ignores the mean over D, as LayerNorm does; it is left out then.
     """
 
@@ -42,7 +42,7 @@ class Differences:
         self._token: Tensor = _Start.apply(masks, self._buffers)  # type: ignore[assignment]
 
     def write(self, writers: list[int], patch: Tensor, own: Tensor) -> None:
-        """Adds some writers: `patch [W', D, T, B]`, a constant, minus `own [W', D, T, K, B]`."""
+        """Adds some writers: `patch [W', D, T, (K,) B]`, a constant, minus `own [W', D, T, K, B]`."""
         self._token = _Write.apply(patch, own, self._token, self._buffers, writers)  # type: ignore[assignment]
 
     def narrow(self, places: Tensor) -> None:
@@ -111,8 +111,8 @@ class _Buffers:
 
     def __init__(self, masks: Tensor, patch: Tensor, centred: bool):
         self.masks, self.centred = masks, centred
-        writers, *shape = patch.shape
-        self.values = patch.new_empty(1 + writers, len(masks), *shape)
+        writers, features, length, *_, examples = patch.shape
+        self.values = patch.new_empty(1 + writers, len(masks), features, length, examples)
         self.inputs: Tensor | None = None
         self.writers: list[int] = []
         self.readers: list[int] = []
@@ -139,12 +139,13 @@ class _Buffers:
         return later
 
     def fill(self, first: int, own: Tensor, patch: Tensor | None = None) -> None:
-        """Sets values from one on to `own [W', D, T, K, B]`, or what `patch [W', D, T, B]` has more."""
+        """Sets values from one on to `own [W', D, T, K, B]`, or what `patch [W', D, T, (K,) B]` has more."""
         filled = self.values[first : first + len(own)]
         if patch is None:
             filled.copy_(own.movedim(-2, 1))
         else:
-            torch.sub(patch.unsqueeze(1), own.movedim(-2, 1), out=filled)
+            patch = patch.unsqueeze(1) if patch.ndim == 4 else patch.movedim(-2, 1)
+            torch.sub(patch, own.movedim(-2, 1), out=filled)
         if self.centred:
             filled -= filled.mean(2, keepdim=True)
 

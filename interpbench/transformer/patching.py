@@ -137,7 +137,8 @@ class Candidates(Interventions):
     Args:
         masks: `[K, R, W]` float: 1 where a candidate's reader sees the patch instead of the writer. Masks and
             shifts may require gradients.
-        patch: `[W, D, T, B]`: the patched values.
+        patch: `[W, D, T, B]`: the patched values; `[W, D, T, K, B]` if each candidate has its own, which only
+            masks of edges can take, in a run from the embedding on without `only`.
         clean: `[W, D, T, B]`: what the writers below layer `start` write in every candidate; with
             `start > 0` they are not computed again.
         start: the layer at which the run starts.
@@ -145,7 +146,10 @@ class Candidates(Interventions):
         live: `[W]`: writers of the layers from `start` on that have to be computed; None for all. The others
             are replaced by `nodes`, or write what they write in `clean`: either they come before all
             patches, or nobody sees them because every edge out of them is patched.
-        shifts: `[K, W, D]`: what each candidate's masks add to the patch, at all positions of all examples.
+        shifts: `[K, W, D]`: what each candidate's masks add to the patch, for all examples, at all positions
+            but BOS.
+        whole: whether shifts get gradients only from edges that are replaced whole, by a mask above 0.999.
+        bos: whether everything writes its patch at BOS.
     """
 
     def __init__(
@@ -157,8 +161,10 @@ class Candidates(Interventions):
         nodes: Tensor | None = None,
         live: Sequence[bool] | None = None,
         shifts: Tensor | None = None,
+        whole: bool = False,
+        bos: bool = False,
     ):
-        self.shifts = shifts
+        self.shifts, self.whole, self.bos = shifts, whole, bos
         self.masks, self.patch, self.clean, self.start, self.nodes = masks, patch, clean, start, nodes
         chosen = masks if masks is not None else nodes
         assert chosen is not None
@@ -184,7 +190,7 @@ class Candidates(Interventions):
 
     def narrow(self, places: Tensor) -> None:
         """Goes on with some places, the same ones for every candidate."""
-        examples = self.patch.shape[3]
+        examples = self.patch.shape[-1]
         rows = self.candidates * examples
         first = places[: len(places) // self.candidates]
         self.places = first // rows * examples + first % rows
@@ -215,7 +221,7 @@ class Candidates(Interventions):
     def ignores(self, writers: Sequence[int]) -> bool:
         """Returns whether these writers are neither replaced nor read by a patched edge."""
         unread = self.masks is None or writers[0] >= self.seen
-        return unread and not self._patches(writers)
+        return unread and not self._patches(writers) and not (self.bos and self.places is None)
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Patches nodes; keeps each candidate's difference from the patch."""
@@ -225,6 +231,10 @@ class Candidates(Interventions):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
             own = torch.where(chosen, self._given(self.patch, writers).unsqueeze(3), own)
+        if self.bos and self.places is None:
+            patch = _some(self.patch, writers)[:, :, :1]
+            first = patch if patch.ndim == own.ndim else patch.unsqueeze(3)
+            own = torch.cat([first.expand(*own.shape[:2], 1, *own.shape[3:]), own[:, :, 1:]], 2)
         if self.masks is not None and writers[0] < self.seen:
             self.differences.write(list(writers), self._given(self.patch, writers), own)
             self.computed += writers
@@ -241,9 +251,23 @@ class Candidates(Interventions):
             more = torch.tensordot(self.masks[:, list(readers)][:, :, self.fixed], fixed, 1)
         if self.shifts is not None:
             written = [*self.fixed, *self.computed]
-            moved = (self.masks[:, list(readers)][:, :, written] @ self.shifts[:, written])[..., None, None]
+            moved = self._shifted(self.masks[:, list(readers)][:, :, written], self.shifts[:, written])
             more = moved if more is None else more + moved
         return residual[..., :0], self.differences.read(list(readers), residual, more)
+
+    def _shifted(self, masks: Tensor, shifts: Tensor) -> Tensor:
+        """Returns what shifts add to inputs, `[K, R', D, T, 1]`, or `[…, 1, 1]` at places after BOS."""
+        if self.whole:
+            settled = shifts.detach()
+            entire = torch.where(masks > 0.999, masks, 0).detach()
+            moved = masks @ settled + entire @ (shifts - settled)
+        else:
+            moved = masks @ shifts
+        if self.places is not None:
+            return moved[..., None, None]
+        after = moved.new_ones(self.patch.shape[2], 1)
+        after[0] = 0
+        return moved[..., None, None] * after
 
 
 class Taps(Interventions):

@@ -25,13 +25,22 @@ def _activate(kind, x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None):
+def _seen(edge, vectors, patch, position, patched_edges, mixed):
+    """Returns what the edge's reader sees of its writer at a position."""
+    if mixed is not None:
+        return mixed[edge](vectors[position], patch[edge[0]][position])
+    return patch[edge[0]][position] if edge in patched_edges else vectors[position]
+
+
+def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=None, first=False):
     """Runs one row of token ids.
 
     Args:
         patched_edges: set of (writer name, reader name) whose reader sees `patch[writer]`.
         patched_nodes: set of writer names whose output is `patch[writer]`.
         patch: writer name -> list over positions of vectors.
+        mixed: (writer name, reader name) -> function of output and patch, which gives what is seen.
+        first: whether every writer writes its patch at the first position.
 
     Returns:
         logits: list over positions of vectors; outputs: writer name -> list over positions of vectors.
@@ -41,13 +50,14 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None):
     outputs, biases = {}, [torch.zeros(cfg.d_model, dtype=p["embed.W_E"].dtype) for _ in range(1)]
 
     def write(name, vectors):
-        outputs[name] = [patch[name][t] for t in range(length)] if name in patched_nodes else vectors
+        outputs[name] = [patch[name][t] for t in range(length)] if name in patched_nodes else list(vectors)
+        if first:
+            outputs[name][0] = patch[name][0]
 
     def read(reader, position):
         total = sum(biases)
         for name, vectors in outputs.items():
-            use_patch = (name, reader) in patched_edges
-            total = total + (patch[name][position] if use_patch else vectors[position])
+            total = total + _seen((name, reader), vectors, patch, position, patched_edges, mixed)
         return total
 
     write("embed", [p["embed.W_E"][tokens[t]] + p["pos_embed.W_pos"][t] for t in range(length)])
