@@ -42,7 +42,7 @@ class StabilitySettings:
 
 
 Examples = Annotated[int, Field(ge=1, le=1 << 17)]
-LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp", "ugs"), 32)
+LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp"), 32)
 """At most so many pairs for methods that train for hundreds of steps on all of them."""
 
 
