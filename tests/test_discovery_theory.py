@@ -138,11 +138,11 @@ def test_atp_star_is_exact_where_only_the_softmax_is_not_linear(normalization, a
 def test_grad_drop_averages_gradients_with_a_layer_held():
     made = problem(4, n_layers=3)
     runs = clean_and_patch(made, "shift", "resample", Cost())
-    got = get_method("atp_star", {"exact_softmax": False})(made).own_nodes
+    got = get_method("atp_star_grad_drop", {"exact_softmax": False})(made).own_nodes
     held = torch.stack([node_slopes(made, runs, layer).abs().mean(1) for layer in range(3)])
     others = torch.tensor([[node.layer != layer for node in made.graph.nodes] for layer in range(3)])
     np.testing.assert_allclose(got, ((held * others).sum(0) / others.sum(0)).numpy(), atol=1e-12)
-    plain, dropped = get_method("atp")(made), get_method("atp_star", {"exact_softmax": False})(made)
+    plain, dropped = get_method("atp")(made), get_method("atp_star_grad_drop", {"exact_softmax": False})(made)
     np.testing.assert_allclose(dropped.edges[-1, 1:], plain.edges[-1, 1:], atol=1e-12)
 
 
@@ -151,8 +151,22 @@ def test_atp_star_without_its_corrections_is_atp():
     off = get_method("atp_star", {"exact_softmax": False, "grad_drop": False})(made)
     np.testing.assert_allclose(off.edges, get_method("atp")(made).edges, atol=1e-12)
     one_layer = problem(4, n_layers=1)
-    off = get_method("atp_star", {"exact_softmax": False})(one_layer)
+    off = get_method("atp_star_grad_drop", {"exact_softmax": False})(one_layer)
     np.testing.assert_allclose(off.edges, get_method("atp")(one_layer).edges, atol=1e-12)
+
+
+@pytest.mark.parametrize("layers", [2, 3, 4, 5])
+def test_grad_drop_is_off_below_four_layers(layers):
+    """With two layers, the only pass left for a layer's edges drops whatever goes through the other one."""
+    made = problem(4, n_layers=layers)
+    star, drop = get_method("atp_star")(made), get_method("atp_star_grad_drop")(made)
+    plain = get_method("atp_star", {"grad_drop": False})(made)
+    assert np.array_equal(star.edges, (drop if layers >= 4 else plain).edges, equal_nan=True)
+    if layers == 2:
+        through = made.graph.readers_of_layer(0)
+        direct = get_method("atp_star_grad_drop", {"exact_softmax": False})(made).edges[through]
+        whole = get_method("atp_star", {"exact_softmax": False})(made).edges[through]
+        assert not np.allclose(direct, whole, equal_nan=True)
 
 
 @pytest.mark.parametrize("normalization", [None, "LN", "LNPre"])

@@ -28,6 +28,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
@@ -46,18 +47,21 @@ class Acdc:
         metric: rises as the output moves from the clean one.
         replacement: what removed edges carry.
         max_width: most removals tried at once.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     thresholds: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = GRID
     metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     max_width: Count = 32
+    direction: Direction = "noising"
     sign: ClassVar[str] = (
         "the smallest threshold at which the edge is removed; ten times the largest if never"
     )
     cost: ClassVar[str] = "about one call per reader and kept edge, from the reader's layer on"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
         """Finds one circuit per threshold."""

@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import clean_slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 
@@ -25,15 +26,18 @@ class Atp:
         metric: must have a gradient at the clean point.
         replacement: what nodes and edges would be patched with.
         absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Takes the gradient at the clean point."""
         cost, graph = Cost(), problem.graph

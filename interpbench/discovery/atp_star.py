@@ -10,10 +10,14 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import Slopes, along_inputs, slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block
+
+FEWEST_LAYERS = 4
+"""From how many layers on GradDrop is used by default."""
 
 
 @method("atp_star")
@@ -27,35 +31,41 @@ class AtpStar:
 
     GradDrop (section 3.1.2): the gradient is taken once for each layer, with that layer's heads and MLP
     passing none on; the absolute effects are averaged over the layers other than the node's, or the edge's
-    reader's, own. With no other layer, nothing is dropped.
+    reader's, own. In a network of two layers one such pass is left, which drops every effect that goes
+    through the only other layer, and in one of three a half of them; the paper's networks have dozens. So by
+    default it is off below four layers; `atp_star_grad_drop` has it everywhere.
 
     A node's own score is that of its output; queries and keys are readers here.
 
     Attributes:
         exact_softmax: recompute the softmax for edges into queries and keys.
-        grad_drop: drop layers; one backward pass for each.
+        grad_drop: drop layers; one backward pass for each. None: from four layers on.
         metric: must have a gradient at the clean point.
         replacement: what nodes and edges would be patched with.
         absolute: take absolute values of pairs before averaging over pairs and layers.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     exact_softmax: bool = True
-    grad_drop: bool = True
+    grad_drop: bool | None = None
     metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
     cost: ClassVar[str] = "two forward passes, a forward and a backward pass per layer, and the softmaxes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
     exempt: ClassVar[Mapping[str, str]] = {"linear": "GradDrop leaves out paths through each layer in turn"}
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Takes the gradient at the clean point, once for each dropped layer."""
         cost, graph = Cost(), problem.graph
         runs = clean_and_patch(problem, self.metric, self.replacement, cost)
         edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)
         nodes = edges.new_zeros(len(graph.nodes))
-        layers = list(range(graph.n_layers)) if self.grad_drop and graph.n_layers > 1 else [None]
+        drop = graph.n_layers >= FEWEST_LAYERS if self.grad_drop is None else self.grad_drop
+        layers = list(range(graph.n_layers)) if drop and graph.n_layers > 1 else [None]
         node_weights = _weights([node.layer for node in graph.nodes], layers).to(edges)
         edge_weights = _weights([reader.layer for reader in graph.readers], layers).to(edges)
         for layer, by_node, by_reader in zip(layers, node_weights, edge_weights):
@@ -70,6 +80,18 @@ class AtpStar:
                 edges += by_reader[:, None] * edge.sum(-1)
         count = len(problem.clean)
         return Scores(graph, legal_scores(problem, edges / count), (nodes / count).cpu().numpy(), cost)
+
+
+@method("atp_star_grad_drop")
+@dataclass(frozen=True, config=STRICT)
+class AtpStarGradDrop(AtpStar):
+    """AtP* as the paper has it, with GradDrop however few layers there are; see `AtpStar`.
+
+    Attributes:
+        grad_drop: drop layers.
+    """
+
+    grad_drop: bool | None = True
 
 
 def _weights(own: list[int], dropped: Sequence[int | None]) -> Tensor:

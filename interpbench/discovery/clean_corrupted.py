@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import along_inputs, attribute, slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 
@@ -23,15 +24,18 @@ class CleanCorrupted:
         metric: any.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value.
+        direction: noising, denoising or both, which are the same here for `shift`: the path has no direction.
     """
 
     metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged over both ends"
     cost: ClassVar[str] = "four forward passes and two backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Runs both ends in one batch."""
         cost = Cost()

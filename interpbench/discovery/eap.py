@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 
@@ -20,15 +21,18 @@ class Eap:
         metric: must have a gradient at the clean point.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value; signed scores put edges that work against the metric last.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Takes the gradient at the clean point."""
         cost = Cost()

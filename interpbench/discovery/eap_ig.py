@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 
@@ -24,16 +25,19 @@ class EapIg:
         metric: any; a divergence has gradients along the path.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value.
+        direction: noising, denoising or both, which are the same here for `shift`: the path has no direction.
     """
 
     steps: Count = 10
     metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged along the path"
     cost: ClassVar[str] = "two forward passes, and `steps` forward and backward passes in one call each"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Stacks the points on the batch axis."""
         cost = Cost()

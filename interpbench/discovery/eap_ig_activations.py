@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import attribute, midpoints, slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 
@@ -27,18 +28,21 @@ class EapIgActivations:
         metric: any.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     steps: Count = 5
     metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = (
         "larger: patching this edge would change the metric more, averaged while its writer moves"
     )
     cost: ClassVar[str] = "two forward passes, and (2 layers + 1) × `steps` forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Stacks all blocks' points on the batch axis."""
         cost, graph = Cost(), problem.graph

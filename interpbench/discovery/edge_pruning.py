@@ -11,6 +11,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.gates import (
     at_edges,
     initial,
@@ -44,6 +45,7 @@ class EdgePruning:
         kept: σ(θ) at the start.
         metric: what gates are to keep low.
         replacement: what a closed gate lets through instead.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     targets: Annotated[tuple[Amount, ...], Field(min_length=1)] = (0.5, 0.7, 0.8, 0.9, 0.94, 0.97, 1.0, 1.02)
@@ -55,11 +57,13 @@ class EdgePruning:
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.95
     metric: MetricName = "divergence"
     replacement: GateReplacement = "resample"
+    direction: Direction = "noising"
     sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
     cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
     draws: ClassVar[bool] = True
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Trains all targets' masks in one batch."""
         cost, graph = Cost(), problem.graph

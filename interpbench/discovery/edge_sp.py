@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
 from interpbench.discovery.subnetwork import SubnetworkProbing
 from interpbench.tasks.problem import Problem
@@ -25,6 +26,7 @@ class EdgeSp(SubnetworkProbing):
     cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Trains all masks in one batch."""
         cost, graph = Cost(), problem.graph

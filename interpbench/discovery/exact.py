@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, edge_by_edge, method
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
@@ -21,14 +22,17 @@ class Exact:
     Attributes:
         metric: what is measured; `divergence` is KL from the clean output, or the squared difference.
         replacement: what is patched in.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     metric: MetricName = "divergence"
     replacement: Replacement = "resample"
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching this edge alone moves the output further from the clean one"
     cost: ClassVar[str] = "two forward passes, and one per edge from the edge's layer on, many in a call"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Runs all edges of a layer's readers in as few calls as memory allows."""
         graph, cost = problem.graph, Cost()

@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
@@ -29,6 +30,7 @@ class Gim:
         metric: must have a gradient at the clean point.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     temperature: Annotated[float, Field(gt=0)] = 2.0
@@ -36,6 +38,7 @@ class Gim:
     metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
@@ -43,6 +46,7 @@ class Gim:
         "linear": "gradients by values are halved, also where attention patterns are constants"
     }
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Takes the corrected gradient at the clean point."""
         cost = Cost()

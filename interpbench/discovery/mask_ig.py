@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
@@ -26,12 +27,14 @@ class MaskIg:
         metric: any.
         replacement: what the edges are patched with.
         absolute: rank by absolute value.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     steps: Count = 10
     metric: MetricName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = (
         "larger: patching this edge would change the metric more, averaged while all edges are patched"
     )
@@ -41,6 +44,7 @@ class MaskIg:
         "linear": "masks multiply along paths, so that half-patched edges weaken those before and after them"
     }
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Makes every point a candidate circuit whose masks are differentiated."""
         cost, graph, points = Cost(), problem.graph, self.steps + 1

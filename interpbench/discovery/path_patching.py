@@ -10,6 +10,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, edge_by_edge, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.model import Interventions
@@ -30,15 +31,18 @@ class PathPatching:
             every path a single edge, and the scores those of `exact`.
         metric: what is measured.
         replacement: what the sender is patched with.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     frozen: Literal["heads", "all"] = "heads"
     metric: MetricName = "divergence"
     replacement: Replacement = "resample"
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: patching the paths from writer to reader moves the output further"
     cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from the edge's layer on"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
         """Runs many senders, then many edges of a layer, in one call."""

@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
@@ -27,16 +28,19 @@ class RelP:
         metric: must have a gradient at the clean point.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     constant_attention: bool = False
     metric: SlopeName = "shift"
     replacement: Replacement = "resample"
     absolute: bool = True
+    direction: Direction = "noising"
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Propagates relevance from the clean point."""
         cost = Cost()

@@ -11,6 +11,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost
 from interpbench.core.config import STRICT, Amount, Count
 from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.directions import Direction
 from interpbench.discovery.gates import (
     at_edges,
     initial,
@@ -41,6 +42,7 @@ class SubnetworkProbing:
         kept: σ(θ) at the start.
         metric: what gates are to keep low.
         replacement: what a closed gate lets through instead.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     penalties: Annotated[tuple[Amount, ...], Field(min_length=1)] = GRID
@@ -51,6 +53,7 @@ class SubnetworkProbing:
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
     metric: MetricName = "divergence"
     replacement: GateReplacement = "resample"
+    direction: Direction = "noising"
     draws: ClassVar[bool] = True
 
     def learn(self, problem: Problem, name: str, gates: Literal["edge", "node"], cost: Cost) -> Tensor:

@@ -15,6 +15,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Count
 from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.gates import at_edges, optimiser
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import MetricName, Problem
@@ -54,6 +55,7 @@ class UniformGradientSampling:
         clip: the norm at which gradients are clipped.
         metric: what masks are to keep low.
         replacement: what takes the place of a removed edge.
+        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     penalty: Amount = 0.001
@@ -66,12 +68,14 @@ class UniformGradientSampling:
     clip: Annotated[float, Field(gt=0)] = 5.0
     metric: MetricName = "divergence"
     replacement: GateReplacement = "learned"
+    direction: Direction = "noising"
     sign: ClassVar[str] = "θ: the log-odds with which the edge is kept"
     cost: ClassVar[str] = "two forward passes; `steps` × `batch` × `samples` examples forward and backward"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
     draws: ClassVar[bool] = True
     exempt: ClassVar[Mapping[str, str]] = {"order": "batches are drawn by the examples' places"}
 
+    @directed
     def __call__(self, problem: Problem) -> Scores:
         """Trains masks, and constants if they are learned."""
         cost, graph = Cost(), problem.graph

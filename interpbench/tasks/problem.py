@@ -1,7 +1,7 @@
 """What a discovery method sees: a network, pairs of inputs, which positions count; never the answer."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor
@@ -60,6 +60,10 @@ class Problem:
     def graph(self) -> Graph:
         """The network's nodes, readers and edges."""
         return self.network.cfg.graph
+
+    def exchanged(self) -> "Problem":
+        """Returns the problem in which clean and corrupted inputs have changed places."""
+        return replace(self, clean=self.corrupted, corrupted=self.clean)
 
     @property
     def only(self) -> Tensor | None:
