@@ -1,4 +1,8 @@
-"""Contextual decomposition for transformers (Hsu et al. 2024, section 3)."""
+"""Contextual decomposition for transformers, CD-T (Hsu et al. 2024, arXiv 2407.00886v3, section 3).
+
+D features of the residual stream, H heads of width E, M hidden units of an MLP, V outputs, T positions,
+K sources or edges, B examples. A whole is an activation of the clean run: the relevant part plus the rest.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, cast
@@ -12,10 +16,11 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.attention import attention_scores, softmax
-from interpbench.transformer.layers import Block, Mlp, Norm
+from interpbench.transformer.attention import attend
+from interpbench.transformer.layers import Block, Norm
 
 TOLERANCE = 1e-8
+"""What keeps a bias's shares finite where both parts are 0."""
 
 
 @method("cdt")
@@ -23,155 +28,306 @@ TOLERANCE = 1e-8
 class ContextualDecomposition:
     """Splits every activation into a relevant part, due to a source, and the rest, and follows both forward.
 
-    The source's relevant part is its output minus the replacement. Rules: linear maps act on each part, and
-    their bias is shared out by the parts' sizes; a LayerNorm's scale is that of the whole; an activation f
-    gives the relevant part f(whole) − f(rest); attention patterns are those of the whole, so that edges into
-    queries and keys score exactly 0; output biases of attention belong to no head and stay with the rest.
-    After each layer, where the parts have opposite signs, the larger takes all. Without LayerNorm its rule
-    is empty.
+    The source's relevant part is its output minus the replacement, at all positions. The rules are those of
+    section 3.2 and of the authors' code: a linear map acts on each part, and its bias is shared out by the
+    parts' sizes; a LayerNorm's scale is that of the whole; the relevant part of what a head gathers is
+    softmax(β_Q β_K) β_V, of the relevant parts β of its queries, keys and values; an activation function f
+    gives f(whole) − f(rest). Where the parts have opposite signs, the larger takes all: before the
+    activation function, in what an MLP writes, and in the residual stream after each layer.
 
-    The score is the metric of the relevant part of the logits. A node's own score lets all readers see its
-    relevant part, as in the paper; an edge's, only the edge's reader.
+    Nodes are scored by iteration, as the authors score heads. First, a node's relevance is the logit
+    difference of the relevant part of the logits. Then a node whose relevance passes a threshold becomes a
+    target, and so does each earlier node whose relevance to a target passes it. A node's score is the largest
+    threshold at which it is reached. The relevance to a target is the relevant part's share, by mean size, of
+    the target's output (of what a head gathers, before the output matrix), times the clean logit
+    difference. The authors' code keeps a fixed number of heads in each iteration; a threshold instead, which
+    gives every node a score, is ours, and so are the embedding and MLPs as sources and targets.
+
+    Edges are an extension of ours, which the paper does not have. An edge scores by how much less of the
+    logit difference is relevant when its reader alone takes what the writer wrote for rest. (If the reader
+    alone took it for relevant, queries and keys would score 0, for their values had no relevant part.)
 
     Attributes:
         opposite_signs: apply the rule for opposite signs.
+        iterate: score nodes by iteration; else by their relevance to the logits.
         replacement: what the source is compared with.
         absolute: rank by absolute value.
     """
 
     opposite_signs: bool = True
+    iterate: bool = True
     replacement: Replacement = "mean_position"
     absolute: bool = True
     sign: ClassVar[str] = "larger: more of the difference between the answers' logits is due to the source"
-    cost: ClassVar[str] = (
-        "two forward passes, one per writer, and one per edge that is not into a query or key"
-    )
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from its reader's layer on"
+    granularity: ClassVar[Literal["edge", "node"]] = "node"
     exempt: ClassVar[Mapping[str, str]] = {
         "linear": "biases are shared out by size, and of parts with opposite signs the larger takes all"
     }
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Follows many edges' parts in one call."""
+        """Follows many sources' parts in one call."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, "shift", self.replacement, cost)
-        scores = np.where(graph.legal, 0.0, np.nan)
-        edges = [(r, w) for r, w in np.argwhere(graph.legal).tolist() if graph.readers[r].slot not in "qk"]
-        readers = torch.eye(len(graph.readers))[[r for r, _ in edges]]
-        columns = torch.from_numpy(graph.legal.T).to(readers)
-        sources = [*(w for _, w in edges), *range(len(graph.nodes))]
-        values = self._effects(problem, runs, torch.cat([readers, columns]), sources, cost)
-        for (reader, writer), value in zip(edges, values):
-            scores[reader, writer] = value
-        nodes = np.array(values[len(edges) :])
+        sweep = Sweep(problem, runs, self.opposite_signs, cost)
+        for some in parts(len(graph.nodes), len(problem.clean)):
+            sweep.follow(some)
+        nodes, edges = sweep.logits, np.where(graph.legal, sweep.logits - sweep.without, np.nan)
         if self.absolute:
-            scores, nodes = np.abs(scores), np.abs(nodes)
-        return Scores(graph, scores, nodes, cost)
+            nodes, edges = np.abs(nodes), np.abs(edges)
+        if self.iterate:
+            nodes = by_iteration(nodes, sweep.clean * sweep.shares)
+        return Scores(graph, edges, nodes, cost)
 
-    def _effects(
-        self, problem: Problem, runs: Runs, masks: Tensor, sources: list[int], cost: Cost
-    ) -> list[float]:
-        """Returns minus the metric of the relevant logits, to first order the effect of replacing the source.
 
-        Args:
-            problem: the problem.
-            runs: its clean and replaced activations.
-            masks: `[K, R]`: which readers see the source's relevant part.
-            sources: `[K]`: the writers.
-            cost: gets the passes added.
+def by_iteration(relevance: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Returns the largest threshold at which each node is reached from the logits by way of targets.
+
+    Args:
+        relevance: `[W]`, to the logits.
+        targets: `[W, W]`, of each node to each later one; minus infinity for others.
+    """
+    while True:
+        reached = np.maximum(relevance, np.minimum(targets, relevance).max(1))
+        if np.array_equal(reached, relevance):
+            return reached
+        relevance = reached
+
+
+class Layer:
+    """A layer's weights, its whole activations, and the rules that part them.
+
+    Relevant parts are `[..., T, K, B]`, wholes `[..., T, B]`.
+
+    Args:
+        block: the weights.
+        residuals: the residual stream `[D, T, B]` before and after it.
+        written: `[H + 1, D, T, B]`, what its heads and its MLP write.
+        opposite_signs: apply the rule for opposite signs.
+    """
+
+    def __init__(self, block: Block, residuals: list[Tensor], written: Tensor, opposite_signs: bool):
+        self.block, self.attention, self.mlp, self.opposite_signs = (
+            block,
+            block.attn,
+            block.mlp,
+            opposite_signs,
+        )
+        attention = block.attn
+        self.weights = torch.stack((attention.W_Q, attention.W_K, attention.W_V))
+        self.biases = torch.stack((attention.b_Q, attention.b_K, attention.b_V))
+        self.before, self.after = residuals
+        self.projected = torch.einsum("xhde,dtb->xhetb", self.weights, block.ln1(self.before))
+        self.gathered = self.gather(*(self.projected + self.biases[..., None, None]).unsqueeze(-2)).squeeze(
+            -2
+        )
+        self.attended, self.written = written[:-1].sum(0), written[-1]
+        self.middle = self.before + self.attended + attention.b_O[:, None, None]
+        self.entered = torch.einsum("dm,dtb->mtb", self.mlp.W_in, block.ln2(self.middle))
+        self.hidden = self.entered + self.mlp.b_in[:, None, None]
+        self.active = self.mlp.activate(self.hidden)
+        self.left = torch.einsum("md,mtb->dtb", self.mlp.W_out, self.active)
+
+    def __call__(self, relevant: Tensor) -> Tensor:
+        """Maps the relevant part of the residual stream before the layer to that after it."""
+        summed = self.spread(self.gather(*self.project(relevant))).sum(2)
+        middle = relevant + self.shared(summed)
+        return self.settled(middle + self.transform(middle), self.after)
+
+    def project(self, relevant: Tensor) -> Tensor:
+        """Returns the relevant parts of queries, keys and values `[3, H, E, T, K, B]`."""
+        normed = _norm(self.block.ln1, relevant, self.before)
+        projected = torch.einsum("xhde,dtkb->xhetkb", self.weights, normed)
+        return _biased(projected, self.projected, self.biases)
+
+    def gather(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Averages values by softmax(q k): `[H, E, T, K, B]` each, and the result."""
+        scaled = q * q.shape[1] ** -0.5
+        mixed, _ = attend(scaled.flatten(3), k.flatten(3), v.flatten(3), self.attention.causal)
+        return mixed.view_as(v)
+
+    def spread(self, gathered: Tensor) -> Tensor:
+        """Returns what each head writes, `[D, T, H, K, B]`."""
+        return torch.einsum("hed,hetkb->dthkb", self.attention.W_O, gathered)
+
+    def shared(self, summed: Tensor) -> Tensor:
+        """Adds to what all heads write, `[D, T, K, B]`, its share of the output bias."""
+        return _biased(summed, self.attended, self.attention.b_O)
+
+    def transform(self, middle: Tensor) -> Tensor:
+        """Returns the relevant part of what the MLP writes, from that of the residual stream before it."""
+        normed = _norm(self.block.ln2, middle, self.middle)
+        entered = torch.einsum("dm,dtkb->mtkb", self.mlp.W_in, normed)
+        part = self.settled(_biased(entered, self.entered, self.mlp.b_in), self.hidden)
+        active = self.active.unsqueeze(2) - self.mlp.activate(self.hidden.unsqueeze(2) - part)
+        left = torch.einsum("md,mtkb->dtkb", self.mlp.W_out, active)
+        return self.settled(_biased(left, self.left, self.mlp.b_out), self.written)
+
+    def settled(self, relevant: Tensor, whole: Tensor) -> Tensor:
+        """Where the relevant part and the rest have opposite signs, gives everything to the larger."""
+        if not self.opposite_signs:
+            return relevant
+        whole = whole.unsqueeze(-2)
+        rest = whole - relevant
+        winner = torch.where(relevant.abs() >= rest.abs(), whole, 0)
+        return torch.where(relevant * rest < 0, winner, relevant)
+
+
+class Sweep:
+    """Follows the relevant parts of many sources through a network.
+
+    Args:
+        problem: the problem.
+        runs: its clean and replaced activations.
+        opposite_signs: apply the rule for opposite signs.
+        cost: gets the passes added.
+
+    Attributes:
+        clean: the mean size of the clean logits' metric, never quite 0.
+        logits: `[W]`, minus the metric of each source's relevant logits, to first order the effect of
+            replacing the source.
+        without: `[R, W]`, the same where the reader takes what the writer wrote for rest.
+        shares: `[W, W]`, the relevant part's share of each later (second) node's output, averaged over
+            positions; minus infinity for nodes that are not later.
+    """
+
+    def __init__(self, problem: Problem, runs: Runs, opposite_signs: bool, cost: Cost):
+        self.graph, self.network, self.runs, self.cost = problem.graph, problem.network, runs, cost
+        count, each = len(self.graph.nodes), self.graph.n_heads + 1
+        self.layers: list[Layer] = []
+        for number, block in enumerate(self.network.blocks):
+            written = runs.clean[1 + number * each :][:each]
+            residuals = runs.residuals[number : number + 2]
+            self.layers.append(Layer(cast(Block, block), residuals, written, opposite_signs))
+        clean = float(runs.metric(self.network.run(runs.residuals[0])).abs().mean())
+        self.clean = max(clean, TOLERANCE)
+        self.logits, self.without = np.zeros(count), np.zeros(self.graph.legal.shape)
+        self.shares = np.full((count, count), -np.inf)
+
+    def follow(self, some: slice) -> None:
+        """Fills in `logits`, `without` and `shares` for some writers.
+
+        Until a writer writes, its relevant part is 0, and the rules keep it so. `direct` is how much of the
+        relevant part is what the source wrote itself; the rule for opposite signs scales both alike.
         """
-        examples, values = len(problem.clean), list[float]()
-        for some in parts(len(sources), examples):
-            chosen = sources[some]
-            relevant = (runs.clean - runs.patch)[chosen].permute(1, 2, 0, 3)  # [D, T, K, B]
-            logits = self._follow(problem, runs, masks[some].to(runs.clean), relevant)
-            values += (-runs.metric(logits).mean(1)).tolist()
-            cost.count(len(chosen) * examples)
-        return values
+        source = (self.runs.clean - self.runs.patch)[some].permute(1, 2, 0, 3)  # [D, T, K, B]
+        total, direct = torch.zeros_like(source), torch.zeros_like(source)
 
-    def _follow(self, problem: Problem, runs: Runs, masks: Tensor, source: Tensor) -> Tensor:
-        """Returns the relevant part `[V, T, K, B]` of the logits.
+        def chosen(start: int, stop: int) -> slice:
+            return slice(max(start - some.start, 0), max(min(stop, some.stop) - some.start, 0))
 
-        Args:
-            problem: the problem.
-            runs: its clean run.
-            masks: `[K, R]`.
-            source: `[D, T, K, B]`: relevant parts of what sources write.
-        """
-        network, heads = problem.network, problem.graph.n_heads
-        seen = masks.T[:, None, None, :, None]  # [R, 1, 1, K, 1]
-        stream = torch.zeros_like(source)
-        for layer in range(problem.graph.n_layers):
-            block = cast(Block, network.blocks[layer])
-            whole, first = runs.residuals[layer], problem.graph.readers_of_layer(layer).start
-            values = stream + seen[first + 2 * heads : first + 3 * heads] * source  # [H, D, T, K, B]
-            normed = _norm(block.ln1, values, whole)
-            stream = stream + _attention(block, normed, block.ln1(whole))
-            written = runs.clean[1 + layer * (heads + 1) :][:heads].sum(0)
-            middle = whole + written + block.attn.b_O[:, None, None]
-            normed = _norm(block.ln2, stream + seen[first + 3 * heads] * source, middle)
-            stream = stream + _mlp(block.mlp, normed, block.ln2(middle))
-            if self.opposite_signs:
-                stream = _larger_takes_all(stream, runs.residuals[layer + 1].unsqueeze(2))
-        whole = runs.residuals[-1]
-        normed = _norm(network.ln_final, stream + seen[-1] * source, whole)
-        unembed = network.unembed
-        return _linear(normed, network.ln_final(whole), unembed.W_U, unembed.b_U)
+        embedding = chosen(0, 1)
+        total[:, :, embedding] = direct[:, :, embedding] = source[:, :, embedding]
+        for number, layer in enumerate(self.layers):
+            start = 1 + number * (self.graph.n_heads + 1)
+            stop = start + self.graph.n_heads
+            summed = self._attention(number, total, direct, slice(some.start, min(start, some.stop)))
+            heads, mlp = chosen(start, stop), chosen(stop, stop + 1)
+            summed[:, :, heads] = source[:, :, heads]
+            attended = layer.shared(summed)
+            total, direct[:, :, heads] = total + attended, attended[:, :, heads]
+            written = self._mlp(number, total, direct, slice(some.start, min(stop, some.stop)))
+            total = total + written
+            total[:, :, mlp] = direct[:, :, mlp] = source[:, :, mlp]
+            settled = layer.settled(total, layer.after)
+            direct = torch.where(settled == total, direct, direct * (settled / total))
+            total = settled
+        self.logits[some] = self._ahead(total, len(self.layers))
+        self.without[-1, some] = self._ahead(total - direct, len(self.layers))
+
+    def _attention(self, number: int, total: Tensor, direct: Tensor, writers: slice) -> Tensor:
+        """Returns the relevant part of what a layer's heads write; scores `writers` at it and their edges."""
+        layer, heads = self.layers[number], self.graph.n_heads
+        seen = layer.project(total)
+        gathered = layer.gather(*seen)
+        each = layer.spread(gathered)
+        summed = each.sum(2)
+        count = writers.stop - writers.start
+        if count <= 0:
+            return summed
+        first, nodes = self.graph.readers_of_layer(number).start, 1 + number * (heads + 1)
+        shares = _share(gathered[..., :count, :], layer.gathered)
+        self.shares[writers, nodes : nodes + heads] = shares.T
+        total, each = total[:, :, None, :count], each[..., :count, :]
+        blind = layer.project(total[:, :, 0] - direct[:, :, :count])
+        for slot in range(3):
+            inputs = [(blind if i == slot else seen)[i][..., :count, :] for i in range(3)]
+            changed = summed[:, :, None, :count] + layer.spread(layer.gather(*inputs)) - each
+            middle = total + layer.shared(changed.flatten(2, 3)).view_as(changed)
+            middle = middle.flatten(2, 3)
+            after = layer.settled(middle + layer.transform(middle), layer.after)
+            values = self._ahead(after, number + 1).reshape(heads, count)
+            self.without[first + slot * heads :][:heads, writers] = values
+        return summed
+
+    def _mlp(self, number: int, total: Tensor, direct: Tensor, writers: slice) -> Tensor:
+        """Returns the relevant part of what a layer's MLP writes; scores `writers` at it and their edges."""
+        layer, heads = self.layers[number], self.graph.n_heads
+        written = layer.transform(total)
+        count = writers.stop - writers.start
+        if count > 0:
+            self.shares[writers, (number + 1) * (heads + 1)] = _share(
+                written[None, ..., :count, :], layer.written
+            )
+            blind = layer.transform(total[:, :, :count] - direct[:, :, :count])
+            after = layer.settled(total[:, :, :count] + blind, layer.after)
+            reader = self.graph.readers_of_layer(number).stop
+            self.without[reader, writers] = self._ahead(after, number + 1)
+        return written
+
+    def _ahead(self, relevant: Tensor, start: int) -> np.ndarray:
+        """Returns `[K]`, minus the metric of the relevant logits, from the residual stream before a layer."""
+        values, whole, examples = list[float](), self.runs.residuals[-1], relevant.shape[3]
+        norm, unembed = self.network.ln_final, self.network.unembed
+        logits = torch.einsum("dv,dtb->vtb", unembed.W_U, norm(whole))
+        for some in parts(relevant.shape[2], examples):
+            part = relevant[:, :, some]
+            for layer in self.layers[start:]:
+                part = layer(part)
+            part = torch.einsum("dv,dtkb->vtkb", unembed.W_U, _norm(norm, part, whole))
+            values += (-self.runs.metric(_biased(part, logits, unembed.b_U)).mean(1)).tolist()
+            self.cost.count((some.stop - some.start) * examples)
+        return np.array(values)
 
 
-def _share(relevant: Tensor, whole: Tensor) -> Tensor:
-    """Returns the relevant part's share by size: |relevant| / (|relevant| + |rest|)."""
+def _share(relevant: Tensor, whole: Tensor) -> np.ndarray:
+    """Returns the relevant part's share of a node's output by mean size over features and examples.
+
+    Args:
+        relevant: `[N, features, T, K, B]` of N nodes.
+        whole: `[N, features, T, B]`.
+
+    Returns:
+        `[N, K]`, the mean over positions.
+    """
+    own = relevant.abs().mean((1, 4))
+    rest = (whole.unsqueeze(-2) - relevant).abs().mean((1, 4))
+    return (own / (own + rest + TOLERANCE)).mean(1).double().cpu().numpy()
+
+
+def _biased(relevant: Tensor, whole: Tensor, bias: Tensor) -> Tensor:
+    """Adds a bias `[..., F]`'s share by size to what a linear map makes of a part, `[..., F, T, K, B]`.
+
+    Args:
+        relevant: the map of the relevant part.
+        whole: `[..., F, T, B]`, the map of the whole.
+        bias: the bias.
+    """
     size = relevant.abs()
-    return size / (size + (whole - relevant).abs() + TOLERANCE)
-
-
-def _linear(relevant: Tensor, whole: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Maps `[D, T, K, B]` by `weight [D, F]` to `[F, T, K, B]`; `whole` is `[D, T, B]`."""
-    own, all_of_it = (torch.einsum("df,d...->f...", weight, x) for x in (relevant, whole))
-    return own + bias[:, None, None, None] * _share(own, all_of_it.unsqueeze(2))
+    share = size / (size + (whole.unsqueeze(-2) - relevant).abs() + TOLERANCE)
+    return relevant + bias[..., None, None, None] * share
 
 
 def _norm(norm: torch.nn.Module, relevant: Tensor, whole: Tensor) -> Tensor:
-    """Normalises `[..., D, T, K, B]` by the scale of the whole `[D, T, B]`."""
+    """Normalises `[D, T, K, B]` by the scale of the whole `[D, T, B]`; a bias is shared out by size."""
     if not isinstance(norm, Norm):
         return relevant
     scale = norm.scale(whole - whole.mean(0)).unsqueeze(2)
-    normed = (relevant - relevant.mean(-4, keepdim=True)) / scale
+    normed = (relevant - relevant.mean(0)) / scale
     if not hasattr(norm, "w"):
         return normed
+    size = relevant.abs()
+    share = size / (size + (whole.unsqueeze(2) - relevant).abs() + TOLERANCE)
     weight, bias = (x[:, None, None, None] for x in (norm.w, norm.b))
-    return normed * weight + bias * _share(relevant, whole.unsqueeze(2))
-
-
-def _attention(block: Block, relevant: Tensor, whole: Tensor) -> Tensor:
-    """Returns the relevant part `[D, T, K, B]` of what the heads write, from what each head's values see."""
-    attention = block.attn
-    q, k, v = (
-        torch.einsum("hde,dtb->hetb", weight, whole) + bias[:, :, None, None]
-        for weight, bias in (
-            (attention.W_Q, attention.b_Q),
-            (attention.W_K, attention.b_K),
-            (attention.W_V, torch.zeros_like(attention.b_V)),
-        )
-    )
-    pattern = softmax(attention_scores(q * attention.W_Q.shape[2] ** -0.5, k, attention.causal))
-    own = torch.einsum("hde,hdtkb->hetkb", attention.W_V, relevant)
-    own = own + attention.b_V[:, :, None, None, None] * _share(own, v.unsqueeze(3))
-    return torch.einsum("hqtb,hetkb,hed->dqkb", pattern, own, attention.W_O)
-
-
-def _mlp(mlp: Mlp, relevant: Tensor, whole: Tensor) -> Tensor:
-    """Returns the relevant part `[D, T, K, B]` of what an MLP writes."""
-    before = torch.einsum("dm,dtb->mtb", mlp.W_in, whole) + mlp.b_in[:, None, None]
-    part = _linear(relevant, whole, mlp.W_in, mlp.b_in)
-    total = mlp.activate(before)
-    active = total.unsqueeze(2) - mlp.activate(before.unsqueeze(2) - part)
-    return _linear(active, total, mlp.W_out, mlp.b_out)
-
-
-def _larger_takes_all(relevant: Tensor, whole: Tensor) -> Tensor:
-    """Where the relevant part and the rest have opposite signs, gives everything to the larger."""
-    rest = whole - relevant
-    winner = torch.where(relevant.abs() >= rest.abs(), whole.expand_as(relevant), 0)
-    return torch.where(relevant * rest < 0, winner, relevant)
+    return normed * weight + bias * share

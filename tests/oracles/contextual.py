@@ -1,92 +1,184 @@
-"""Contextual decomposition as literal loops: one row, one position, one head; pairs (relevant, rest)."""
+"""Contextual decomposition as literal loops: one row, one source, one position, one head; pairs of parts.
+
+A pair is (relevant part, rest), vectors that add up to the activation; `settle` and the maps are the paper's
+section 3.2 and appendix, entry by entry.
+"""
+
+import math
 
 import torch
 
-from tests.oracles.transformer import _activate, _norm, run
+from tests.oracles.transformer import _activate, run
 
-TOLERANCE = 1e-8
-
-
-def _linear(pair, weight, bias):
-    ours, rest = pair[0] @ weight, pair[1] @ weight
-    total = ours.abs() + rest.abs() + TOLERANCE
-    return ours + bias * ours.abs() / total, rest + bias * (1 - ours.abs() / total)
+TINY = 1e-8
 
 
-def _normed(model, name, pair):
-    cfg = model.cfg
-    if cfg.normalization is None:
-        return pair
-    whole = pair[0] + pair[1]
-    scale = torch.sqrt(((whole - whole.mean()) ** 2).mean() + cfg.eps)
-    state = dict(model.named_parameters())
-    ours = (pair[0] - pair[0].mean()) / scale * state[f"{name}.w"]
-    ours = ours + state[f"{name}.b"] * pair[0].abs() / (pair[0].abs() + pair[1].abs() + TOLERANCE)
-    return ours, _norm(model, name, whole) - ours
-
-
-def _settle(pair):
-    ours, rest = pair[0].clone(), pair[1].clone()
+def _bias(pair, sizes, bias):
+    """Shares out a bias, entry by entry, by the sizes of two vectors."""
+    ours, rest = (x.clone() for x in pair)
     for i in range(len(ours)):
-        if ours[i] * rest[i] < 0:
-            winner = 0 if abs(ours[i]) >= abs(rest[i]) else 1
-            whole = ours[i] + rest[i]
-            ours[i], rest[i] = (whole, 0 * whole) if winner == 0 else (0 * whole, whole)
+        a, b = abs(sizes[0][i]), abs(sizes[1][i])
+        ours[i] = ours[i] + bias[i] * a / (a + b + TINY)
+        rest[i] = rest[i] + bias[i] * (1 - a / (a + b + TINY))
     return ours, rest
 
 
-def _one_row(made, clean, corrupted, readers, writer):
-    model, graph = made.network, made.graph
-    p, cfg, length = dict(model.named_parameters()), model.cfg, len(clean)
-    name = str(graph.nodes[writer])
-    _, outputs = run(model, clean)
-    source = [a - b for a, b in zip(outputs[name], run(model, corrupted)[1][name])]
-    seen_by = {str(graph.readers[r]) for r in readers}
-    relevant = [torch.zeros_like(x) for x in source]
-    whole = [x.clone() for x in outputs["embed"]]
+def _linear(pair, weight, bias):
+    mapped = pair[0] @ weight, pair[1] @ weight
+    return _bias(mapped, mapped, bias)
 
-    def pair(reader, t):
-        ours = relevant[t] + (source[t] if reader in seen_by else 0)
-        return ours, whole[t] - ours
 
-    for layer in range(cfg.n_layers):
-        a, m = f"blocks.{layer}.attn.", f"blocks.{layer}.mlp."
-        added = [torch.zeros_like(x) for x in source]
-        for head in range(cfg.n_heads):
-            totals = [_norm(model, f"blocks.{layer}.ln1", x) for x in whole]
-            q, k = ([x @ p[f"{a}W_{s}"][head] + p[f"{a}b_{s}"][head] for x in totals] for s in "QK")
-            reader = f"a{layer}.h{head}<v>"
-            values = [
-                _linear(
-                    _normed(model, f"blocks.{layer}.ln1", pair(reader, t)),
-                    p[f"{a}W_V"][head],
-                    p[f"{a}b_V"][head],
-                )[0]
-                for t in range(length)
+def _normed(model, name, pair):
+    cfg, state = model.cfg, dict(model.named_parameters())
+    if cfg.normalization is None:
+        return pair
+    whole = pair[0] + pair[1]
+    scale = math.sqrt(float(((whole - whole.mean()) ** 2).mean()) + cfg.eps)
+    scaled = tuple((x - x.mean()) / scale for x in pair)
+    if cfg.normalization == "LNPre":
+        return scaled
+    return _bias(tuple(x * state[f"{name}.w"] for x in scaled), pair, state[f"{name}.b"])
+
+
+def _settle(pair):
+    """Where the parts have opposite signs, the larger becomes the whole, and the other 0."""
+    ours, rest = pair[0].clone(), pair[1].clone()
+    for i in range(len(ours)):
+        if ours[i] * rest[i] < 0:
+            whole = ours[i] + rest[i]
+            ours[i], rest[i] = (whole, 0 * whole) if abs(ours[i]) >= abs(rest[i]) else (0 * whole, whole)
+    return ours, rest
+
+
+def _softmax(scores):
+    sizes = [math.exp(float(x) - max(map(float, scores))) for x in scores]
+    return [size / sum(sizes) for size in sizes]
+
+
+def _sum(*pairs):
+    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+
+
+class _Row:
+    """Follows one source's parts through one row; `blind` names a reader that takes its own part for rest."""
+
+    def __init__(self, model, clean, corrupted, source, blind=None):
+        self.model, self.source, self.blind = model, source, blind
+        self.p, self.length = dict(model.named_parameters()), len(clean)
+        outputs, other = run(model, clean)[1], run(model, corrupted)[1]
+        self.written = [(a - b, b) for a, b in zip(outputs[source], other[source])]
+        zero = torch.zeros(model.cfg.d_model, dtype=torch.float64)
+        self.stream = [(zero, x) for x in outputs["embed"]]
+        self.direct = [zero] * self.length
+        """How much of the relevant part is what the source wrote itself."""
+        self.passed = {}
+        """Of heads and MLPs, what each gathers or writes at each position, as a pair."""
+        if source == "embed":
+            self.stream, self.direct = list(self.written), [pair[0] for pair in self.written]
+
+    def seen(self, reader, t):
+        ours, rest = self.stream[t]
+        if reader == self.blind:
+            return ours - self.direct[t], rest + self.direct[t]
+        return ours, rest
+
+    def head(self, layer, head, t):
+        """What a head gathers at one position."""
+        cfg, a = self.model.cfg, f"blocks.{layer}.attn."
+
+        def part(kind, at):
+            pair = _normed(
+                self.model, f"blocks.{layer}.ln1", self.seen(f"a{layer}.h{head}<{kind.lower()}>", at)
+            )
+            return _linear(pair, self.p[f"{a}W_{kind}"][head], self.p[f"{a}b_{kind}"][head])
+
+        places = range(t + 1) if cfg.attention == "causal" else range(self.length)
+        query, keys, values = part("Q", t), [part("K", s) for s in places], [part("V", s) for s in places]
+        size = math.sqrt(cfg.d_head)
+        relevant = _softmax([query[0] @ key[0] / size for key in keys])
+        whole = _softmax([sum(query) @ sum(key) / size for key in keys])
+        ours = sum(w * value[0] for w, value in zip(relevant, values))
+        return ours, sum(w * sum(value) for w, value in zip(whole, values)) - ours
+
+    def mlp(self, layer, pair):
+        """What an MLP writes, from the pair in the residual stream."""
+        m = f"blocks.{layer}.mlp."
+        pair = _normed(self.model, f"blocks.{layer}.ln2", pair)
+        ours, rest = _settle(_linear(pair, self.p[f"{m}W_in"], self.p[f"{m}b_in"]))
+        kind = self.model.cfg.activation
+        idle = _activate(kind, rest)
+        active = _activate(kind, ours + rest) - idle, idle
+        return _settle(_linear(active, self.p[f"{m}W_out"], self.p[f"{m}b_out"]))
+
+    def layer(self, layer):
+        cfg, a = self.model.cfg, f"blocks.{layer}.attn."
+        names = [f"a{layer}.h{head}" for head in range(cfg.n_heads)]
+        for head, name in enumerate(names):
+            self.passed[name] = [self.head(layer, head, t) for t in range(self.length)]
+        before = list(self.stream)
+        for t in range(self.length):
+            each = [
+                self.written[t]
+                if name == self.source
+                else tuple(x @ self.p[f"{a}W_O"][head] for x in self.passed[name][t])
+                for head, name in enumerate(names)
             ]
-            for t in range(length):
-                weights = torch.stack([q[t] @ k[s] / cfg.d_head**0.5 for s in range(t + 1)]).softmax(0)
-                added[t] = added[t] + sum(w * v for w, v in zip(weights, values)) @ p[f"{a}W_O"][head]
-        for t in range(length):
-            relevant[t] = relevant[t] + added[t]
-            heads = sum(outputs[f"a{layer}.h{head}"][t] for head in range(cfg.n_heads))
-            whole[t] = whole[t] + heads + p[f"{a}b_O"]
-            seen = _normed(model, f"blocks.{layer}.ln2", pair(f"m{layer}", t))
-            ours, rest = _linear(seen, p[f"{m}W_in"], p[f"{m}b_in"])
-            idle = _activate(cfg.activation, rest)
-            hidden = (_activate(cfg.activation, ours + rest) - idle, idle)
-            relevant[t] = relevant[t] + _linear(hidden, p[f"{m}W_out"], p[f"{m}b_out"])[0]
-            whole[t] = whole[t] + outputs[f"m{layer}"][t]
-            relevant[t] = _settle((relevant[t], whole[t] - relevant[t]))[0]
-    last = [_normed(model, "ln_final", pair("logits", t)) for t in range(length)]
-    return torch.stack([_linear(x, p["unembed.W_U"], p["unembed.b_U"])[0] for x in last])
+            summed = _sum(*each)
+            summed = _bias(summed, summed, self.p[f"{a}b_O"])
+            if self.source in names:
+                self.direct[t] = summed[0]
+            self.stream[t] = _sum(before[t], summed)
+        self.passed[f"m{layer}"] = [self.mlp(layer, self.seen(f"m{layer}", t)) for t in range(self.length)]
+        for t in range(self.length):
+            own = self.source == f"m{layer}"
+            if own:
+                self.direct[t] = self.written[t][0]
+            self.stream[t] = _sum(self.stream[t], self.written[t] if own else self.passed[f"m{layer}"][t])
+            settled = _settle(self.stream[t])
+            direct = self.direct[t].clone()
+            for i in range(len(direct)):
+                if settled[0][i] != self.stream[t][0][i]:
+                    direct[i] = direct[i] * settled[0][i] / self.stream[t][0][i]
+            self.stream[t], self.direct[t] = settled, direct
+
+    def logits(self):
+        for layer in range(self.model.cfg.n_layers):
+            self.layer(layer)
+        last = [_normed(self.model, "ln_final", self.seen("logits", t)) for t in range(self.length)]
+        return torch.stack([_linear(x, self.p["unembed.W_U"], self.p["unembed.b_U"])[0] for x in last])
 
 
-def relevance(made, metric, readers, writer):
-    """Minus the metric of the relevant logits, when these readers see the writer's relevant part."""
+def relevance(made, metric, writer, blind=None):
+    """Minus the metric of a writer's relevant logits; and of each later node, its relevant part's share.
+
+    With `blind`, the index of a reader, that reader takes what the writer wrote itself for rest.
+    """
+    graph = made.graph
+    node, reader = graph.nodes[writer], None if blind is None else str(graph.readers[blind])
     with torch.no_grad():
         rows = [
-            _one_row(made, clean, corrupted, readers, writer)
+            _Row(made.network, clean, corrupted, str(node), reader)
             for clean, corrupted in zip(made.clean.tolist(), made.corrupted.tolist())
         ]
-        return -float(metric(torch.stack(rows).permute(2, 1, 0)).mean())
+        value = -float(metric(torch.stack([row.logits() for row in rows]).permute(2, 1, 0)).mean())
+    shares = {}
+    for index, other in enumerate(graph.nodes):
+        if (other.layer, other.head is None) > (node.layer, node.head is None):
+            places = [[row.passed[str(other)][t] for row in rows] for t in range(rows[0].length)]
+            each = [[sum(float(pair[i].abs().mean()) for pair in place) for i in (0, 1)] for place in places]
+            shares[index] = sum(ours / (ours + rest + TINY) for ours, rest in each) / len(each)
+    return value, shares
+
+
+def reached(relevance, shares, threshold):
+    """Which nodes (indices) are targets: relevant to the logits or to a later target, and so on back."""
+    found = {node for node, value in enumerate(relevance) if value >= threshold}
+    while True:
+        more = {
+            node
+            for node, targets in enumerate(shares)
+            if any(share >= threshold for target, share in targets.items() if target in found)
+        }
+        if more <= found:
+            return found
+        found |= more
