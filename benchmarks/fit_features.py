@@ -1,0 +1,128 @@
+"""Fits the coefficients of `fitted_features` on the released models, leaving out one program at a time.
+
+Logistic regression with an L2 penalty of 1 (scikit-learn's default), required against forbidden nodes or
+edges, each model weighing the same and its required ones as much as its forbidden ones. Prints AUROC on the
+models of the program left out.
+
+Run: `python -m benchmarks.fit_features [--write]`.
+"""
+
+import argparse
+import json
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.circuits.truth import Level, State
+from interpbench.discovery.fitted_features import (
+    EDGE_FEATURES,
+    FILE,
+    NODE_FEATURES,
+    Fit,
+    features,
+    fingerprint,
+    weighed,
+)
+from interpbench.tasks.catalogue import known_task
+from interpbench.tasks.problem import Problem
+
+PAIRS = 64
+LEVELS: tuple[tuple[str, Level], ...] = (("node", "node"), ("edge", "qkv_edge"))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A released model: what is looked at, and its truth at nodes and edges as 0, 1, or -1 for neither."""
+
+    name: str
+    program: str
+    problem: Problem
+    truth: dict[str, np.ndarray]
+
+
+def models() -> list[Model]:
+    """Returns all released models."""
+    found: list[Model] = []
+    for name, folder in sorted(released().items()):
+        checkpoint = load_checkpoint(folder)
+        problem = load_pairs(folder).problem(checkpoint.model, PAIRS)
+        truth: dict[str, np.ndarray] = {}
+        for kind, level in LEVELS:
+            states = checkpoint.truth.at(level)
+            states = states if level == "node" else states[problem.graph.legal]
+            truth[kind] = np.select([states == State.REQUIRED, states == State.FORBIDDEN], [1, 0], -1)
+        task = known_task(checkpoint.task)
+        program = checkpoint.task if task is None else task.program_name
+        found.append(Model(name, program, problem, truth))
+    return found
+
+
+def coefficients(parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Fits features `[n, F]` and truth `[n]` of several models; returns coefficients, the intercept last."""
+    x, y, weights = [], [], []
+    for values, truth in parts:
+        asked = truth >= 0
+        x.append(values[asked])
+        y.append(truth[asked])
+        shares = np.bincount(truth[asked], minlength=2)
+        weights.append(1 / np.maximum(shares, 1)[truth[asked]])
+    weight = np.concatenate(weights)
+    fitted = LogisticRegression(C=1.0, max_iter=1000).fit(
+        np.concatenate(x), np.concatenate(y), weight * len(weight) / weight.sum()
+    )
+    return np.array([*fitted.coef_[0], *fitted.intercept_])
+
+
+def fit(used: list[Model]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the coefficients of nodes and of edges."""
+    zeros = np.zeros(len(NODE_FEATURES) + 1)
+    node = coefficients([(features(model.problem, zeros)[0], model.truth["node"]) for model in used])
+    edge = coefficients([(features(model.problem, node)[1], model.truth["edge"]) for model in used])
+    assert len(edge) == len(EDGE_FEATURES) + 1
+    return node, edge
+
+
+@torch.no_grad()
+def fits(found: list[Model]) -> list[Fit]:
+    """Returns the fit on all models, and one without each program."""
+    made: list[Fit] = []
+    for program in (None, *sorted({model.program for model in found})):
+        node, edge = fit([model for model in found if model.program != program])
+        without = [fingerprint(model.problem.network) for model in found if model.program == program]
+        rounded = [[round(float(x), 6) for x in values] for values in (node, edge)]
+        made.append({"program": program, "without": without, "node": rounded[0], "edge": rounded[1]})
+    return made
+
+
+def main() -> None:
+    """Fits, prints, and writes if asked to."""
+    parser = argparse.ArgumentParser(description="Fits the coefficients of fitted_features.")
+    parser.add_argument("--write", action="store_true", help="store them")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found = models()
+    made = fits(found)
+    areas: dict[str, list[float]] = {"node": [], "edge": []}
+    for model in found:
+        one = next(fit for fit in made if fit["program"] == model.program)
+        values = dict(zip(("node", "edge"), features(model.problem, np.array(one["node"]))))
+        for kind, _ in LEVELS:
+            asked = model.truth[kind] >= 0
+            scores = weighed(values[kind], np.array(one[kind]))[asked]  # type: ignore[literal-required]
+            areas[kind].append(float(roc_auc_score(model.truth[kind][asked], scores)))
+        print(f"{model.name:30} nodes {areas['node'][-1]:.3f}  edges {areas['edge'][-1]:.3f}")
+    print(
+        f"{'mean':30} nodes {statistics.mean(areas['node']):.3f}  edges {statistics.mean(areas['edge']):.3f}"
+    )
+    if options.write:
+        FILE.write_text("[\n" + ",\n".join(json.dumps(fit) for fit in made) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()

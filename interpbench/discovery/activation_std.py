@@ -1,0 +1,41 @@
+"""A baseline that looks at activations alone: how much they vary from input to input."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.discovery.features import by_edge, sides, spread
+from interpbench.discovery.method import legal_scores, method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.patching import record
+
+
+@method("activation_std")
+@dataclass(frozen=True, config=STRICT)
+class ActivationStd:
+    """The standard deviation of what nodes write, and of what readers' weights make of it.
+
+    Over positions and clean inputs, of all dimensions together: the root of the variances' sum. An edge's is
+    that of its writer's output times its reader's matrix, as in `weight_norm`. Neither answers nor corrupted
+    inputs nor gradients are looked at.
+    """
+
+    sign: ClassVar[str] = "larger: what the node writes, or the reader makes of it, varies more"
+    cost: ClassVar[str] = "one forward pass"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    baseline: ClassVar[bool] = True
+    exempt: ClassVar[Mapping[str, str]] = {"planted": "that a node varies does not say that anybody uses it"}
+
+    @torch.no_grad()
+    def __call__(self, problem: Problem) -> Scores:
+        """Measures the clean run."""
+        cost = Cost()
+        _, clean = record(problem.network, problem.clean)
+        cost.count(len(problem.clean))
+        stack = clean.stack.double()
+        edges = by_edge(problem.graph, sides(problem.network).reads.double(), stack)
+        return Scores(problem.graph, legal_scores(problem, edges), spread(stack).cpu().numpy(), cost)

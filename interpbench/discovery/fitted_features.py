@@ -1,0 +1,176 @@
+"""A baseline fitted to the truth of other models: logistic regression on sizes of weights and activations."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Literal, TypedDict
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.components import Node
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.scores import Cost, Scores
+from interpbench.core.config import STRICT
+from interpbench.core.files import read_json, sha256
+from interpbench.discovery.features import by_edge, sides, spectral, spread
+from interpbench.discovery.method import method
+from interpbench.tasks.problem import Problem
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.patching import record
+
+FILE = Path(__file__).with_name("fitted_features.json")
+NODE_FEATURES = (
+    *(
+        "spectral norm of what it writes with",
+        "Frobenius norm of the same",
+        "spectral norm of what it reads with",
+    ),
+    *("largest virtual weights in", "largest virtual weights out", "virtual weights from the embedding"),
+    *("virtual weights to the logits", "standard deviation of what it writes", "norm of its mean"),
+    *("its standard deviation at the logits", "is the embedding", "is an MLP"),
+)
+EDGE_FEATURES = (
+    *("virtual weights", "standard deviation at the reader", "share of the reader's virtual weights"),
+    *("share of what varies at the reader", "spectral norm of what the writer writes with"),
+    *("spectral norm of what the reader reads with", "standard deviation of what the writer writes"),
+    *(
+        "writer's score as a node",
+        "reader's score as a node",
+        "is read as query or key",
+        "as value",
+        "by an MLP",
+    ),
+)
+
+
+class Fit(TypedDict):
+    """Coefficients, the intercept last, fitted on all released models but those of one program.
+
+    Attributes:
+        program: the program that is left out; None if none is.
+        without: the networks that are left out, as `fingerprint` has them.
+        node: one for each of `NODE_FEATURES`.
+        edge: one for each of `EDGE_FEATURES`.
+    """
+
+    program: str | None
+    without: list[str]
+    node: list[float]
+    edge: list[float]
+
+
+@method("fitted_features")
+@dataclass(frozen=True, config=STRICT)
+class FittedFeatures:
+    """Log-odds of being required, by a dozen features that look at neither answers nor gradients.
+
+    The features, `NODE_FEATURES` and `EDGE_FEATURES`, are logarithms of sizes of weights and of activations,
+    standardised within the network, and the kind of node or reader. The coefficients are stored: fitted
+    by `python -m benchmarks.fit_features` on all released models, and for each program without its models;
+    a released network is scored by the fit that has not seen it, any other by that of all.
+
+    No method of discovery: it says how far a look at the released models goes.
+    """
+
+    sign: ClassVar[str] = "log-odds of being required, by a regression on other models"
+    cost: ClassVar[str] = "one forward pass, and a singular value decomposition per edge"
+    granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    baseline: ClassVar[bool] = True
+    exempt: ClassVar[Mapping[str, str]] = {"planted": "it is fitted to trained networks"}
+
+    @torch.no_grad()
+    def __call__(self, problem: Problem) -> Scores:
+        """Computes the features and weighs them."""
+        cost = Cost(1, len(problem.clean))
+        own = fingerprint(problem.network)
+        fit = next((fit for fit in fits() if own in fit["without"]), fits()[0])
+        node, edge = features(problem, np.array(fit["node"]))
+        graph = problem.graph
+        scores = np.full(graph.legal.shape, np.nan)
+        scores[graph.legal] = weighed(edge, np.array(fit["edge"]))
+        return Scores(graph, scores, weighed(node, np.array(fit["node"])), cost)
+
+
+@cache
+def fits() -> list[Fit]:
+    """Returns the stored fits, that on all released models first."""
+    return read_json(FILE)
+
+
+def fingerprint(network: Transformer) -> str:
+    """Returns a hash of a network's weights."""
+    named = sorted(network.named_parameters())
+    return sha256(b"".join(value.detach().float().cpu().numpy().tobytes() for _, value in named))
+
+
+def weighed(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """Returns the log-odds `[n]` by features `[n, F]` and coefficients `[F + 1]`."""
+    return values @ coefficients[:-1] + coefficients[-1]
+
+
+def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns features of nodes `[W, F]`, and of edges `[E, F]` in the order of the legal edges.
+
+    Args:
+        problem: the problem.
+        coefficients: of nodes; edges have the scores of their ends among their features.
+    """
+    graph, network = problem.graph, problem.network
+    weights = sides(network)
+    writes, reads = (spectral(side).cpu().numpy() for side in (weights.writes, weights.reads))
+    stack = record(network, problem.clean)[1].stack.double()
+    varies = spread(stack).cpu().numpy()
+    seen = by_edge(graph, weights.reads.double(), stack).cpu().numpy()
+    virtual = weights.virtual().cpu().numpy()
+    inputs = _inputs(graph)
+    legal = np.where(graph.legal, virtual, 0)
+    into = np.array([legal[rows].max() if rows else reads.max() for rows in inputs])
+    by_node = [
+        *(writes, weights.writes.flatten(1).norm(dim=1).cpu().numpy()),
+        np.array([reads[rows].max() if rows else reads.max() for rows in inputs]),
+        *(into, legal.max(0)),
+        np.array([virtual[rows, 0].max() if rows else virtual[:, 0].max() for rows in inputs]),
+        *(virtual[-1], varies, stack.mean((2, 3)).norm(dim=1).cpu().numpy(), seen[-1]),
+    ]
+    node = _standardised(np.log(np.stack(by_node, 1) + 1e-6))
+    kinds = [(place.layer < 0, place.layer >= 0 and place.head is None) for place in graph.nodes]
+    node = np.concatenate([node, np.array(kinds, float)], 1)
+    own = weighed(node, coefficients)
+    ends = [graph.node_index.get(Node(place.layer, place.head)) for place in graph.readers]
+    targets = np.array([own.max() if end is None else own[end] for end in ends])
+    reader, writer = np.argwhere(graph.legal).T
+    shares = [
+        np.where(graph.legal, x, 0) / np.where(graph.legal, x, 0).sum(1, keepdims=True)
+        for x in (virtual, seen)
+    ]
+    by_edge_ = [
+        *(virtual[reader, writer], seen[reader, writer], *(share[reader, writer] for share in shares)),
+        *(writes[writer], reads[reader], varies[writer]),
+    ]
+    slots = [[place.slot in "qk", place.slot == "v", place.slot == "mlp"] for place in graph.readers]
+    edge = [
+        _standardised(np.log(np.stack(by_edge_, 1) + 1e-6)),
+        _standardised(np.stack([own[writer], targets[reader]], 1)),
+        np.array(slots, float)[reader],
+    ]
+    return node, np.concatenate(edge, 1)
+
+
+def _inputs(graph: Graph) -> list[list[int]]:
+    """Returns which readers each node has."""
+    return [
+        [
+            r
+            for r, place in enumerate(graph.readers)
+            if Node(place.layer, place.head) == node and place.slot != "logits"
+        ]
+        for node in graph.nodes
+    ]
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    """Returns columns with mean 0 and deviation 1."""
+    deviation = values.std(0)
+    return (values - values.mean(0)) / np.where(deviation > 0, deviation, 1)
