@@ -28,6 +28,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import MetricName, Problem
@@ -55,6 +56,22 @@ class Acdc:
     replacement: Replacement = "resample"
     max_width: Count = 32
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Conmy et al. 2023, section 3 and algorithm 1",
+        code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace; auto-circuit 1.0.1",
+        looks_at="clean and corrupted inputs, patched runs",
+        units="threshold on the metric (nats of KL)",
+        deviations=(
+            "readers and their writers from the last to "
+            "the first in one fixed order; decisions in double precision; token and position "
+            "embedding are one writer"
+        ),
+        test=(
+            "tests/test_discovery.py against literal ACDC; compare_published --tools acdc; "
+            "benchmarks.discovery"
+        ),
+        budget="21 thresholds in the paper, 13 here",
+    )
     sign: ClassVar[str] = (
         "the smallest threshold at which the edge is removed; ten times the largest if never"
     )

@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.features import by_edge, sides, spread
 from interpbench.discovery.method import legal_scores, method
 from interpbench.tasks.problem import Problem
@@ -24,6 +25,14 @@ class ActivationStd:
     inputs nor gradients are looked at.
     """
 
+    about: ClassVar[About] = About(
+        source="baseline",
+        code="none",
+        looks_at="clean inputs, one forward pass; no answers",
+        units="standard deviation of activations",
+        deviations="none",
+        test="tests/test_baselines.py",
+    )
     sign: ClassVar[str] = "larger: what the node writes, or the reader makes of it, varies more"
     cost: ClassVar[str] = "one forward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

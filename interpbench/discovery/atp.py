@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
@@ -33,6 +34,14 @@ class Atp:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Nanda 2023; Kramár et al. 2024, section 2.2",
+        code="none published by the authors",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations="a node is all its positions, the paper's one position; edges are ours",
+        test="tests/test_discovery_theory.py against slopes of literal nudges",
+    )
     sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import Slopes, along_inputs, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
@@ -52,6 +53,17 @@ class AtpStar:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Kramár et al. 2024, section 3.1",
+        code="none published by the authors",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations=(
+            "GradDrop off below four layers, where it drops what it should correct; positions "
+            "together; edges are ours"
+        ),
+        test="tests/test_discovery_theory.py: exact for a softmax, GradDrop against held layers",
+    )
     sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
     cost: ClassVar[str] = "two forward passes, a forward and a backward pass per layer, and the softmaxes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

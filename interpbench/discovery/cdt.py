@@ -14,6 +14,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
@@ -58,6 +59,18 @@ class ContextualDecomposition:
     iterate: bool = True
     replacement: Replacement = "mean_position"
     absolute: bool = True
+    about: ClassVar[About] = About(
+        source="Hsu et al. 2024 (v3), section 3.2",
+        code="adelaidehsu/CD_Circuit at 079ecef, heads",
+        looks_at="activations of clean and corrupted inputs, forward only",
+        units="logit difference of the relevant part",
+        deviations=(
+            "a threshold instead of a number of heads per iteration; embedding and MLPs are sources "
+            "too; edges are an extension of ours; absolute values"
+        ),
+        test="tests/test_discovery_theory.py against literal parts; compare_published --tools cdt",
+        budget="the authors keep 2 heads per iteration; here every threshold",
+    )
     sign: ClassVar[str] = "larger: more of the difference between the answers' logits is due to the source"
     cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from its reader's layer on"
     granularity: ClassVar[Literal["edge", "node"]] = "node"

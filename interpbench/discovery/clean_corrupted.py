@@ -6,6 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import along_inputs, attribute, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
@@ -31,6 +32,14 @@ class CleanCorrupted:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Hanna et al. 2024, code only",
+        code="hannamw/EAP-IG at 795f560",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations="none known; scores are divided by the number of pairs once",
+        test="compare_published --tools eap_ig",
+    )
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged over both ends"
     cost: ClassVar[str] = "four forward passes and two backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

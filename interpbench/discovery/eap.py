@@ -6,6 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
@@ -28,6 +29,17 @@ class Eap:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Syed et al. 2023, section 3",
+        code="hannamw/EAP-IG at 795f560; auto-circuit 1.0.1",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations=(
+            "absolute values by default; scores are divided by the number of pairs once; zero "
+            "replacement zeroes positions too, which EAP-IG's code keeps"
+        ),
+        test="tests/test_discovery_theory.py; compare_published --tools eap_ig; benchmarks.discovery",
+    )
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

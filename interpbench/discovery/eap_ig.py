@@ -6,6 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
@@ -33,6 +34,18 @@ class EapIg:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Hanna et al. 2024, section 3",
+        code="hannamw/EAP-IG at 795f560",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations=(
+            "midpoints of the intervals, where the code takes k/m from the corrupted end on; token "
+            "and position embedding are interpolated together"
+        ),
+        test="compare_published --tools eap_ig, with our points and with theirs",
+        budget="30 points by the code's default, 5 in its README and in MIB; 10 here",
+    )
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged along the path"
     cost: ClassVar[str] = "two forward passes, and `steps` forward and backward passes in one call each"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
@@ -36,6 +37,15 @@ class EapIgActivations:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Hanna et al. 2024; Marks et al. 2024, section 2",
+        code="none: the published code adds other blocks' gradients",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations="an edge gets the gradients of its own writer's path alone",
+        test="tests/test_discovery_theory.py: sums are the effects of blocks",
+        budget="5 points in MIB and here, in each of 2 layers + 1 blocks",
+    )
     sign: ClassVar[str] = (
         "larger: patching this edge would change the metric more, averaged while its writer moves"
     )

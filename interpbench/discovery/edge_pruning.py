@@ -11,6 +11,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.gates import (
     at_edges,
@@ -58,6 +59,19 @@ class EdgePruning:
     metric: MetricName = "divergence"
     replacement: GateReplacement = "resample"
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Bhaskar et al. 2024, section 3",
+        code="princeton-nlp/Edge-Pruning at a918efd, read, not run",
+        looks_at="clean and corrupted inputs, training of gates",
+        units="probability that edge and writer are open",
+        deviations=(
+            "no target for nodes' sparsity, only for edges'; a target's multipliers rise by Adam; all "
+            "targets in one batch; gates are read without sampling"
+        ),
+        test="tests/test_gates.py: gradients, and a batch equals its members",
+        budget="3,000 steps for each target by its authors (IOI), on 32 prompts",
+        authors_steps=3000,
+    )
     sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
     cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

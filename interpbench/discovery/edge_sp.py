@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
 from interpbench.discovery.subnetwork import SubnetworkProbing
@@ -22,6 +23,18 @@ class EdgeSp(SubnetworkProbing):
     gates are read without noise. Settings are those of `SubnetworkProbing`.
     """
 
+    about: ClassVar[About] = About(
+        source="Cao et al. 2021; its edges: Gupta et al. 2024, section 4",
+        code="auto-circuit 1.0.1",
+        looks_at="clean and corrupted inputs, training of gates",
+        units="probability that the gate is open",
+        deviations=(
+            "gates are drawn for all pairs together; a grid of penalties in one batch; read without sampling"
+        ),
+        test="benchmarks.discovery: ranks and ratio to auto-circuit; tests/test_gates.py",
+        budget="3,000 steps at rate 0.01 by the benchmark's authors, 20 at 0.1 in auto-circuit",
+        authors_steps=3000,
+    )
     sign: ClassVar[str] = "the probability that the edge's gate is open, averaged over penalties"
     cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

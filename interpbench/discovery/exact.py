@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, edge_by_edge, method
 from interpbench.tasks.problem import MetricName, Problem
@@ -28,6 +29,14 @@ class Exact:
     metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="activation patching: Vig et al. 2020; at edges: Hanna et al. 2024, code",
+        code="hannamw/EAP-IG at 795f560",
+        looks_at="clean and corrupted inputs, patched runs",
+        units="the metric: nats of KL, or squared output",
+        deviations="the metric is a divergence by default, theirs the logit difference",
+        test="compare_published --tools eap_ig; tests/test_discovery.py",
+    )
     sign: ClassVar[str] = "larger: patching this edge alone moves the output further from the clean one"
     cost: ClassVar[str] = "two forward passes, and one per edge from the edge's layer on, many in a call"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

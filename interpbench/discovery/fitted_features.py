@@ -14,6 +14,7 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.core.files import read_json, sha256
+from interpbench.discovery.about import About
 from interpbench.discovery.features import by_edge, sides, spectral, spread
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
@@ -74,6 +75,14 @@ class FittedFeatures:
     No method of discovery: it says how far a look at the released models goes.
     """
 
+    about: ClassVar[About] = About(
+        source="baseline",
+        code="none",
+        looks_at="weights, activations; the truth of models of other programs",
+        units="log-odds of being required",
+        deviations="none",
+        test="tests/test_baselines.py; benchmarks.fit_features",
+    )
     sign: ClassVar[str] = "log-odds of being required, by a regression on other models"
     cost: ClassVar[str] = "one forward pass, and a singular value decomposition per edge"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

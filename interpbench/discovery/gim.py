@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
@@ -39,6 +40,14 @@ class Gim:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Edin et al. 2025, section 4",
+        code="none compared",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
+        test="tests/test_discovery_theory.py: literal backward rules",
+    )
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

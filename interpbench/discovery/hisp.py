@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem, SlopeName
@@ -29,6 +30,16 @@ class Hisp:
 
     metric: SlopeName = "shift"
     normalise: bool = True
+    about: ClassVar[About] = About(
+        source="Michel et al. 2019, section 4.1; Conmy et al. 2023, appendix",
+        code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace, read, not run",
+        looks_at="clean inputs, gradients",
+        units="logit difference, normalised within a layer",
+        deviations=(
+            "a head's output is the node, where the code has q, k and v; embedding and MLPs are nodes too"
+        ),
+        test="tests/test_discovery.py: it is the slope of scaling a node",
+    )
     sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "node"

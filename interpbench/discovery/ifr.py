@@ -10,6 +10,7 @@ from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import record
@@ -34,6 +35,17 @@ class InformationFlowRoutes:
     """
 
     routes: bool = True
+    about: ClassVar[About] = About(
+        source="Ferrando & Voita 2024, section 2",
+        code="hannamw/EAP-IG at 795f560 has MIB's form; read, not run",
+        looks_at="clean inputs, one forward pass",
+        units="share of what the reader sees",
+        deviations=(
+            "MIB's form: nodes and edges averaged over positions; the authors' tool has tokens and "
+            "positions as nodes"
+        ),
+        test="tests/test_discovery_theory.py against literal loops",
+    )
     sign: ClassVar[str] = "larger: the edge stays on a route to the logits up to a higher threshold"
     cost: ClassVar[str] = "one forward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

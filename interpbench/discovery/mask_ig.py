@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method, parts
 from interpbench.tasks.problem import MetricName, Problem
@@ -35,6 +36,15 @@ class MaskIg:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Gupta et al. 2024 (as EAP-IG); auto-circuit",
+        code="auto-circuit 1.0.1, read, not run",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations="divided by the number of points",
+        test="tests/test_discovery_theory.py against finite differences",
+        budget="5 or 10 points in the benchmark, 11 here",
+    )
     sign: ClassVar[str] = (
         "larger: patching this edge would change the metric more, averaged while all edges are patched"
     )

@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, joined
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
 from interpbench.discovery.subnetwork import SubnetworkProbing
@@ -23,6 +24,18 @@ class NodeSp(SubnetworkProbing):
     Settings are those of `SubnetworkProbing`.
     """
 
+    about: ClassVar[About] = About(
+        source="Cao et al. 2021, section 2; Conmy et al. 2023, appendix",
+        code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace, read, not run",
+        looks_at="clean and corrupted inputs, training of gates",
+        units="probability that the gate is open",
+        deviations=(
+            "a gate for a head's output, where the code has gates on q, k and v; read without sampling"
+        ),
+        test="tests/test_gates.py",
+        budget="3,000 steps at rate 0.001 by its authors",
+        authors_steps=3000,
+    )
     sign: ClassVar[str] = "the probability that the node's gate is open, averaged over penalties"
     cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
     granularity: ClassVar[Literal["edge", "node"]] = "node"

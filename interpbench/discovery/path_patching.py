@@ -10,6 +10,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, Runs, clean_and_patch, edge_by_edge, method, parts
 from interpbench.tasks.problem import MetricName, Problem
@@ -38,6 +39,14 @@ class PathPatching:
     metric: MetricName = "divergence"
     replacement: Replacement = "resample"
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Wang et al. 2023, section 3.1; Goldowsky-Dill et al. 2023, section 2",
+        code="none compared",
+        looks_at="clean and corrupted inputs, patched runs",
+        units="the metric: nats of KL, or squared output",
+        deviations="all positions at once",
+        test="tests/test_discovery_theory.py against literal runs",
+    )
     sign: ClassVar[str] = "larger: patching the paths from writer to reader moves the output further"
     cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from the edge's layer on"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

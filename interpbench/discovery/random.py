@@ -9,6 +9,7 @@ from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT
 from interpbench.core.files import sha256
+from interpbench.discovery.about import About
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
 
@@ -18,6 +19,14 @@ from interpbench.tasks.problem import Problem
 class Random:
     """Independent uniform scores, drawn from the problem's seed and inputs."""
 
+    about: ClassVar[About] = About(
+        source="the null",
+        code="none",
+        looks_at="nothing",
+        units="none",
+        deviations="none",
+        test="tests/test_scoring.py",
+    )
     sign: ClassVar[str] = "means nothing"
     cost: ClassVar[str] = "none"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

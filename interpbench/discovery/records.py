@@ -1,6 +1,6 @@
-"""What is known of each method of the package without importing it, which takes torch: its settings.
+"""What is known of each method of the package without importing it, which takes torch.
 
-`interpbench methods --write` stores them in `records.json`, as JSON schemas; a test checks that they are
+`interpbench methods --write` stores it in `records.json`, settings as JSON schemas; a test checks that it is
 current. Methods of a user's own have been imported by the time that anything is asked of them.
 """
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, TypedDict, Union
 
 from pydantic import Field, create_model
 
@@ -22,9 +22,22 @@ _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "st
 _BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
 
 
+class Known(TypedDict):
+    """What is stored of a method.
+
+    Attributes:
+        about: where it comes from and how ours differs, as `About` has it, and its class's `sign`, `cost`,
+            `granularity` and `baseline`.
+        settings: the JSON schema of each setting.
+    """
+
+    about: dict[str, Any]
+    settings: dict[str, dict[str, Any]]
+
+
 @cache
-def known_methods() -> dict[str, dict[str, Any]]:
-    """Returns the JSON schema of each setting of each method of the package, by their names."""
+def known_methods() -> dict[str, Known]:
+    """Returns what is stored of each method of the package, by their names."""
     return read_json(FILE)
 
 
@@ -50,7 +63,7 @@ def check_method(name: str, settings: Mapping[str, Any]) -> None:
 def default(name: str, key: str) -> Any:
     """Returns the default of a method's setting; None for one that it does not have."""
     if name in known_methods():
-        return known_methods()[name].get(key, {}).get("default")
+        return known_methods()[name]["settings"].get(key, {}).get("default")
     return getattr(_own(name)(name), key, None)
 
 
@@ -67,7 +80,7 @@ def _own(name: str) -> Any:
 def _settings(name: str) -> type[Any]:
     """Returns a model with a method's settings."""
     fields: dict[str, Any] = {
-        key: (_type(schema), schema["default"]) for key, schema in known_methods()[name].items()
+        key: (_type(schema), schema["default"]) for key, schema in known_methods()[name]["settings"].items()
     }
     return create_model(name, __config__=STRICT, **fields)
 

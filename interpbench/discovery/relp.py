@@ -6,6 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import Replacement, legal_scores, method
@@ -36,6 +37,14 @@ class RelP:
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Rezaei Jafari et al. 2025, section 3",
+        code="none compared",
+        looks_at="clean and corrupted inputs, gradients",
+        units="logit difference, or output",
+        deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
+        test="tests/test_discovery_theory.py: literal backward rules",
+    )
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

@@ -15,6 +15,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Count
 from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.gates import at_edges, optimiser
 from interpbench.discovery.method import method
@@ -69,6 +70,19 @@ class UniformGradientSampling:
     metric: MetricName = "divergence"
     replacement: GateReplacement = "learned"
     direction: Direction = "noising"
+    about: ClassVar[About] = About(
+        source="Li & Janson 2024, section 3.2 and appendix",
+        code="maxtli/optimalablation at ac02e85, edge_pruning_unif.py",
+        looks_at="clean inputs (corrupted ones' mean to start from), training of masks",
+        units="log-odds of being kept",
+        deviations=(
+            "batches go round the given pairs, where the code draws new prompts; BOS is left alone in "
+            "bidirectional networks too; windows of one width"
+        ),
+        test="tests/test_ugs.py against literal loops; compare_published --tools ugs",
+        budget="6,000 steps of 60 rows, its authors' (3,000 without learned constants)",
+        authors_steps=6000,
+    )
     sign: ClassVar[str] = "θ: the log-odds with which the edge is kept"
     cost: ClassVar[str] = "two forward passes; `steps` × `batch` × `samples` examples forward and backward"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"

@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT
+from interpbench.discovery.about import About
 from interpbench.discovery.features import sides, spectral
 from interpbench.discovery.method import legal_scores, method
 from interpbench.tasks.problem import Problem
@@ -23,6 +24,14 @@ class WeightNorm:
     after the LayerNorm's centring and weights. No input is run.
     """
 
+    about: ClassVar[About] = About(
+        source="baseline; virtual weights: Elhage et al. 2021",
+        code="none",
+        looks_at="weights alone",
+        units="singular value",
+        deviations="none",
+        test="tests/test_baselines.py",
+    )
     sign: ClassVar[str] = (
         "larger: the weights that the node writes with, or the edge goes through, are larger"
     )
