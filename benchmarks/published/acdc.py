@@ -1,0 +1,42 @@
+"""ACDC against the code of Conmy et al.: which edges are kept at some thresholds.
+
+Both sides decide in double precision, by the same KL (or squared difference) at the scored positions, and
+visit readers and writers in the same order; theirs is asked for that by `indices_mode="normal"`. Its extra
+edges within a head, from what a query, key or value input reads to the query, key or value, are not tried,
+for networks have no such edges here; so its nodes for them are passed over.
+"""
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.published.exchange import Published, Row, edges_of
+from interpbench.circuits.components import Hook, acdc_hooks
+from interpbench.discovery.acdc import Acdc
+from interpbench.tasks.problem import Problem
+
+REPOSITORY, COMMIT = "https://github.com/ArthurConmy/Automatic-Circuit-Discovery", "bc99ace"
+PATHS = ("Automatic-Circuit-Discovery",)
+WORKER = "acdc_worker.py"
+THRESHOLDS = (0.001, 0.01, 0.1)
+
+
+def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
+    """Runs both sides at each threshold."""
+    graph = problem.graph
+
+    def place(hook: Hook) -> tuple[str, int | None]:
+        return hook[0], hook[1][-1]
+
+    edges = [[*place(child), *place(parent)] for child, parent in map(acdc_hooks, edges_of(graph))]
+    made = Problem(
+        copy.deepcopy(problem.network), problem.clean, problem.corrupted, problem.scored, problem.seed
+    )
+    found = Acdc(thresholds=THRESHOLDS)(made)
+    for threshold in THRESHOLDS:
+        ours = found.circuits[threshold][graph.legal]
+        other = np.array(theirs.ask("acdc", threshold=threshold, edges=edges, numerical=problem.numerical))
+        differ = int((ours != other).sum())
+        said = f"{ours.sum()} edges kept, theirs {other.sum()}; {differ} decided differently"
+        yield Row(f"acdc, threshold {threshold:g}", len(edges), said, differ == 0)
