@@ -46,7 +46,7 @@ published-code:
 .venv-mib/installed:
 	$(PYTHON) -m venv .venv-mib
 	.venv-mib/bin/python -m pip install --quiet --disable-pip-version-check \
-		$(TRANSFORMER_LENS_2) 'torch==2.13.0' matplotlib
+		$(TRANSFORMER_LENS_2) 'torch==2.13.0' matplotlib tabulate
 	touch $@
 
 lint: install

@@ -2,8 +2,8 @@
 
 `make test-mib PUBLISHED=folder` makes an environment for their code, which is the user's to clone, and runs
 the tests that need it; otherwise INTERPBENCH_MIB says where such a Python is, and INTERPBENCH_PUBLISHED in
-which folder the clones are. Recorded: with EAP-IG at 795f560 and MIB-circuit-track at b759df3, whose submodule
-EAP-IG is at 7af394a, transformer-lens 2.18.0 and torch 2.13.0, everything agrees.
+which folder the clones are. Recorded: with EAP-IG at 795f560 and MIB-circuit-track at b759df3, with its
+submodule EAP-IG at 7af394a, transformer-lens 2.18.0 and torch 2.13.0, everything agrees.
 """
 
 import json
@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published import mib
+from benchmarks.published.exchange import Published
 from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.scores import Scores
 from interpbench.runs.score import convert_file
@@ -112,3 +114,16 @@ def test_their_reader_takes_scores_and_circuits_of_every_form(reader: str, tmp_p
     for edge, value in zip(graph.edges, values[graph.legal]):
         assert of_scores["edges"][edge.eap_name] == [pytest.approx(value, rel=1e-6), value > 0]
         assert all(one["edges"][edge.eap_name] == [value > 0, value > 0] for one in of_circuits)
+
+
+@pytest.mark.mib
+@needs_mib
+@pytest.mark.parametrize("name", ["frac_prevs", "hist", "ioi"])
+def test_their_evaluation_says_what_ours_says(name: str) -> None:
+    """CPR, CMD and AUROC: of an output that is a number, of bidirectional attention, of LayerNorm."""
+    folders = [Path(os.environ["INTERPBENCH_PUBLISHED"], path) for path in mib.PATHS]
+    problem = load_pairs(MODELS[name]).problem(load_checkpoint(MODELS[name]).model, 16)
+    with Published(os.environ["INTERPBENCH_MIB"], mib.WORKER, problem, folders) as theirs:
+        rows = list(mib.compare(problem, theirs, name))
+    assert len(rows) == 2 * len(mib.METHODS)
+    assert all(row.agrees for row in rows), rows

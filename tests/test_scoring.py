@@ -15,14 +15,18 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, ro
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.core import seeds
+from interpbench.core.errors import ScoresError
 from interpbench.discovery.method import get_method
+from interpbench.scoring.circuits import grown
 from interpbench.scoring.curves import METRICS, SIZES, Curve, metrics, score, to_json
 from interpbench.scoring.intervals import auroc_interval, binomial
+from interpbench.scoring.mib import mib_auroc
 from interpbench.scoring.nulls import beats_random, random_null
 from interpbench.scoring.records import Record, compare, degenerate, edge_scores
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.model import Transformer
-from tests.oracles.scoring import ten_sizes
+from tests.oracles import scoring as oracle
 
 GRAPH = Graph(2, 2)
 NUMBERS = ("auroc", "average_precision", "staircase", "precision_at_size")
@@ -100,6 +104,47 @@ def test_without_one_of_the_classes_there_is_no_score(truth: list[int]) -> None:
     assert (curve.positives, curve.negatives) == (sum(truth), len(truth) - sum(truth))
     assert [getattr(curve, name) for name in NUMBERS] == [None] * 4
     assert curve.roc == ()
+
+
+# The AUROC of MIB.
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)], ids=str)
+def test_mib_auroc_is_that_of_circuits_that_grow(shape: tuple[int, int], seed: int) -> None:
+    graph, rng = Graph(*shape), np.random.default_rng(seed)
+    values = rng.permutation(graph.legal.size).reshape(graph.legal.shape)
+    circuit = graph.legal & (rng.random(graph.legal.shape) < 0.3)
+    wanted = oracle.mib_auroc(graph, circuit, values, SIZES)
+    assert mib_auroc(graph, circuit, np.where(graph.legal, values, np.nan)) == pytest.approx(
+        wanted, abs=1e-12
+    )
+
+
+def test_of_equal_edges_that_into_what_was_read_first_is_next() -> None:
+    values = np.where(GRAPH.legal, 0.0, np.nan)
+    order = [
+        (str(GRAPH.nodes[w]), str(GRAPH.readers[r])) for r, w in grown(GRAPH, values, seeds.generator(0))
+    ]
+    assert order[:7] == [(str(node), "logits") for node in GRAPH.nodes]
+    assert [reader.split("<")[0] for _, reader in order[7:]] == [
+        *(["a0.h0"] * 3 + ["a0.h1"] * 3 + ["m0"] * 3),
+        *(["a1.h0"] * 12 + ["a1.h1"] * 12 + ["m1"] * 6),
+    ]
+
+
+def test_mib_auroc_of_one_class_is_none() -> None:
+    values = np.where(GRAPH.legal, 1.0, np.nan)
+    assert (
+        mib_auroc(GRAPH, np.zeros_like(GRAPH.legal), values) is mib_auroc(GRAPH, GRAPH.legal, values) is None
+    )
+
+
+def test_only_edges_have_mib_auroc(truth: Truth) -> None:
+    """The circuit itself does not get 1 where the first size is too small for it: less of it, by the size."""
+    curves = compare(truth, scores_like(truth, 2, 1, 0))
+    assert curves["node"].mib_auroc is curves["head_edge"].mib_auroc is None
+    assert curves["qkv_edge"].mib_auroc is not None and 0.8 < curves["qkv_edge"].mib_auroc <= 1
 
 
 # Truth against a method's scores.
@@ -209,11 +254,6 @@ def test_best_f1_is_that_of_some_threshold(ranking: tuple[list[int], list[float]
     assert ranked(*ranking).best_f1 == pytest.approx(best)
 
 
-@given(rankings(most=6))
-def test_ten_sizes_take_the_best_and_share_ties(ranking: tuple[list[int], list[float]]) -> None:
-    assert ranked(*ranking).ten_sizes == pytest.approx(ten_sizes(*ranking, SIZES))
-
-
 @given(rankings())
 def test_every_number_is_in_its_interval(ranking: tuple[list[int], list[float]]) -> None:
     rows = metrics(ranked(*ranking))
@@ -283,3 +323,14 @@ def test_records_survive_being_written(truth: Truth) -> None:
     levels = compare(truth, scores)
     record = Record("task", "hash", "exact", {}, 0, False, levels, {}, 0.1, edge_scores(scores))
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+def test_a_record_with_a_number_that_there_is_no_more_is_refused_by_its_name(truth: Truth) -> None:
+    scores = scores_like(truth, 1, 0, 0)
+    record = Record(
+        "task", "hash", "exact", {}, 0, False, compare(truth, scores), {}, 0.1, edge_scores(scores)
+    )
+    data = record.to_json()
+    data["levels"]["node"]["ten_sizes"] = 0.5
+    with pytest.raises(ScoresError, match=r"old\.json is damaged: levels\.node\.ten_sizes: unknown key"):
+        Record.from_json(data, "old.json")

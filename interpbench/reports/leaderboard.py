@@ -8,6 +8,7 @@ from interpbench.scoring.board import HEADLINE, TRUTH, Board, Estimate
 from interpbench.scoring.curves import METRICS
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.intervals import binomial
+from interpbench.scoring.mib import TITLE as MIB_TITLE
 
 FIGURES = {
     "scores": "Means over models with 95 % intervals",
@@ -23,9 +24,10 @@ READING = """\
   have exact binomial intervals. The intervals of one method on one model are in
   [leaderboard.json](leaderboard.json): Newcombe's score interval for AUROC, exact binomial for shares, a
   bootstrap of edges (required and forbidden separately) or of pairs of inputs for everything else.
-- *AUROC*: the probability that a required edge outranks a forbidden one, ties half. *Staircase* and *ten
-  sizes* are what older papers and MIB report instead; never compare across columns. Precision at the true
-  size is recall, too.
+- *AUROC*: the probability that a required edge outranks a forbidden one, ties half. The staircase is what
+  older papers report instead, *MIB's AUROC* what their code computes: circuits that grow from the logits to
+  ten sizes, every edge outside the truth wrong, area from the first size on. It has no interval on a single
+  model. Never compare across columns. Precision at the true size is recall, too.
 - Required edges change an output of the program, forbidden ones are outside it; what is in the program but
   changes nothing is asked of nobody. *Above random*: on how many models AUROC beats 95 % of random scores.
 - *Average of random scores*: the mean of 1,000 random rankings of each model, and the middle 95 % of it."""
@@ -63,7 +65,9 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
         "## Accuracy",
         _image("scores", figures),
         "q/k/v edges:",
-        _table(["method", *(title for title, _ in METRICS.values()), "above random"], _accuracy(board)),
+        _table(
+            ["method", *(title for title, _ in METRICS.values()), MIB_TITLE, "above random"], _accuracy(board)
+        ),
         "Nodes and head edges:",
         _table(
             ["method", "nodes: AUROC", "average precision", "head edges: AUROC", "average precision"],
@@ -156,9 +160,11 @@ def _names(board: Board) -> list[str]:
 
 def _accuracy(board: Board) -> Iterator[list[str]]:
     for method in board.methods:
-        means = [interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in METRICS]
+        means = [
+            interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in (*METRICS, "mib_auroc")
+        ]
         yield [markdown(method), *means, _of(board.better_than_random(method))]
-    yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), ""]
+    yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), NOTHING, ""]
 
 
 def _levels(board: Board) -> Iterator[list[str]]:

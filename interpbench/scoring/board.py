@@ -78,13 +78,15 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def _level(curve: Curve, drawn: bool) -> dict[str, Any]:
-    numbers = {
+    numbers: dict[str, Any] = {
         name: None if value is None else [value, *curve.intervals.get(name, ())]
         for name in METRICS
         for value in [getattr(curve, name)]
     }
-    roc = {"roc": [list(point) for point in curve.roc]} if drawn else {}
-    return {"positives": curve.positives, "negatives": curve.negatives, **numbers, **roc}
+    if drawn:
+        numbers["mib_auroc"] = None if curve.mib_auroc is None else [curve.mib_auroc]
+        numbers["roc"] = [list(point) for point in curve.roc]
+    return {"positives": curve.positives, "negatives": curve.negatives, **numbers}
 
 
 def _three(estimate: Any) -> list[float] | None:

@@ -3,11 +3,16 @@
 A circuit is a bool array `[reader, writer]` of the edges that are kept.
 """
 
+import heapq
+
 import numpy as np
 
 from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.truth import State, Truth
+
+LOGITS = -1
+"""What stands for the logits where writers are numbers, which they are none of."""
 
 
 def true_size(truth: Truth) -> int:
@@ -30,6 +35,42 @@ def best_edges(graph: Graph, scores: np.ndarray, size: int, rng: np.random.Gener
     circuit = np.zeros(graph.legal.shape, bool)
     circuit[tuple(np.argwhere(graph.legal)[chosen].T)] = True
     return circuit
+
+
+def grown(graph: Graph, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns all edges in the order in which a circuit grows from the logits.
+
+    The next edge is always the best of those into the logits or into a node that is already read. Of equal
+    ones that into the node that was read first is taken, as in the greedy search of EAP-IG and MIB.
+
+    Args:
+        graph: the graph.
+        scores: `[reader, writer]`.
+        rng: decides between equal edges into the same node; those into the logits come in the writers' order.
+
+    Returns:
+        `[edge, 2]`: reader and writer.
+    """
+    readers, ties = _readers_of(graph), rng.random(scores.shape)
+    ties[readers[LOGITS]] = np.arange(len(graph.nodes))
+    order: list[tuple[int, int]] = []
+    frontier: list[tuple[float, int, float, int, int]] = []
+    opened: set[int] = set()
+
+    def open_node(node: int) -> None:
+        opened.add(node)
+        for reader in readers.get(node, ()):
+            for writer in np.flatnonzero(graph.legal[reader]).tolist():
+                score, tie = float(scores[reader, writer]), float(ties[reader, writer])
+                heapq.heappush(frontier, (-score, len(opened), tie, reader, writer))
+
+    open_node(LOGITS)
+    while frontier:
+        *_, reader, writer = heapq.heappop(frontier)
+        order.append((reader, writer))
+        if writer not in opened:
+            open_node(writer)
+    return np.array(order)
 
 
 def ties_at(graph: Graph, scores: np.ndarray, size: int) -> bool:
@@ -58,18 +99,24 @@ def connected(graph: Graph, circuit: np.ndarray) -> np.ndarray:
 def random_circuit(graph: Graph, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draws random paths from the logits back to the embedding until they have `size` edges or more."""
     circuit = np.zeros(graph.legal.shape, bool)
-    readers: dict[int, list[int]] = {}
-    for reader in range(len(graph.readers)):
-        writer = _writer_of(graph, reader)
-        readers.setdefault(-1 if writer is None else writer, []).append(reader)
+    readers = _readers_of(graph)
     size = min(size, int(graph.legal.sum()))
     while circuit.sum() < size:
-        writer = -1
+        writer = LOGITS
         while writer:
             reader = int(rng.choice(readers[writer]))
             writer = int(rng.choice(np.flatnonzero(graph.legal[reader])))
             circuit[reader, writer] = True
     return circuit
+
+
+def _readers_of(graph: Graph) -> dict[int, list[int]]:
+    """Returns, for each writer that reads anything, its readers; those of the logits under `LOGITS`."""
+    readers: dict[int, list[int]] = {}
+    for reader in range(len(graph.readers)):
+        writer = _writer_of(graph, reader)
+        readers.setdefault(LOGITS if writer is None else writer, []).append(reader)
+    return readers
 
 
 def _writer_of(graph: Graph, reader: int) -> int | None:

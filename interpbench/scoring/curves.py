@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import with_config
 
 from interpbench.core import seeds
+from interpbench.core.config import STRICT
 from interpbench.scoring.intervals import DRAWS, auroc_interval, binomial, percentiles
 
 METRICS: Mapping[str, tuple[str, str]] = {
@@ -20,7 +22,6 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "precision_at_size": ("precision = recall at the true size", "exact binomial"),
     "best_f1": ("best F1", "bootstrap of items"),
     "staircase": ("pessimistic staircase", "bootstrap of items"),
-    "ten_sizes": ("AUROC of ten sizes", "bootstrap of items"),
 }
 """The numbers of a ranking: what tables call them, and where their 95 % intervals come from."""
 
@@ -28,6 +29,7 @@ SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The sizes of circuits, as shares of all edges, of MIB's circuit track (Mueller et al. 2025)."""
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class Curve:
     """How one ranking does. Numbers are None where one class is empty.
@@ -42,9 +44,9 @@ class Curve:
             with their expected share.
         roc: `(false positive rate, true positive rate)` from (0, 0) to (1, 1), where the curve bends.
         best_f1: the largest F1 of any threshold.
-        ten_sizes: area by the trapezoid rule over the top 0.1, 0.2, 0.5, … 100 % of the items, as MIB has it
-            for InterpBench, but with plain top-n instead of greedy growth.
         intervals: metric to its 95 % interval (see `METRICS`).
+        mib_auroc: the AUROC of MIB (see `mib.py`), which needs the graph: of q/k/v edges only, and without an
+            interval.
     """
 
     positives: int
@@ -55,8 +57,8 @@ class Curve:
     precision_at_size: float | None
     roc: tuple[tuple[float, float], ...]
     best_f1: float | None = None
-    ten_sizes: float | None = None
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    mib_auroc: float | None = None
 
 
 def score(truth: np.ndarray, scores: np.ndarray) -> Curve:
@@ -104,7 +106,7 @@ def numbers(hits: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         Each of `METRICS` as `[K]`.
     """
     taken, found = sizes.cumsum(1), hits.cumsum(1)
-    total, positives = taken[:, -1:], found[:, -1:]
+    positives = found[:, -1:]
     false = taken - found
     negatives = false[:, -1:]
     before, found_before = taken - sizes, found - hits
@@ -115,27 +117,7 @@ def numbers(hits: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         "staircase": ((1 - false / negatives) * hits).sum(1) / positives[:, 0],
         "precision_at_size": (hits * at_size).sum(1) / positives[:, 0],
         "best_f1": (2 * found / (taken + positives)).max(1),
-        "ten_sizes": _ten_sizes(taken / total, found / positives, false / negatives, total),
     }
-
-
-def _ten_sizes(
-    share: np.ndarray, true_rate: np.ndarray, false_rate: np.ndarray, total: np.ndarray
-) -> np.ndarray:
-    """Returns the area under straight lines between the ROC points of the ten sizes, rounded down."""
-    cuts = np.floor(np.array(SIZES) * total + 1e-9) / total
-    places = (share[:, None] < cuts[..., None] - 1e-12).sum(2)  # the group in which each cut falls
-
-    def at(rate: np.ndarray) -> np.ndarray:
-        padded = np.concatenate([np.zeros((len(rate), 1)), rate], 1)
-        ends = np.concatenate([np.zeros((len(share), 1)), share], 1)
-        low, high = (np.take_along_axis(ends, places + step, 1) for step in (0, 1))
-        part = np.where(high > low, (cuts - low) / np.where(high > low, high - low, 1), 1)
-        first, last = (np.take_along_axis(padded, places + step, 1) for step in (0, 1))
-        return first + part * (last - first)
-
-    x, y = at(false_rate), at(true_rate)
-    return (np.diff(x) * (y[:, 1:] + y[:, :-1]) / 2).sum(1)
 
 
 def _resampled(truth: np.ndarray) -> np.ndarray:

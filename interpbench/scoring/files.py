@@ -126,7 +126,7 @@ class LevelRow(TypedDict):
     precision_at_size: Three | None
     best_f1: Three | None
     staircase: Three | None
-    ten_sizes: Three | None
+    mib_auroc: NotRequired[Three | None]
     roc: NotRequired[list[tuple[Share, Share]]]
 
 

@@ -1,6 +1,6 @@
 """The record of one evaluation: one method on one checkpoint."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
 from interpbench.scoring.files import Behaved, Conditions, NotNegative, Place, Weights
+from interpbench.scoring.mib import mib_auroc
 
 MOST_ITEMS = 50_000
 
@@ -85,14 +86,18 @@ def is_record(data: Any) -> bool:
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Level, Curve]:
     """Scores a method at every level: required against forbidden, allowed left out.
 
-    The embedding, which is the input itself, is left out at node level.
+    The embedding, which is the input itself, is left out at node level. MIB's AUROC has no such distinctions.
 
     Args:
         truth: the states.
         scores: the method's.
         structural: count allowed as positive, as older papers did.
     """
-    return {level: score(*asked(truth, scores, level, structural)) for level in LEVELS}
+    curves: dict[Level, Curve] = {level: score(*asked(truth, scores, level, structural)) for level in LEVELS}
+    circuit = truth.circuit | (structural & (truth.qkv_edges == State.ALLOWED))
+    mib = mib_auroc(truth.graph, circuit, scores.edges)
+    curves["qkv_edge"] = replace(curves["qkv_edge"], mib_auroc=mib)
+    return curves
 
 
 def asked(

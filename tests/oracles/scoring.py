@@ -1,6 +1,6 @@
 """Scores of rankings and circuits as literal loops. No shared code but the transformer's own oracle."""
 
-from itertools import pairwise, permutations, product
+from itertools import pairwise, product
 
 import numpy as np
 import torch
@@ -54,16 +54,21 @@ def signed_rank(differences):
     return min(1.0, 2 * tail)
 
 
-def ten_sizes(truth, scores, shares):
-    """The mean over all orders of ties of the area through the top n of each size, n rounded down."""
-    areas = []
-    for order in permutations(range(len(truth))):
-        ranked = sorted(order, key=lambda i: -scores[i])
-        points = []
-        for share in shares:
-            top = ranked[: int(share * len(truth) + 1e-9)]
-            hits = sum(truth[i] for i in top)
-            points.append(((len(top) - hits) / (len(truth) - sum(truth)), hits / sum(truth)))
-        areas.append(points)
-    mean = np.mean(areas, axis=0)  # rates first, then the area: it is that of the expected curve
-    return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(mean))
+def mib_auroc(graph, circuit, scores, shares):
+    """MIB's number without ties: each step looks at all edges, and loose ends are what is on no path."""
+    edges = [tuple(place) for place in np.argwhere(graph.legal)]
+    points = []
+    for share in shares:
+        kept, reached, left = np.zeros_like(circuit), {"logits"}, share * len(edges)
+        while left > 0:
+            left -= 1
+            beside = [e for e in edges if not kept[e] and graph.readers[e[0]].destination in reached]
+            best = max(beside, key=lambda edge: scores[edge])
+            kept[best] = True
+            reached.add(str(graph.nodes[best[1]]))
+        kept = paths(graph, kept)
+        hits = sum(circuit[e] for e in edges if kept[e])
+        wrong = sum(not circuit[e] for e in edges if kept[e])
+        positives = sum(circuit[e] for e in edges)
+        points.append((wrong / (len(edges) - positives), hits / positives))
+    return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points))

@@ -1,0 +1,52 @@
+"""CPR, CMD and the AUROC of a known circuit against MIB's own evaluation (Mueller et al. 2025).
+
+Both get the same ranking of all edges. MIB reads a score's magnitude for the AUROC, and for CPR unless told
+otherwise its sign too, and breaks ties anyhow; so the ranking that both get is that of the signed scores, as
+numbers from 1, ties in the edges' order. In double precision.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.published.eap_ig import doubled, shift_of_numbers
+from benchmarks.published.exchange import Published, Row, close, edges_of
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.circuits.scores import Scores
+from interpbench.discovery.method import get_method
+from interpbench.scoring.behaviour import Behaviour
+from interpbench.scoring.faithfulness import faithfulness
+from interpbench.scoring.mib import mib_auroc
+from interpbench.tasks.problem import Problem
+
+REPOSITORY = "https://github.com/hannamw/MIB-circuit-track"
+COMMIT = "b759df34433c9e31043ba9e02908ce0bf20e894f, with its submodule EAP-IG"
+PATHS = ("MIB-circuit-track", "MIB-circuit-track/EAP-IG/src")
+WORKER = "mib_worker.py"
+METHODS = ("eap", "eap_ig", "exact", "random")
+
+
+def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
+    """Yields two rows for each method's ranking."""
+    circuit, graph = load_checkpoint(released()[name]).truth.circuit, problem.graph
+    problem = doubled(problem)
+    behaviour, direction = Behaviour(problem), shift_of_numbers(problem)
+    names = [edge.eap_name for edge in edges_of(graph)]
+    inside = [edge for edge, kept in zip(names, circuit[graph.legal].tolist()) if kept]
+    for method in METHODS:
+        ranks = untied(get_method(method)(problem))
+        scores = dict(zip(names, ranks.edges[graph.legal].tolist()))
+        found = faithfulness(behaviour, ranks)
+        ours = np.array([found[area]["value"] for area in ("cpr", "cmd")])
+        areas = np.array(theirs.ask("areas", scores=scores, direction=direction))
+        yield close(f"CPR and CMD of {method}", ours, areas, 1e-9)
+        auroc = np.array([theirs.ask("auroc", scores=scores, circuit=inside)])
+        yield close(f"AUROC of {method}", np.array([mib_auroc(graph, circuit, ranks.edges)]), auroc, 1e-9)
+
+
+def untied(scores: Scores) -> Scores:
+    """Returns the ranks of the scores, 1 for the lowest."""
+    legal, ranks = scores.graph.legal, scores.edges.copy()
+    ranks[legal] = 1 + np.argsort(np.argsort(scores.edges[legal], kind="stable"), kind="stable")
+    return Scores(scores.graph, ranks)
