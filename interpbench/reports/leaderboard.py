@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from interpbench.core.text import markdown
 from interpbench.reports.text import NOTHING, number
 from interpbench.scoring.board import HEADLINE, TRUTH, Board, Estimate
+from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.curves import METRICS
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.intervals import binomial
@@ -25,9 +26,15 @@ READING = """\
   [leaderboard.json](leaderboard.json): Newcombe's score interval for AUROC, exact binomial for shares, a
   bootstrap of edges (required and forbidden separately) or of pairs of inputs for everything else.
 - *AUROC*: the probability that a required edge outranks a forbidden one, ties half. The staircase is what
-  older papers report instead, *MIB's AUROC* what their code computes: circuits that grow from the logits to
-  ten sizes, every edge outside the truth wrong, area from the first size on. It has no interval on a single
-  model. Never compare across columns. Precision at the true size is recall, too.
+  older papers report instead. *MIB's AUROC* is what MIB's code computes: circuits grow from the logits to ten
+  sizes, every edge outside the truth is wrong, area counts from the first size on; it has no interval on a
+  single model. Never compare across columns. Precision at the true size is recall, too.
+- *Baselines*, in italics, look at neither answers nor gradients: weight_norm at the sizes of weights,
+  activation_std at how much activations vary, fitted_features at a dozen such numbers, weighed by a logistic
+  regression on the truth of the models of all other programs. A method that does not beat the best of them says
+  nothing of these models that a look at their weights does not say.
+- Methods that score nodes alone are in the second table; what could be said of edges from that is in the
+  records. *Budget*: which share of its authors' steps of training a method took.
 - Required edges change an output of the program, forbidden ones are outside it; what is in the program but
   changes nothing is asked of nobody. *Above random*: on how many models AUROC beats 95 % of random scores.
 - *Average of random scores*: the mean of 1,000 random rankings of each model, and the middle 95 % of it."""
@@ -70,7 +77,14 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
         ),
         "Nodes and head edges:",
         _table(
-            ["method", "nodes: AUROC", "average precision", "head edges: AUROC", "average precision"],
+            [
+                "method",
+                "nodes: AUROC",
+                "average precision",
+                "head edges: AUROC",
+                "average precision",
+                "budget",
+            ],
             _levels(board),
         ),
         READING,
@@ -159,11 +173,11 @@ def _names(board: Board) -> list[str]:
 
 
 def _accuracy(board: Board) -> Iterator[list[str]]:
-    for method in board.methods:
+    for method in board.edge_methods:
         means = [
             interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in (*METRICS, "mib_auroc")
         ]
-        yield [markdown(method), *means, _of(board.better_than_random(method))]
+        yield [_name(method, board), *means, _of(board.better_than_random(method))]
     yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), NOTHING, ""]
 
 
@@ -171,9 +185,21 @@ def _levels(board: Board) -> Iterator[list[str]]:
     columns = [
         (level, metric) for level in ("node", "head_edge") for metric in ("auroc", "average_precision")
     ]
-    for method in board.methods:
-        yield [markdown(method), *(interval(board.mean(method, ("levels", *column))) for column in columns)]
-    yield ["*average of random scores*", *(interval(board.null(metric, level)) for level, metric in columns)]
+    for method in sorted(board.methods, key=lambda name: -_node_auroc(board, name)):
+        edges = method in board.edge_methods
+        cells = [
+            interval(board.mean(method, ("levels", *column))) if edges or column[0] == "node" else NOTHING
+            for column in columns
+        ]
+        budget = board.fact(method, "budget")
+        yield [_name(method, board), *cells, NOTHING if budget is None else f"{budget:.0%}"]
+    nulls = (interval(board.null(metric, level)) for level, metric in columns)
+    yield ["*average of random scores*", *nulls, ""]
+
+
+def _node_auroc(board: Board, method: str) -> float:
+    mean = board.mean(method, ("levels", "node", "auroc"))
+    return -1.0 if mean is None else mean.value
 
 
 def _behaviour(board: Board) -> Iterator[list[str]]:
@@ -187,7 +213,7 @@ def _behaviour(board: Board) -> Iterator[list[str]]:
                 ("completeness", "least_effect"),
             )
         ]
-        yield [_name(method), *means, *(_of(board.passed(method, test)) for test in TESTS)]
+        yield [_name(method, board), *means, *(_of(board.passed(method, test)) for test in TESTS)]
 
 
 def _stability(board: Board) -> Iterator[list[str]]:
@@ -201,7 +227,7 @@ def _stability(board: Board) -> Iterator[list[str]]:
         ]
         if _seeds(board):
             stable.append(interval(board.mean(method, ("stability", "seeds", "jaccard"))))
-        yield [markdown(method), str(pairs), *cells, *stable]
+        yield [_name(method, board), str(pairs), *cells, *stable]
 
 
 def _seeds(board: Board) -> bool:
@@ -222,8 +248,9 @@ def _of(counts: tuple[int, int]) -> str:
     return f"{hits}/{tries} [{number(low, 2)}, {number(high, 2)}]"
 
 
-def _name(method: str) -> str:
-    return f"*{method}*" if method == TRUTH else markdown(method)
+def _name(method: str, board: Board) -> str:
+    """Returns a method's name, in italics if it is the truth or a baseline."""
+    return f"*{markdown(method)}*" if method == TRUTH or board.fact(method, "baseline") else markdown(method)
 
 
 def _comparison(board: Board) -> str:
@@ -239,22 +266,34 @@ def _comparison(board: Board) -> str:
         f"{sum(one.adjusted < LEVEL for one in compared)} differences are significant at {LEVEL} after "
         f"correction, {sum(one.p < LEVEL for one in compared)} before. In the matrix, A12 is the "
         f"probability that the method of the row is above that of the column on models drawn at random, "
-        f"ties half (Vargha and Delaney). Below, each method against the average of random scores, corrected "
-        f"for their number."
+        f"ties half (Vargha and Delaney). Below, each method against the best baseline (the one with the best "
+        f"mean) and against the average of random scores, each corrected for their number."
     )
     null = {one.first: one for one in board.against_random()}
     rows: list[list[str]] = []
+    above = {one.first: one for one in board.against_baseline()}
     for method in sorted(ranks, key=lambda name: ranks[name]):
-        one = null[method]
-        difference = Estimate(one.difference, *one.interval, one.models)
-        rows.append(
-            [
-                markdown(method),
-                number(ranks[method], 1),
-                interval(difference),
-                f"{one.p:.2g}",
-                f"{one.adjusted:.2g}",
-            ]
-        )
-    header = ["method", "mean rank", "AUROC above random", "p", "p after Holm"]
-    return f"{text}\n\n{_table(header, iter(rows))}"
+        cells = [_name(method, board), number(ranks[method], 1)]
+        rows.append([*cells, *_difference(above.get(method)), *_difference(null[method])])
+    best = markdown(board.best_baseline() or "baselines")
+    header = ["method", "mean rank", f"AUROC above {best}", "p after Holm", "above random", "p after Holm"]
+    parts = [text, _table(header, iter(rows)), _against_baseline_at_nodes(board)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _difference(one: Comparison | None) -> list[str]:
+    """Formats a mean difference, and its p-value."""
+    if one is None:
+        return [NOTHING, NOTHING]
+    return [interval(Estimate(one.difference, *one.interval, one.models)), f"{one.adjusted:.2g}"]
+
+
+def _against_baseline_at_nodes(board: Board) -> str:
+    """Compares all methods with the best baseline at nodes."""
+    best = board.best_baseline("node")
+    if best is None:
+        return ""
+    found = sorted(board.against_baseline("node"), key=lambda one: -one.difference)
+    rows = [[_name(one.first, board), *_difference(one)] for one in found]
+    header = ["method", f"nodes: AUROC above {markdown(best)}", "p after Holm"]
+    return f"The same at nodes, against the best baseline there:\n\n{_table(header, iter(rows))}"
