@@ -24,8 +24,12 @@ MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previo
 def main() -> None:
     """Prints a line for each model and method, and exits with 1 if one disagrees."""
     parser = argparse.ArgumentParser(description="Compares our methods with the published code.")
-    parser.add_argument("--python", required=True, help="of the environment that has the published code's needs")
-    parser.add_argument("--published", required=True, type=Path, help="the folder with the cloned repositories")
+    parser.add_argument(
+        "--python", required=True, help="of the environment that has the published code's needs"
+    )
+    parser.add_argument(
+        "--published", required=True, type=Path, help="the folder with the cloned repositories"
+    )
     parser.add_argument("--models", default=",".join(MODELS), help="released models, by comma, or all")
     parser.add_argument("--tools", default=",".join(TOOLS), help="by comma")
     parser.add_argument("--examples", type=int, default=32, help="pairs of inputs")
@@ -48,7 +52,9 @@ def main() -> None:
                 for row in module.compare(problem, theirs, name):
                     failed += not row.agrees
                     verdict = "agrees" if row.agrees else "DIFFERS"
-                    print(f"  {name:30}{row.method:34}{row.compared:6}  {row.agreement:60}{verdict}", flush=True)
+                    print(
+                        f"  {name:30}{row.method:34}{row.compared:6}  {row.agreement:60}{verdict}", flush=True
+                    )
     print("everything agrees" if not failed else f"{failed} do not agree")
     sys.exit(bool(failed))
 

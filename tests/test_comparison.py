@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from interpbench.discovery.method import get_method
+from interpbench.runs.evaluate import budget
+from interpbench.runs.leaderboard import page
 from interpbench.scoring.board import HEADLINE, TRUTH, Board, row
 from interpbench.scoring.comparison import a12, compare_methods, holm, mean_interval, mean_ranks, wilcoxon
 from tests.oracles.scoring import signed_rank
@@ -104,6 +107,38 @@ def test_the_best_method_comes_first() -> None:
     assert null is not None and null.low < 0.5 < null.high
     (good, fair, _) = made.against_random()
     assert good.difference == pytest.approx(0.5, abs=0.02) and abs(fair.difference) < 0.02
+
+
+def test_methods_are_compared_with_the_best_baseline_and_node_methods_at_nodes_alone() -> None:
+    tasks = ("x", "y")
+    good = [record(task, "good", REQUIRED) for task in tasks]
+    weak = [replace(record(task, "weak", -REQUIRED.astype(float)), baseline=True) for task in tasks]
+    tied = [replace(TIED, task=task, method="tied", baseline=True) for task in tasks]
+    nodes = [replace(record(task, "nodes", REQUIRED), granularity="node") for task in tasks]
+    made = Board.of([*good, *weak, *tied, *nodes])
+    assert set(made.methods) == {"good", "weak", "tied", "nodes"}
+    assert made.edge_methods == ["good", "tied", "weak"]
+    assert made.best_baseline() == made.best_baseline("node") == "tied"
+    at_edges = {one.first: one.difference for one in made.against_baseline()}
+    assert at_edges == {"good": 0.5, "weak": -0.5}
+    at_nodes = {one.first: (one.second, one.difference) for one in made.against_baseline("node")}
+    assert at_nodes == {"good": ("tied", 0.5), "nodes": ("tied", 0.5), "weak": ("tied", 0)}
+    assert set(made.ranks()) == {"good", "tied", "weak"}
+    assert {one.first for one in made.compare()} | {one.second for one in made.compare()} == set(made.ranks())
+    text = page(made)
+    accuracy, levels = text.split("Nodes and head edges:")[0], text.split("Nodes and head edges:")[1]
+    assert "| nodes |" not in accuracy and "| nodes |" in levels and "| *tied* |" in accuracy
+    assert "AUROC above tied" in text
+    assert Board.of(good).best_baseline() is None and Board.of(good).against_baseline() == []
+
+
+def test_budgets_are_shares_of_the_authors_steps() -> None:
+    assert budget(get_method("ugs")) == 1
+    assert budget(get_method("edge_sp", {"steps": 300})) == 0.1
+    assert budget(get_method("eap")) is None and budget(None) is None
+    trained = replace(record("x", "trained", REQUIRED), budget=0.1)
+    assert "| trained (10% of its authors' steps) |" in page(Board.of([trained]))
+    assert "steps)" not in page(Board.of([replace(trained, budget=1.0)]))
 
 
 def test_two_models_of_a_task_are_two_models() -> None:

@@ -63,9 +63,7 @@ def write_problem(problem: Problem, folder: Path) -> None:
     """
     save_hooked(problem.network, folder)
     with torch.no_grad():
-        answer, wrong = (
-            problem.network(tokens).argmax(-1) for tokens in (problem.clean, problem.corrupted)
-        )
+        answer, wrong = (problem.network(tokens).argmax(-1) for tokens in (problem.clean, problem.corrupted))
     inputs = {"clean": problem.clean, "corrupted": problem.corrupted, "answer": answer, "wrong": wrong}
     tensors = {name: value.cpu().contiguous() for name, value in inputs.items()}
     save_file({**tensors, "scored": problem.scored.T.cpu().contiguous()}, folder / "problem.safetensors")

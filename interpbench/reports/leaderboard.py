@@ -31,10 +31,10 @@ READING = """\
   single model. Never compare across columns. Precision at the true size is recall, too.
 - *Baselines*, in italics, look at neither answers nor gradients: weight_norm at the sizes of weights,
   activation_std at how much activations vary, fitted_features at a dozen such numbers, weighed by a logistic
-  regression on the truth of the models of all other programs. A method that does not beat the best of them says
-  nothing of these models that a look at their weights does not say.
+  regression on the truth of the models of all other programs. A method that does not beat the best of them
+  says nothing of these models that a look at their weights does not say.
 - Methods that score nodes alone are in the second table; what could be said of edges from that is in the
-  records. *Budget*: which share of its authors' steps of training a method took.
+  records. A method that trains for fewer steps than its authors' says which share of them it took.
 - Required edges change an output of the program, forbidden ones are outside it; what is in the program but
   changes nothing is asked of nobody. *Above random*: on how many models AUROC beats 95 % of random scores.
 - *Average of random scores*: the mean of 1,000 random rankings of each model, and the middle 95 % of it."""
@@ -77,14 +77,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
         ),
         "Nodes and head edges:",
         _table(
-            [
-                "method",
-                "nodes: AUROC",
-                "average precision",
-                "head edges: AUROC",
-                "average precision",
-                "budget",
-            ],
+            ["method", "nodes: AUROC", "average precision", "head edges: AUROC", "average precision"],
             _levels(board),
         ),
         READING,
@@ -177,7 +170,7 @@ def _accuracy(board: Board) -> Iterator[list[str]]:
         means = [
             interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in (*METRICS, "mib_auroc")
         ]
-        yield [_name(method, board), *means, _of(board.better_than_random(method))]
+        yield [_with_budget(method, board), *means, _of(board.better_than_random(method))]
     yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), NOTHING, ""]
 
 
@@ -191,10 +184,8 @@ def _levels(board: Board) -> Iterator[list[str]]:
             interval(board.mean(method, ("levels", *column))) if edges or column[0] == "node" else NOTHING
             for column in columns
         ]
-        budget = board.fact(method, "budget")
-        yield [_name(method, board), *cells, NOTHING if budget is None else f"{budget:.0%}"]
-    nulls = (interval(board.null(metric, level)) for level, metric in columns)
-    yield ["*average of random scores*", *nulls, ""]
+        yield [_with_budget(method, board), *cells]
+    yield ["*average of random scores*", *(interval(board.null(metric, level)) for level, metric in columns)]
 
 
 def _node_auroc(board: Board, method: str) -> float:
@@ -253,6 +244,13 @@ def _name(method: str, board: Board) -> str:
     return f"*{markdown(method)}*" if method == TRUTH or board.fact(method, "baseline") else markdown(method)
 
 
+def _with_budget(method: str, board: Board) -> str:
+    """Returns the name, and which share of its authors' steps of training the method took, if not all."""
+    budget = board.fact(method, "budget")
+    share = "" if budget is None or budget >= 1 else f" ({budget:.0%} of its authors' steps)"
+    return _name(method, board) + share
+
+
 def _comparison(board: Board) -> str:
     """Says what the tests say, and lists the methods by their mean rank."""
     compared, ranks = board.compare(HEADLINE), board.ranks(HEADLINE)
@@ -266,7 +264,7 @@ def _comparison(board: Board) -> str:
         f"{sum(one.adjusted < LEVEL for one in compared)} differences are significant at {LEVEL} after "
         f"correction, {sum(one.p < LEVEL for one in compared)} before. In the matrix, A12 is the "
         f"probability that the method of the row is above that of the column on models drawn at random, "
-        f"ties half (Vargha and Delaney). Below, each method against the best baseline (the one with the best "
+        f"ties half (Vargha and Delaney). Below, each method against the best baseline (that with the best "
         f"mean) and against the average of random scores, each corrected for their number."
     )
     null = {one.first: one for one in board.against_random()}

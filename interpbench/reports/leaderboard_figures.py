@@ -31,7 +31,7 @@ def draw_figures(board: Board, path: Callable[[str], Path]) -> None:
         board: the rows.
         path: name of a figure to its file.
     """
-    if not board.models or not board.methods:
+    if not board.models or not board.edge_methods:
         return
     scores_figure(board, path("scores"))
     pairs_figure(board, path("pairs"))
@@ -42,7 +42,7 @@ def draw_figures(board: Board, path: Callable[[str], Path]) -> None:
 
 def scores_figure(board: Board, path: Path) -> None:
     """Draws methods × metrics: a dot for the mean, a line for its interval, a tick for each model."""
-    methods = board.methods
+    methods = board.edge_methods
     figure = Figure(figsize=(11, 0.24 * len(methods) + 1.1), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
     for axes, (title, path_of, higher) in zip(panels, PANELS):
@@ -78,7 +78,7 @@ def scores_figure(board: Board, path: Path) -> None:
 
 def pairs_figure(board: Board, path: Path) -> None:
     """Draws every two methods: above the diagonal the mean difference, below it A12."""
-    methods = board.methods
+    methods = board.edge_methods
     size = len(methods)
     differences, effects = np.full((size, size), np.nan), np.full((size, size), np.nan)
     figure = Figure(figsize=(0.42 * size + 2.6, 0.36 * size + 2.2), layout="constrained")
@@ -125,7 +125,7 @@ def cost_figure(board: Board, path: Path) -> None:
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
     points: list[tuple[str, float, float]] = []
-    for method in board.methods:
+    for method in board.edge_methods:
         accuracy, passes = board.mean(method, HEADLINE), board.mean(method, ("cost", "passes"))
         if accuracy is None or passes is None or passes.value == 0:
             continue
@@ -152,7 +152,7 @@ def cost_figure(board: Board, path: Path) -> None:
 
 def tasks_figure(board: Board, path: Path) -> None:
     """Draws AUROC of every method on every model as a heat map with numbers; the hardest model first."""
-    table = {method: board.values(method, HEADLINE) for method in board.methods}
+    table = {method: board.values(method, HEADLINE) for method in board.edge_methods}
     means = {
         model: np.mean([found[model] for found in table.values() if model in found] or [0.0])
         for model in board.models
@@ -182,7 +182,7 @@ def tasks_figure(board: Board, path: Path) -> None:
 
 def roc_figure(board: Board, path: Path) -> None:
     """Draws a panel for each method: the ROC curve of every model, and their vertical mean."""
-    methods, columns = board.methods, 7
+    methods, columns = board.edge_methods, 7
     rows = -(-len(methods) // columns)
     figure = Figure(figsize=(11, 1.75 * rows + 0.5), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()

@@ -19,7 +19,7 @@ from interpbench.core.own import said
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.discovery.applied import apply
-from interpbench.discovery.method import get_method
+from interpbench.discovery.method import Method, get_method
 from interpbench.runs.bench import Bench
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Outcome
@@ -168,12 +168,21 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
         conditions=config.conditions(name),
         left_out=bench.left_out,
         behaviour=bench.behaviour_of(scores, method, problem),
+        granularity=getattr(method, "granularity", "edge"),
+        baseline=getattr(method, "baseline", False),
+        budget=budget(method),
     )
     folder, stem = config.folder(checkpoint), label(record, config)
     write_json(folder / f"{stem}.json", record.to_json())
     if config.pictures and name != TRUTH:
         draw(checkpoint, scores, folder, stem)
     return record
+
+
+def budget(method: Method | None) -> float | None:
+    """Returns which share of its authors' steps of training a method takes; None if it does not train."""
+    steps = getattr(getattr(method, "about", None), "authors_steps", None)
+    return None if steps is None else getattr(method, "steps") / steps  # noqa: B009  not every method has it
 
 
 def _finished(bench: "Bench", name: str, settings: dict[str, Any], config: EvaluateConfig) -> Record | None:

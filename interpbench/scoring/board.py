@@ -44,6 +44,9 @@ def _row(record: Record) -> dict[str, Any]:
         "seed": record.seed,
         "structural": record.structural,
         "examples": record.conditions.get("examples", 0),
+        "granularity": record.granularity,
+        "baseline": record.baseline,
+        "budget": record.budget,
         "left_out": record.left_out,
         "levels": {level: _level(curve, level == DRAWN) for level, curve in record.levels.items()},
         "cost": {
@@ -165,6 +168,27 @@ class Board:
         return sorted(means, key=lambda name: -(means[name].value if means[name] else -1.0))  # type: ignore[union-attr]
 
     @cached_property
+    def edge_methods(self) -> list[str]:
+        """Those of `methods` that score edges; what others say of edges is made of their scores of nodes."""
+        return [m for m in self.methods if self.fact(m, "granularity") == "edge"]
+
+    def fact(self, method: str, key: str) -> Any:
+        """Returns what a method's first row says under a key."""
+        return next(r[key] for r in self.rows if r["method"] == method)
+
+    def compared_at(self, level: str) -> list[str]:
+        """Returns the methods that are compared at a level: all at nodes, those that score edges at edges."""
+        return self.methods if level == "node" else self.edge_methods
+
+    def best_baseline(self, level: str = DRAWN) -> str | None:
+        """Returns the baseline with the best mean AUROC at a level, or None if there is none."""
+        found = {
+            m: self.mean(m, ("levels", level, "auroc")) for m in self.methods if self.fact(m, "baseline")
+        }
+        known = {m: mean.value for m, mean in found.items() if mean}
+        return max(known, key=lambda name: known[name]) if known else None
+
+    @cached_property
     def _several(self) -> set[str]:
         """Tasks of which there are several models."""
         pairs = {(r["task"], r["checkpoint"]) for r in self.rows}
@@ -224,20 +248,33 @@ class Board:
 
     def compare(self, path: Path = HEADLINE) -> list[Comparison]:
         """Compares every two methods on all models."""
-        return compare_methods({m: self.values(m, path) for m in self.methods}, self.programs)
+        methods = self.compared_at(path[1])
+        return compare_methods({m: self.values(m, path) for m in methods}, self.programs)
 
     def against_random(self, level: str = "qkv_edge") -> list[Comparison]:
         """Compares each method's AUROC with the average of random scores on the same models."""
         sizes = self._sizes(level)
         null = {m: float(random_null(*size)["auroc"].mean()) for m, size in sizes.items()}
         path = ("levels", level, "auroc")
-        pairs = [{name: self.values(name, path), AVERAGE: null} for name in self.methods]
+        pairs = [{name: self.values(name, path), AVERAGE: null} for name in self.compared_at(level)]
+        return self._each(pairs)
+
+    def against_baseline(self, level: str = DRAWN) -> list[Comparison]:
+        """Compares each other method's AUROC with that of the best baseline on the same models."""
+        path, best = ("levels", level, "auroc"), self.best_baseline(level)
+        if best is None:
+            return []
+        others = [name for name in self.compared_at(level) if name != best]
+        return self._each([{name: self.values(name, path), best: self.values(best, path)} for name in others])
+
+    def _each(self, pairs: Sequence[Mapping[str, Mapping[str, float]]]) -> list[Comparison]:
+        """Compares two by two, corrected for their number."""
         found = [one for pair in pairs for one in compare_methods(pair, self.programs)]
         return [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))]
 
     def ranks(self, path: Path = HEADLINE) -> dict[str, float]:
         """Returns each method's mean rank."""
-        values = {m: found for m in self.methods if (found := self.values(m, path))}
+        values = {m: found for m in self.compared_at(path[1]) if (found := self.values(m, path))}
         return mean_ranks(values)
 
 

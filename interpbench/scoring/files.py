@@ -111,6 +111,9 @@ class Behaved(TypedDict, total=False):
     stability: dict[Literal["pairs", "seeds"], Stable]
 
 
+Granularity = Literal["edge", "node"]
+"""At which level a method gives scores of its own."""
+
 Three = Annotated[list[Finite], Field(min_length=1, max_length=3)]
 """A number, or one with the low and the high end of its interval."""
 
@@ -178,6 +181,9 @@ class BoardRow(TypedDict):
     seed: int
     structural: bool
     examples: Steps
+    granularity: Granularity
+    baseline: bool
+    budget: Amount | None
     left_out: list[str]
     levels: LevelRows
     cost: CostRow

@@ -11,7 +11,7 @@ from interpbench.core.config import Amount, Finite, MethodName, TaskName, checke
 from interpbench.core.errors import ScoresError
 from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
-from interpbench.scoring.files import Behaved, Conditions, NotNegative, Place, Weights
+from interpbench.scoring.files import Behaved, Conditions, Granularity, NotNegative, Place, Weights
 from interpbench.scoring.mib import mib_auroc
 
 MOST_ITEMS = 50_000
@@ -36,6 +36,9 @@ class Record:
             evaluation is not repeated while weights, method, settings, seed and these are the same.
         left_out: why comparisons leave this model out, if they do.
         behaviour: faithfulness, completeness, hypothesis tests and stability, as far as they were asked for.
+        granularity: whether the method scores edges, or nodes alone.
+        baseline: whether it looks at neither answers nor gradients.
+        budget: which share of its authors' steps of training it took; None for a method that does not train.
     """
 
     task: TaskName
@@ -53,6 +56,9 @@ class Record:
     conditions: Conditions = field(default_factory=Conditions)
     left_out: list[str] = field(default_factory=list[str])
     behaviour: Behaved = field(default_factory=Behaved)
+    granularity: Granularity = "edge"
+    baseline: bool = False
+    budget: Amount | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data."""
