@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast fuzz test-transformer-lens test-mib published-code lint install benchmark benchmark-auto-circuit leaderboard
+.PHONY: demo test test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
+	benchmark benchmark-auto-circuit leaderboard
 
 demo: install
 	$(BIN)/interpbench demo
@@ -34,19 +35,23 @@ test-transformer-lens-%: install .venv-transformer-lens-%/installed
 		$(TRANSFORMER_LENS_$*) 'torch==2.13.0'
 	touch $@
 
-# Whether EAP-IG and MIB read our files and their evaluation says what ours says, in an environment of its own.
-test-mib: published-code install .venv-mib/installed
-	INTERPBENCH_MIB=$(CURDIR)/.venv-mib/bin/python INTERPBENCH_PUBLISHED=$(abspath $(PUBLISHED)) \
+# Whether EAP-IG and MIB read our files, and whether methods agree with their authors' code, in an environment of
+# its own. PUBLISHED is a folder with clones of that code; what is missing is said, with its commit.
+test-mib: published-code install .venv-published/installed
+	INTERPBENCH_MIB=$(CURDIR)/.venv-published/bin/python INTERPBENCH_PUBLISHED=$(abspath $(PUBLISHED)) \
 		$(BIN)/pytest -m mib
+
+compare-published: published-code install .venv-published/installed
+	$(BIN)/python -m benchmarks.compare_published --python .venv-published/bin/python --published $(PUBLISHED)
 
 published-code:
 	@test -d "$(PUBLISHED)/EAP-IG/src" -a -d "$(PUBLISHED)/MIB-circuit-track/EAP-IG/src" || { echo "PUBLISHED=folder: \
 	clone github.com/hannamw/EAP-IG at 795f560 and MIB-circuit-track at b759df3, with submodules, into it"; exit 1; }
 
-.venv-mib/installed:
-	$(PYTHON) -m venv .venv-mib
-	.venv-mib/bin/python -m pip install --quiet --disable-pip-version-check \
-		$(TRANSFORMER_LENS_2) 'torch==2.13.0' matplotlib tabulate
+.venv-published/installed:
+	$(PYTHON) -m venv .venv-published
+	.venv-published/bin/python -m pip install --quiet --disable-pip-version-check \
+		$(TRANSFORMER_LENS_2) 'torch==2.13.0' matplotlib tabulate seaborn
 	touch $@
 
 lint: install

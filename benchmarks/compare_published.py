@@ -1,4 +1,4 @@
-"""Whether our methods agree with the published code, on released models; each tool's rows say what is compared.
+"""Whether our methods agree with the published code on released models; rows say what is compared.
 
 The published code is cloned by whoever runs this (the module of each tool names repository and commit) into
 one folder, and runs in an environment of its own: `make compare-published PUBLISHED=folder`.
@@ -8,6 +8,7 @@ Run: `python -m benchmarks.compare_published --python PYTHON --published FOLDER 
 
 import argparse
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +20,16 @@ from interpbench.checkpoints.format import load_checkpoint, load_pairs
 
 TOOLS = ("eap_ig", "mib", "acdc", "ugs", "cdt")
 MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previous")
+
+
+def _check_commit(clone: Path, commit: str) -> None:
+    """Refuses a clone at another commit."""
+    asked = ["git", "-C", str(clone), "rev-parse", "HEAD"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    if not found.startswith(commit):
+        sys.exit(
+            f"{clone} is at {found[:7] or 'no commit'}, compared with is {commit}: git checkout {commit}"
+        )
 
 
 def main() -> None:
@@ -43,7 +54,10 @@ def main() -> None:
         paths = [options.published / path for path in module.PATHS]
         missing = [path for path in paths if not path.is_dir()]
         if missing:
-            sys.exit(f"{missing[0]} is missing: clone {module.REPOSITORY} at {module.COMMIT}")
+            sys.exit(
+                f"{missing[0]} is missing: clone {module.REPOSITORY} at {module.COMMIT}, with submodules"
+            )
+        _check_commit(options.published / Path(module.PATHS[0]).parts[0], module.COMMIT)
         print(f"{tool}: {module.REPOSITORY} at {module.COMMIT}")
         for name in names:
             checkpoint = load_checkpoint(folders[name])

@@ -23,7 +23,7 @@ from interpbench.discovery.method import Replacement, clean_and_patch, get_metho
 from interpbench.tasks.problem import Problem
 
 REPOSITORY = "https://github.com/adelaidehsu/CD_Circuit"
-COMMIT = "079ecef714c5354a27f9a918dc10fc2e26af8cbe"
+COMMIT = "079ecef"
 PATHS = ("CD_Circuit",)
 WORKER = "cdt_worker.py"
 REPLACEMENTS: tuple[Replacement, ...] = ("mean_position", "resample")

@@ -24,7 +24,7 @@ from interpbench.discovery.exact import Exact
 from interpbench.discovery.method import Method, clean_and_patch
 from interpbench.tasks.problem import MetricName, Problem
 
-REPOSITORY, COMMIT = "https://github.com/hannamw/EAP-IG", "795f5607b25638935aec89aee3c1cb4bd9ed72f1"
+REPOSITORY, COMMIT = "https://github.com/hannamw/EAP-IG", "795f560"
 PATHS = ("EAP-IG/src",)
 WORKER = "eap_ig_worker.py"
 STEPS = 5

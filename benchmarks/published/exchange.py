@@ -58,8 +58,8 @@ def close(method: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float = 
 def write_problem(problem: Problem, folder: Path) -> None:
     """Writes the weights as a `HookedTransformer` reads them, and `problem.safetensors`.
 
-    That has token ids `clean` and `corrupted [B, T]`, `scored [B, T]` (the positions whose output counts), and
-    the network's arg-max `answer` and `wrong [B, T]` on the clean and on the corrupted inputs.
+    That has token ids `clean` and `corrupted [B, T]`, `scored [B, T]` (the positions whose output counts),
+    and the network's arg-max `answer` and `wrong [B, T]` on the clean and on the corrupted inputs.
     """
     save_hooked(problem.network, folder)
     with torch.no_grad():

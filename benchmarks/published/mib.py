@@ -20,8 +20,8 @@ from interpbench.scoring.faithfulness import faithfulness
 from interpbench.scoring.mib import mib_auroc
 from interpbench.tasks.problem import Problem
 
-REPOSITORY = "https://github.com/hannamw/MIB-circuit-track"
-COMMIT = "b759df34433c9e31043ba9e02908ce0bf20e894f, with its submodule EAP-IG"
+REPOSITORY = "https://github.com/hannamw/MIB-circuit-track"  # with its submodule EAP-IG
+COMMIT = "b759df3"
 PATHS = ("MIB-circuit-track", "MIB-circuit-track/EAP-IG/src")
 WORKER = "mib_worker.py"
 METHODS = ("eap", "eap_ig", "exact", "random")

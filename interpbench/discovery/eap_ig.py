@@ -18,8 +18,10 @@ from interpbench.tasks.problem import MetricName, Problem
 class EapIg:
     """Gradients averaged over midpoints of the straight path from corrupted to clean embeddings.
 
-    The published code takes the left ends of the `steps` intervals, and interpolates token embeddings only;
-    here the midpoints are taken, and the embedding is token plus position.
+    The published code takes the ends of the `steps` intervals that are nearer to the corrupted input: k / steps
+    of the way to the clean one with k from 0, so that the corrupted point is among them and the clean one is
+    not. Here the midpoints are taken. It moves the token embedding alone, and we token plus position, which is
+    the same, for positions do not change along the path.
 
     Attributes:
         steps: number of points.
@@ -40,8 +42,8 @@ class EapIg:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations=(
-            "midpoints of the intervals, where the code takes k/m from the corrupted end on; token "
-            "and position embedding are interpolated together"
+            "midpoints of the intervals, where the code takes k / m of the way from the corrupted input, "
+            "k = 0 … m - 1; scores are divided by the number of pairs once"
         ),
         test="compare_published --tools eap_ig, with our points and with theirs",
         budget="30 points by the code's default, 5 in its README and in MIB; 10 here",

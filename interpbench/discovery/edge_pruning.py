@@ -34,7 +34,8 @@ class EdgePruning:
     An edge is open as far as its own gate and its writer's both are. Minimised over gates and maximised over
     the multipliers, from 0: metric + λ₁ (t − s) + λ₂ (t − s)², with s the expected share of closed edges and
     t rising from 0 to the target. Each target's circuit holds as many edges as its mean gate says, the most
-    open ones, read without noise. Learned replacements are each target's own.
+    open ones, read without noise. Learned replacements are each target's own. The published code has a target
+    and multipliers for nodes as well; here gates of nodes have none, and close only as edges make them.
 
     Attributes:
         targets: shares of edges to remove, one circuit each; above 1 presses harder than can be met.

@@ -27,6 +27,9 @@ class InformationFlowRoutes:
 
     Routes are extracted from the logits backwards: an edge is kept at threshold τ if its importance is at
     least τ and so are those of edges from its reader to the logits. The score is the largest such τ.
+    This is the form that MIB (Mueller et al. 2025) compares: nodes and edges, averaged over positions. In the
+    authors' own tool every token at every layer is a node, and routes go through positions.
+
     It needs neither a metric, nor a replacement, nor gradients; queries, keys and values see the same
     stream, so the edges into a head score alike.
 

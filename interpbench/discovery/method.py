@@ -28,7 +28,8 @@ from interpbench.transformer.patching import record
 
 Replacement = Literal["resample", "mean", "mean_position", "zero"]
 """What takes the place of an activation: that of the corrupted input; the corrupted inputs' mean over
-examples and positions; their mean over examples at each position; zeros."""
+examples and positions; their mean over examples at each position; zeros. What the embedding writes has the
+position in it, which is replaced as well; in EAP-IG's code positions belong to no node and stay."""
 
 ROWS_PER_CALL = 8_192
 """About how many rows go through the network in one call."""
