@@ -23,8 +23,8 @@ class Hisp:
     L2 norm within each layer (heads and MLP together; the embedding is a layer of its own); a layer in which
     all are 0 keeps zeros. An edge scores the lesser of its two ends.
 
-    In the code of Conmy et al. a head's query, key and value are nodes of their own, beside MLPs; here it is what
-    a head writes, and the embedding is a node too.
+    In the code of Conmy et al. a head's query, key and value are nodes of their own, beside MLPs; here it is
+    what a head writes, and the embedding is a node too.
 
     Attributes:
         metric: must have a gradient at the clean point.
