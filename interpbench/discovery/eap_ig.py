@@ -19,9 +19,9 @@ class EapIg:
     """Gradients averaged over midpoints of the straight path from corrupted to clean embeddings.
 
     The published code takes the ends of the `steps` intervals that are nearer to the corrupted input: k /
-    `steps` of the way to the clean one with k from 0, the corrupted point among them and the clean one not. Here the
-    midpoints are taken. It moves the token embedding alone, and we token plus position, which is the same, for
-    positions do not change along the path.
+    `steps` of the way to the clean one with k from 0, the corrupted point among them and the clean one not.
+    Here the midpoints are taken. It moves the token embedding alone, and we token plus position, which is
+    the same, for positions do not change along the path.
 
     Attributes:
         steps: number of points.
