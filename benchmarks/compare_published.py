@@ -19,7 +19,7 @@ from interpbench.checkpoints.find import released
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
 
 TOOLS = ("eap_ig", "mib", "acdc", "ugs", "cdt")
-MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previous")
+MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previous", "greater_than")
 
 
 def _check_commit(clone: Path, commit: str) -> None:
@@ -67,7 +67,7 @@ def main() -> None:
                     failed += not row.agrees
                     verdict = "agrees" if row.agrees else "DIFFERS"
                     print(
-                        f"  {name:30}{row.method:34}{row.compared:6}  {row.agreement:60}{verdict}", flush=True
+                        f"  {verdict:8}{name:30}{row.method:40}{row.compared:6}  {row.agreement}", flush=True
                     )
     print("everything agrees" if not failed else f"{failed} do not agree")
     sys.exit(bool(failed))
