@@ -65,11 +65,11 @@ def main() -> None:
             with Published(options.python, module.WORKER, problem, paths) as theirs:
                 for row in module.compare(problem, theirs, name):
                     failed += not row.agrees
-                    verdict = "agrees" if row.agrees else "DIFFERS"
+                    verdict = "-" if not row.compared else "agrees" if row.agrees else "DIFFERS"
                     print(
                         f"  {verdict:8}{name:30}{row.method:40}{row.compared:6}  {row.agreement}", flush=True
                     )
-    print("everything agrees" if not failed else f"{failed} do not agree")
+    print("everything that was compared agrees" if not failed else f"{failed} do not agree")
     sys.exit(bool(failed))
 
 

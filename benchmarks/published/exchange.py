@@ -27,7 +27,7 @@ class Row:
 
     Attributes:
         method: which method, with the settings that matter.
-        compared: how many numbers, edges or nodes.
+        compared: how many numbers, edges or nodes; 0 where there is nothing to compare.
         agreement: in words, with the figure: `largest difference 3e-7 of 0.91`.
         agrees: whether this is agreement.
     """
