@@ -20,22 +20,18 @@ Run: `python -m benchmarks.discovery`. With auto-circuit it takes long; `--promp
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from scipy.stats import spearmanr
 
+from benchmarks.published.exchange import Worker
 from interpbench.checkpoints.find import released
 from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.hooked import save_hooked
@@ -105,44 +101,18 @@ class Ours:
         return Turn(cpu, wall, cost.forward_calls, values, cost.forward_examples / len(self.made.clean))
 
 
-class AutoCircuit:
+class AutoCircuit(Worker):
     """A process that runs auto-circuit's methods on the same problem."""
 
     def __init__(self, python: str, ours: Ours):
-        self.folder = tempfile.TemporaryDirectory()
-        write_for_worker(ours, Path(self.folder.name))
-        worker = Path(__file__).with_name("auto_circuit_worker.py")
-        self.process = subprocess.Popen(
-            [python, str(worker), self.folder.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"},
-        )
-        self.versions: dict[str, str] = self._read()
-
-    def _read(self) -> dict:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("auto-circuit's process ended; its error is above")
-        return json.loads(line)
+        script = Path(__file__).with_name("auto_circuit_worker.py")
+        super().__init__(python, script, [], lambda folder: write_for_worker(ours, folder))
+        self.versions: dict[str, str] = self.read()
 
     def turn(self, method: str, **settings: float) -> Turn:
         """Runs a method."""
-        assert self.process.stdin is not None
-        print(json.dumps({"method": method, **settings}), file=self.process.stdin, flush=True)
-        found = self._read()
+        found = self.send(method=method, **settings)
         return Turn(found["cpu"], found["wall"], found["calls"], np.array(found["values"]), found["calls"])
-
-    def __enter__(self) -> "AutoCircuit":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.process.communicate()
-        self.folder.cleanup()
 
 
 def write_for_worker(ours: Ours, folder: Path) -> None:

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -69,7 +69,52 @@ def write_problem(problem: Problem, folder: Path) -> None:
     save_file({**tensors, "scored": problem.scored.T.cpu().contiguous()}, folder / "problem.safetensors")
 
 
-class Published:
+class Worker:
+    """A script in another environment that is asked, and answers, in lines of JSON; and a folder for it.
+
+    Args:
+        python: of the environment.
+        script: the worker.
+        arguments: what it gets after the folder.
+        prepare: writes what it needs into the folder.
+    """
+
+    def __init__(self, python: str, script: Path, arguments: Sequence[str], prepare: Callable[[Path], None]):
+        self.folder = tempfile.TemporaryDirectory()
+        prepare(Path(self.folder.name))
+        self.process = subprocess.Popen(
+            [python, str(script), self.folder.name, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"},
+        )
+
+    def send(self, **request: Any) -> Any:
+        """Asks, and returns the answer."""
+        assert self.process.stdin is not None
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        return self.read()
+
+    def read(self) -> Any:
+        """Returns the next answer."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("the published code's process ended; its error is above")
+        return json.loads(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.communicate()
+        self.folder.cleanup()
+
+
+class Published(Worker):
     """A process in which the published code works on a problem.
 
     Args:
@@ -80,30 +125,11 @@ class Published:
     """
 
     def __init__(self, python: str, worker: str, problem: Problem, paths: Sequence[Path]):
-        self.folder = tempfile.TemporaryDirectory()
-        write_problem(problem, Path(self.folder.name))
-        self.process = subprocess.Popen(
-            [python, str(Path(__file__).with_name(worker)), self.folder.name, *map(str, paths)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"},
+        script = Path(__file__).with_name(worker)
+        super().__init__(
+            python, script, [str(path) for path in paths], lambda folder: write_problem(problem, folder)
         )
 
     def ask(self, what: str, **settings: Any) -> Any:
         """Returns what the worker's function of that name answers."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        print(json.dumps({"what": what, **settings}), file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("the published code's process ended; its error is above")
-        return json.loads(line)
-
-    def __enter__(self) -> "Published":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.process.communicate()
-        self.folder.cleanup()
+        return self.send(what=what, **settings)
