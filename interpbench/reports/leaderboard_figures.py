@@ -53,7 +53,8 @@ def scores_figure(board: Board, path: Path) -> None:
             ticks = list(found.values())
             axes.plot(ticks, [place] * len(ticks), "|", color="0.75", markersize=6, zorder=1)
             axes.plot([mean.low, mean.high], [place, place], color=BLUE, linewidth=1.6, zorder=2)
-            axes.plot(mean.value, place, "o", color=BLUE, markersize=4.5, zorder=3)
+            face = "white" if board.fact(method, "baseline") else BLUE
+            axes.plot(mean.value, place, "o", color=BLUE, markersize=4.5, zorder=3, markerfacecolor=face)
         if higher:
             null = board.null(path_of[-1])
             if null is not None:
@@ -69,7 +70,7 @@ def scores_figure(board: Board, path: Path) -> None:
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     figure.supxlabel(
         "● mean over models and its 95 % interval (bootstrap of programs)    | one model    "
-        "shaded: 95 % of random scores    red: the true circuit",
+        "○ baseline    shaded: 95 % of random scores    red: the true circuit",
         fontsize=8.5,
         color="0.3",
     )
