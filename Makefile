@@ -36,13 +36,13 @@ test-transformer-lens-%: install .venv-transformer-lens-%/installed
 	touch $@
 
 # Whether EAP-IG and MIB read our files, and whether methods agree with their authors' code, in an environment of
-# its own. PUBLISHED is a folder with clones of that code; what is missing is said, with its commit.
+# its own. PUBLISHED is a folder with clones of that code; what is missing in it is said, with its commit.
 test-mib: published-code install .venv-published/installed
 	INTERPBENCH_MIB=$(CURDIR)/.venv-published/bin/python INTERPBENCH_PUBLISHED=$(abspath $(PUBLISHED)) \
 		$(BIN)/pytest -m mib
 
-compare-published: published-code install .venv-published/installed
-	$(BIN)/python -m benchmarks.compare_published --python .venv-published/bin/python --published $(PUBLISHED)
+compare-published: install .venv-published/installed
+	$(BIN)/python -m benchmarks.compare_published --python .venv-published/bin/python --published "$(PUBLISHED)"
 
 published-code:
 	@test -d "$(PUBLISHED)/EAP-IG/src" -a -d "$(PUBLISHED)/MIB-circuit-track/EAP-IG/src" || { echo "PUBLISHED=folder: \

@@ -10,7 +10,9 @@ import argparse
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -20,16 +22,6 @@ from interpbench.checkpoints.format import load_checkpoint, load_pairs
 
 TOOLS = ("eap_ig", "mib", "acdc", "ugs", "cdt")
 MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previous", "greater_than")
-
-
-def _check_commit(clone: Path, commit: str) -> None:
-    """Refuses a clone at another commit."""
-    asked = ["git", "-C", str(clone), "rev-parse", "HEAD"]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    if not found.startswith(commit):
-        sys.exit(
-            f"{clone} is at {found[:7] or 'no commit'}, compared with is {commit}: git checkout {commit}"
-        )
 
 
 def main() -> None:
@@ -48,29 +40,42 @@ def main() -> None:
     torch.set_num_threads(1)
     folders = released()
     names = sorted(folders) if options.models == "all" else options.models.split(",")
+    tools = options.tools.split(",")
+    for kind, chosen, known in (("model", names, folders), ("tool", tools, TOOLS)):
+        if unknown := [name for name in chosen if name not in known]:
+            sys.exit(f"there is no {kind} {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    modules = {tool: importlib.import_module(f"benchmarks.published.{tool}") for tool in tools}
+    if wrong := [line for module in modules.values() for line in _missing(module, options.published)]:
+        sys.exit("\n".join(wrong))
     failed = 0
-    for tool in options.tools.split(","):
-        module = importlib.import_module(f"benchmarks.published.{tool}")
-        paths = [options.published / path for path in module.PATHS]
-        missing = [path for path in paths if not path.is_dir()]
-        if missing:
-            sys.exit(
-                f"{missing[0]} is missing: clone {module.REPOSITORY} at {module.COMMIT}, with submodules"
-            )
-        _check_commit(options.published / Path(module.PATHS[0]).parts[0], module.COMMIT)
+    for tool, module in modules.items():
         print(f"{tool}: {module.REPOSITORY} at {module.COMMIT}")
+        paths = [options.published / path for path in module.PATHS]
         for name in names:
             checkpoint = load_checkpoint(folders[name])
             problem = load_pairs(folders[name]).problem(checkpoint.model, options.examples)
             with Published(options.python, module.WORKER, problem, paths) as theirs:
                 for row in module.compare(problem, theirs, name):
-                    failed += not row.agrees
-                    verdict = "-" if not row.compared else "agrees" if row.agrees else "DIFFERS"
+                    failed += row.agrees is False
+                    told = row.compared and row.agrees is not None
+                    verdict = "-" if not told else "agrees" if row.agrees else "DIFFERS"
                     print(
                         f"  {verdict:8}{name:30}{row.method:40}{row.compared:6}  {row.agreement}", flush=True
                     )
     print("everything that was compared agrees" if not failed else f"{failed} do not agree")
     sys.exit(bool(failed))
+
+
+def _missing(module: ModuleType, published: Path) -> Iterator[str]:
+    """Yields what is wrong with a tool's clone: it is missing, or at another commit."""
+    if any(not (published / path).is_dir() for path in module.PATHS):
+        yield f"clone {module.REPOSITORY}, at {module.COMMIT} and with submodules, into {published}"
+        return
+    clone = published / Path(module.PATHS[0]).parts[0]
+    asked = ["git", "-C", str(clone), "rev-parse", "HEAD"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    if not found.startswith(module.COMMIT):
+        yield f"{clone} is at {found[:7] or 'no commit'}, but {module.COMMIT} is needed: check that out"
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def leaderboard(folder: Path) -> Kind:
     record = Record.from_json(read_json(_evaluated(folder)))
     board = Board.of([record])
     path = folder / "leaderboard.json"
-    path.write_text(json.dumps({"format": 1, "missing": ["hist"], "rows": list(board.rows)}))
+    path.write_text(json.dumps({"format": 2, "missing": ["hist"], "rows": list(board.rows)}))
     return Kind(path, lambda: page(read_board(path)))
 
 

@@ -66,11 +66,21 @@ def test_denoising_is_the_method_with_the_runs_exchanged(name: str) -> None:
         replace(method, direction=direction)(made) for direction in ("noising", "denoising", "both")
     )
     np.testing.assert_array_equal(denoised.edges, method(turned).edges)
-    larger = np.where(np.abs(denoised.edges) > np.abs(noised.edges), denoised.edges, noised.edges)
-    np.testing.assert_array_equal(both.edges, larger)
+    np.testing.assert_array_equal(both.edges, np.maximum(noised.edges, denoised.edges))
     assert both.cost.forward_examples == noised.cost.forward_examples + denoised.cost.forward_examples
     for key, kept in both.circuits.items():
         np.testing.assert_array_equal(kept, noised.circuits[key] | denoised.circuits[key])
+
+
+def test_of_signed_effects_the_larger_in_size_counts() -> None:
+    made, signed = problem(), {"absolute": False}
+    noised, denoised, both = (
+        get_method("eap", {**signed, "direction": direction})(made).edges
+        for direction in ("noising", "denoising", "both")
+    )
+    expected = np.where(np.abs(denoised) > np.abs(noised), denoised, noised)
+    np.testing.assert_array_equal(both, expected)
+    assert (both[made.graph.legal] < 0).any()
 
 
 @pytest.mark.parametrize("name", ["clean_corrupted", "eap_ig"])

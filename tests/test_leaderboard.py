@@ -146,19 +146,23 @@ def test_a_named_board_grows(
     (folder / "leaderboard.json").write_text("[]")
     with pytest.raises(InterpBenchError, match="not a leaderboard"):
         add("ifr,hisp", 8, "2")
-    assert "not a leaderboard of format 1" in capsys.readouterr().err
+    assert "not a leaderboard of format 2" in capsys.readouterr().err
     assert not list((tmp_path / "out").glob("**/ifr*")), "said before anything is evaluated"
 
 
 def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
     made = board()
     assert "dead: its corrupted inputs change no answer" in page(made)
-    (tmp_path / "leaderboard.json").write_text(json.dumps({"format": 1, "missing": [], "rows": made.rows}))
+    (tmp_path / "leaderboard.json").write_text(json.dumps({"format": 2, "missing": [], "rows": made.rows}))
     from interpbench.runs.leaderboard import write_page
 
     assert write_page(tmp_path).read_text() == page(made)
     for name in FIGURES:
         assert (tmp_path / f"leaderboard-{name}.png").read_bytes().startswith(b"\x89PNG")
+    older = {"format": 1, "missing": [], "rows": []}
+    (tmp_path / "leaderboard.json").write_text(json.dumps(older))
+    with pytest.raises(InterpBenchError, match="made by an older version, of other columns: make it anew"):
+        read_board(tmp_path / "leaderboard.json")
     (tmp_path / "leaderboard.json").write_text("[]")
     with pytest.raises(InterpBenchError, match="not a leaderboard"):
         read_board(tmp_path / "leaderboard.json")

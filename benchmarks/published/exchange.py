@@ -29,13 +29,14 @@ class Row:
         method: which method, with the settings that matter.
         compared: how many numbers, edges or nodes; 0 where there is nothing to compare.
         agreement: in words, with the figure: `largest difference 3e-7 of 0.91`.
-        agrees: whether this is agreement.
+        agrees: whether this is agreement; None where none is claimed, and the figure says how far two rules
+            are apart.
     """
 
     method: str
     compared: int
     agreement: str
-    agrees: bool
+    agrees: bool | None
 
 
 def edges_of(graph: Graph) -> list[Edge]:

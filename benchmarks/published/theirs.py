@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,10 +33,11 @@ def start() -> tuple[HookedTransformer, dict[str, torch.Tensor]]:
 def serve(answers: dict[str, Callable[..., Any]]) -> None:
     """Answers each line of stdin, `{"what": name, **settings}`, with a line of JSON, until stdin ends.
 
-    What the published code prints goes to stderr.
+    What the published code prints, and warns of, is thrown away.
     """
+    warnings.simplefilter("ignore")
     for line in sys.stdin:
         request = json.loads(line)
-        with contextlib.redirect_stdout(sys.stderr):
+        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
             answer = answers[request.pop("what")](**request)
         print(json.dumps(answer), flush=True)

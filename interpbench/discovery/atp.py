@@ -19,15 +19,16 @@ from interpbench.tasks.problem import Problem, SlopeName
 class Atp:
     """First-order effects of patching, whose size is taken for each pair of inputs before averaging.
 
-    A node's own score is the mean of |⟨ã − a, ∂M/∂a⟩| over pairs, an edge's that of |⟨ã_u − a_u, ∂M/∂in_v⟩|.
-    EAP averages first, so that effects of opposite signs in different pairs cancel. A node here is all its
-    positions; the paper takes each position as a node.
+    A node's own score is the mean of |⟨ã − a, ∂M/∂a⟩| over pairs, an edge's that of |⟨ã_u − a_u,
+    ∂M/∂in_v⟩|. It is Kramár et al.'s, with the gradient at the clean input; Nanda's has it at the corrupted
+    one, which is `direction=denoising`. EAP averages first, so that effects of opposite signs in different
+    pairs cancel. A node here is all its positions; the paper takes each position as a node.
 
     Attributes:
         metric: must have a gradient at the clean point.
         replacement: what nodes and edges would be patched with.
         absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        direction: patch clean runs (noising, as Kramár et al.), corrupted ones (denoising), or both.
     """
 
     metric: SlopeName = "shift"
@@ -35,7 +36,7 @@ class Atp:
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
-        source="Nanda 2023; Kramár et al. 2024, section 2.2",
+        source="Kramár et al. 2024, section 2.2; Nanda 2023, by denoising",
         code="none published by the authors",
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",

@@ -1,6 +1,7 @@
 """AtP*: attribution patching with exact softmaxes and GradDrop (Kramár et al. 2024, section 3.1)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal, cast
 
 import torch
@@ -65,7 +66,9 @@ class AtpStar:
         test="tests/test_discovery_theory.py: exact for a softmax, GradDrop against held layers",
     )
     sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
-    cost: ClassVar[str] = "two forward passes, a forward and a backward pass per layer, and the softmaxes"
+    cost: ClassVar[str] = (
+        "two forward passes, a forward and a backward pass (with GradDrop: per layer), and the softmaxes"
+    )
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
     exempt: ClassVar[Mapping[str, str]] = {"linear": "GradDrop leaves out paths through each layer in turn"}
 
@@ -104,6 +107,10 @@ class AtpStarGradDrop(AtpStar):
     """
 
     grad_drop: bool | None = True
+    about: ClassVar[About] = replace(
+        AtpStar.about,
+        deviations="positions together; edges are ours; GradDrop as in the paper, of few layers too",
+    )
 
 
 def _weights(own: list[int], dropped: Sequence[int | None]) -> Tensor:

@@ -61,7 +61,7 @@ class ContextualDecomposition:
     absolute: bool = True
     about: ClassVar[About] = About(
         source="Hsu et al. 2024 (v3), section 3.2",
-        code="adelaidehsu/CD_Circuit at 079ecef, heads",
+        code="adelaidehsu/CD_Circuit at 079ecef: heads' relevance, not the iteration",
         looks_at="activations of clean and corrupted inputs, forward only",
         units="logit difference of the relevant part",
         deviations=(

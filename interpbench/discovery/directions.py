@@ -18,8 +18,8 @@ from interpbench.core.errors import DiscoveryError
 from interpbench.tasks.problem import Problem
 
 Direction = Literal["noising", "denoising", "both"]
-"""`both` takes, for each edge and node, the score of the larger size of the two, and of two circuits the
-union."""
+"""`both` takes the larger of the two scores of each edge and node (with `absolute=false` that of the larger
+size), and of two circuits at the same threshold the union."""
 
 M = TypeVar("M")
 
@@ -39,16 +39,18 @@ def directed(call: Callable[[M, Problem], Scores]) -> Callable[[M, Problem], Sco
         if replacement != "resample":
             raise DiscoveryError(f"direction={direction} needs replacement=resample, not {replacement}")
         denoised = call(self, problem.exchanged())
-        return denoised if direction == "denoising" else _larger(call(self, problem), denoised)
+        if direction == "denoising":
+            return denoised
+        return _larger(call(self, problem), denoised, signed=not getattr(self, "absolute", True))
 
     return scored
 
 
-def _larger(first: Scores, second: Scores) -> Scores:
-    """Returns what is larger in size, edge by edge and node by node, and the union of circuits."""
+def _larger(first: Scores, second: Scores, signed: bool) -> Scores:
+    """Returns what is larger, edge by edge and node by node, in size if signed; and the union of circuits."""
 
     def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.where(np.abs(b) > np.abs(a), b, a)
+        return np.where(np.abs(b) > np.abs(a), b, a) if signed else np.maximum(a, b)
 
     nodes = None
     if first.own_nodes is not None and second.own_nodes is not None:

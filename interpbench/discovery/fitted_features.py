@@ -69,8 +69,10 @@ class FittedFeatures:
 
     The features, `NODE_FEATURES` and `EDGE_FEATURES`, are logarithms of sizes of weights and of activations,
     standardised within the network, and the kind of node or reader. The coefficients are stored: fitted
-    by `python -m benchmarks.fit_features` on all released models, and for each program without its models;
-    a released network is scored by the fit that has not seen it, any other by that of all.
+    by `python -m benchmarks.fit_features` on all released models, and for each program without its models.
+    A released network is scored by the fit that has seen none of its program. Any other is scored by the fit
+    on all released models, which may include one of the same program: a network is told by its weights, and
+    what it computes is not known here.
 
     No method of discovery: it says how far a look at the released models goes.
     """
@@ -78,9 +80,12 @@ class FittedFeatures:
     about: ClassVar[About] = About(
         source="baseline",
         code="none",
-        looks_at="weights, activations; the truth of models of other programs",
+        looks_at="weights, clean inputs; it was fitted to the truth of released models",
         units="log-odds of being required",
-        deviations="none",
+        deviations=(
+            "a released network is scored by the fit without its program, any other by the fit on all "
+            "released models, perhaps one of the same program among them"
+        ),
         test="tests/test_baselines.py; benchmarks.fit_features",
     )
     sign: ClassVar[str] = "log-odds of being required, by a regression on other models"
@@ -150,10 +155,7 @@ def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np
     ends = [graph.node_index.get(Node(place.layer, place.head)) for place in graph.readers]
     targets = np.array([own.max() if end is None else own[end] for end in ends])
     reader, writer = np.argwhere(graph.legal).T
-    shares = [
-        np.where(graph.legal, x, 0) / np.where(graph.legal, x, 0).sum(1, keepdims=True)
-        for x in (virtual, seen)
-    ]
+    shares = [_shares(np.where(graph.legal, x, 0)) for x in (virtual, seen)]
     by_edge_ = [
         *(virtual[reader, writer], seen[reader, writer], *(share[reader, writer] for share in shares)),
         *(writes[writer], reads[reader], varies[writer]),
@@ -165,6 +167,12 @@ def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np
         np.array(slots, float)[reader],
     ]
     return node, np.concatenate(edge, 1)
+
+
+def _shares(values: np.ndarray) -> np.ndarray:
+    """Returns `[R, W]`: each row divided by its sum; 0 where that is 0."""
+    total = values.sum(1, keepdims=True)
+    return np.divide(values, total, out=np.zeros_like(values), where=total > 0)
 
 
 def _inputs(graph: Graph) -> list[list[int]]:

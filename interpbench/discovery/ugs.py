@@ -40,9 +40,10 @@ class UniformGradientSampling:
     window, and goes to θ as if w were 1. Gradients are clipped at norm 5 in each of four groups: edges from
     heads and from others, to heads and to others.
 
-    The defaults are those of the official code (its `edge_pruning_unif.py`), the 6,000 batches included that
-    it takes where constants are learned (3,000 elsewhere). It draws new prompts for each batch; here batches
-    go round the problem's pairs. Windows that follow Adam's second moments, an option there, are left out.
+    The defaults are those of the official code (its `edge_pruning_unif.py`), the 6,000 batches included
+    that it takes where constants are learned (3,000 elsewhere), but for λ, which it sweeps. It draws new
+    prompts for each batch; here batches go round the problem's pairs. Windows that follow Adam's second
+    moments, an option there, are left out.
 
     Attributes:
         penalty: λ.
@@ -72,12 +73,13 @@ class UniformGradientSampling:
     direction: Direction = "noising"
     about: ClassVar[About] = About(
         source="Li & Janson 2024, section 3.2 and appendix",
-        code="maxtli/optimalablation at ac02e85, edge_pruning_unif.py",
+        code="maxtli/optimalablation at ac02e85: 50 steps on causal networks with classes",
         looks_at="clean inputs (corrupted ones' mean to start from), training of masks",
         units="log-odds of being kept",
         deviations=(
-            "batches go round the given pairs, where the code draws new prompts; BOS is left alone in "
-            "bidirectional networks too; windows of one width"
+            "λ is 1e-3, where the code sweeps it (its default is 4e-2); batches go round the given pairs, "
+            "where it draws new prompts; BOS keeps its clean values in bidirectional networks too; windows "
+            "of one width"
         ),
         test="tests/test_ugs.py against literal loops; compare_published --tools ugs",
         budget="6,000 steps of 60 rows, its authors' (3,000 without learned constants)",
@@ -102,6 +104,11 @@ class UniformGradientSampling:
         scores = np.full(graph.legal.shape, np.nan)
         scores[graph.legal] = training.theta.detach().double().cpu().numpy()
         return Scores(graph, scores, cost=cost)
+
+    @property
+    def authors_steps(self) -> int:
+        """The steps that its authors take with this replacement."""
+        return 6000 if self.replacement == "learned" else 3000
 
     @property
     def used_rate(self) -> float:

@@ -30,9 +30,10 @@ READING = """\
   sizes, every edge outside the truth is wrong, area counts from the first size on; it has no interval on a
   single model. Never compare across columns. Precision at the true size is recall, too.
 - *Baselines*, in italics, look at neither answers nor gradients: weight_norm at the sizes of weights,
-  activation_std at how much activations vary, fitted_features at a dozen such numbers, weighed by a logistic
-  regression on the truth of the models of all other programs. A method that does not beat the best of them
-  says nothing of these models that a look at their weights does not say.
+  activation_std at how much activations vary, fitted_features at a dozen such numbers, weighed by a
+  logistic regression on the truth of the released models of all other programs (of all released models, if
+  the model is none of them). A method that does not beat the best of them says nothing of these models that
+  a look at their weights does not say.
 - Methods that score nodes alone are in the second table; what could be said of edges from that is in the
   records. A method that trains for fewer steps than its authors' says which share of them it took.
 - Required edges change an output of the program, forbidden ones are outside it; what is in the program but

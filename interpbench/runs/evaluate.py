@@ -181,7 +181,8 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
 
 def budget(method: Method | None) -> float | None:
     """Returns which share of its authors' steps of training a method takes; None if it does not train."""
-    steps = getattr(getattr(method, "about", None), "authors_steps", None)
+    about = getattr(method, "about", None)
+    steps = getattr(method, "authors_steps", None) or getattr(about, "authors_steps", None)
     return None if steps is None else getattr(method, "steps") / steps  # noqa: B009  not every method has it
 
 

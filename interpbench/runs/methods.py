@@ -36,11 +36,14 @@ makes the page anew from the methods' classes. Everywhere: edges are from a writ
 an MLP) to a reader (a head's query, key or value input, an MLP's input, the logits); scores of edges and
 nodes are larger for what matters more; *logit difference* is that between the corrupted and the clean
 answer, and for numerical outputs the output itself. Every method that patches takes `direction=noising`,
-which is its authors', `denoising`, or `both`; zero replacement is of the whole output, positions included.
-A *share* is that of its authors' steps of training which the defaults here take; the rows of the
+the default, which is that of the source named first, `denoising`, or `both`; the last two need
+`replacement=resample`, which `ugs` does not have by default, and `cdt`, which takes activations apart and
+patches none, has no direction; zero replacement is of the whole output, positions included. A *share* is
+that of its authors' steps of training which the defaults here take; the rows of the
 [leaderboard](leaderboard.md) say it.
 
-*Baselines* look at neither answers nor gradients: what does not beat the best of them has found no circuit.
+*Baselines* look at neither the network's answers nor gradients: what does not beat the best of them has found
+no circuit.
 
 """
 
@@ -63,7 +66,9 @@ def methods_page() -> str:
     rows = [header, ["---"] * len(header)]
     for name, known in known_methods().items():
         said = dict(_said(known))
-        rows.append([f"`{name}`", *(markdown(said.get(title, "–")) for title in COLUMNS.values())])
+        rows.append(
+            [f"`{name}`", *(markdown(said.get(title, "–").replace("`", "")) for title in COLUMNS.values())]
+        )
     return PAGE + "\n".join(f"| {' | '.join(cells)} |" for cells in rows) + "\n"
 
 

@@ -12,7 +12,7 @@ from interpbench.core.config import STRICT, Amount, Finite, Items, MethodName, S
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import read_json
 
-BOARD, FORMAT = "leaderboard.json", 1
+BOARD, FORMAT = "leaderboard.json", 2
 Row = Mapping[str, Any]
 """What a `BoardRow` is once it has been checked."""
 Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
@@ -198,7 +198,7 @@ class BoardRow(TypedDict):
 class BoardFile(TypedDict):
     """What `leaderboard.json` holds."""
 
-    format: Literal[1]
+    format: Literal[2]
     missing: list[Annotated[str, Field(max_length=256)]]
     rows: list[BoardRow]
 
@@ -210,6 +210,8 @@ def read_rows(path: Path) -> tuple[tuple[Row, ...], tuple[str, ...]]:
         ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
     """
     data = read_json(path, ScoresError)
+    if isinstance(data, dict) and data.get("format") == 1:  # pyright: ignore[reportUnknownMemberType]
+        raise ScoresError(f"{path} was made by an older version, of other columns: make it anew")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
     found = checked(BoardFile, data, path, ScoresError)
