@@ -20,7 +20,7 @@ from interpbench.scoring.board import HEADLINE, TRUTH, Board
 from tests.test_comparison import board
 
 DOCS = Path(__file__).parent.parent / "docs"
-QUICK = {"examples": 16, "test_examples": 16, "pictures": False, "device": "cpu"}
+QUICK = {"examples": 16, "test_examples": 16, "pictures": False, "device": "cpu", "baselines": False}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,7 @@ def test_a_failure_is_listed_and_the_others_go_on(
     monkeypatch.setattr(type(get_method("eap")), "__call__", broken)
     overrides = [
         *("method=eap,random", f"checkpoint={compiled_checkpoint}", f"out={tmp_path / 'out'}"),
+        "baselines=false",
         *("device=cpu", "examples=16", "thorough=false", f"board={tmp_path / 'board'}"),
     ]
     monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
@@ -126,6 +127,17 @@ def test_a_model_that_cannot_be_read_is_listed(compiled_checkpoint: Path, tmp_pa
     assert len(records) == 1 and len(failures) == 1 and str(broken) in failures[0].line
 
 
+def test_the_baselines_are_on_every_leaderboard(compiled_checkpoint: Path, tmp_path: Path) -> None:
+    settings = {"checkpoint": str(compiled_checkpoint), "thorough": False, "baselines": True}
+    records, failures = evaluate(config(tmp_path, methods=["weight_norm", "eap"], **settings))
+    names = ["weight_norm", "eap", "activation_std", "fitted_features"]
+    assert [record.method for record in records] == names and not failures
+    assert [record.baseline for record in records] == [True, False, True, True]
+    assert Board.of(records).best_baseline() in names
+    alone, _ = evaluate(config(tmp_path, **settings))
+    assert [record.method for record in alone] == ["acdc"]
+
+
 def test_a_named_board_grows(
     compiled_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -133,7 +145,13 @@ def test_a_named_board_grows(
 
     def add(methods: str, examples: int, status: str = "0") -> Board:
         overrides = [f"method={methods}", f"checkpoint={compiled_checkpoint}", f"examples={examples}"]
-        overrides += ["thorough=false", "pictures=false", f"out={tmp_path / 'out'}", f"board={folder}"]
+        overrides += [
+            "thorough=false",
+            "pictures=false",
+            "baselines=false",
+            f"out={tmp_path / 'out'}",
+            f"board={folder}",
+        ]
         monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
         with pytest.raises(SystemExit, match=status):
             cli.evaluate()

@@ -47,6 +47,11 @@ def method_names() -> list[str]:
     return sorted({*known_methods(), *(imported.methods() if imported else ())})
 
 
+def baseline_names() -> list[str]:
+    """Returns the names of the package's baselines, with which every leaderboard compares."""
+    return [name for name, known in known_methods().items() if known["about"]["baseline"]]
+
+
 def check_method(name: str, settings: Mapping[str, Any]) -> None:
     """Checks the name of a method and its settings.
 

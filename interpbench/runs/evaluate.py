@@ -91,7 +91,7 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[Failure]]:
     method on that checkpoint; the others go on.
     """
     check_evaluate(config)
-    chosen = config.chosen
+    chosen = config.with_baselines
     if config.methods is not None and config.thoroughly:
         chosen = [*chosen, (TRUTH, {})]
     folders = config.found

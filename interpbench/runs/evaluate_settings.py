@@ -17,7 +17,7 @@ from interpbench.checkpoints.record import check_files, task_of
 from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable
-from interpbench.discovery.records import check_method, default, method_names
+from interpbench.discovery.records import baseline_names, check_method, default, method_names
 from interpbench.runs.device import check_device
 from interpbench.scoring.files import BOARD, Conditions, read_rows
 from interpbench.tasks.catalogue import get_task
@@ -56,6 +56,7 @@ class EvaluateConfig:
     examples: Examples = 64
     examples_of: dict[str, Examples] = field(default_factory=LEARNED.copy)
     test_examples: Examples = 64
+    baselines: bool = True
     thorough: bool | None = None
     stability: StabilitySettings = StabilitySettings()
     data: Literal["stored", "fresh"] = "stored"
@@ -91,6 +92,14 @@ class EvaluateConfig:
         listed = self.methods if isinstance(self.methods, list) else [self.methods]
         names = method_names() if self.methods == "all" else listed
         return [(str(name), {}) for name in dict.fromkeys(names)]
+
+    @property
+    def with_baselines(self) -> list[tuple[str, dict[str, Any]]]:
+        """The chosen methods, and where they are several, for a leaderboard, the baselines."""
+        chosen = self.chosen
+        names = {name for name, _ in chosen}
+        wanted = self.baselines and self.methods is not None
+        return [*chosen, *((name, {}) for name in baseline_names() if wanted and name not in names)]
 
     @property
     def found(self) -> list[Path]:
