@@ -168,8 +168,8 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
         conditions=config.conditions(name),
         left_out=bench.left_out,
         behaviour=bench.behaviour_of(scores, method, problem),
-        granularity=getattr(method, "granularity", "edge"),
-        baseline=getattr(method, "baseline", False),
+        granularity="node" if getattr(method, "granularity", None) == "node" else "edge",
+        baseline=getattr(method, "baseline", None) is True,  # a user's own class may say anything
         budget=budget(method),
     )
     folder, stem = config.folder(checkpoint), label(record, config)
@@ -183,7 +183,10 @@ def budget(method: Method | None) -> float | None:
     """Returns which share of its authors' steps of training a method takes; None if it does not train."""
     about = getattr(method, "about", None)
     steps = getattr(method, "authors_steps", None) or getattr(about, "authors_steps", None)
-    return None if steps is None else getattr(method, "steps") / steps  # noqa: B009  not every method has it
+    taken = getattr(method, "steps", None)
+    if isinstance(steps, int) and steps > 0 and isinstance(taken, int):
+        return taken / steps
+    return None
 
 
 def _finished(bench: "Bench", name: str, settings: dict[str, Any], config: EvaluateConfig) -> Record | None:
