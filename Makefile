@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
-	benchmark benchmark-auto-circuit leaderboard
+	benchmark benchmark-auto-circuit benchmark-scaling leaderboard
 
 demo: install
 	$(BIN)/interpbench demo
@@ -64,6 +64,11 @@ benchmark: install
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.acdc
 	$(BIN)/python -m benchmarks.discovery
+	$(BIN)/python -m benchmarks.certificates
+
+# Costs against the number of edges, up to 32,491 of them: an hour, and 8 GiB of memory.
+benchmark-scaling: install
+	$(BIN)/python -m benchmarks.scaling
 
 # The same work done by auto-circuit, whose pins clash with ours, in an environment of its own.
 benchmark-auto-circuit: install .venv-auto-circuit/installed

@@ -1,13 +1,13 @@
-"""Prints the README's table of released models, from their records and certificates.
+"""Prints the README's table of released models: records, certificates, grades by the default standard.
 
 Run: `python -m benchmarks.models`.
 """
 
 from interpbench.checkpoints.find import released
 from interpbench.checkpoints.format import load_checkpoint
+from interpbench.circuits.grades import said_of
 from interpbench.circuits.truth import State
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import open_edges
 
 
 def main() -> None:
@@ -15,15 +15,16 @@ def main() -> None:
     for name, folder in released().items():
         checkpoint = load_checkpoint(folder)
         record, truth = checkpoint.record, checkpoint.truth
-        required = int((truth.qkv_edges == State.REQUIRED).sum()) + len(open_edges(truth))
+        margin = "–" if checkpoint.certificate is None else f"{checkpoint.certificate['margin']:.2g}"
         cells = [
             name,
             str(record.legacy_id or "–"),
             f"{get_task(name).domain.size:,}",
             f"{record.steps:,}",
             f"{record.seconds:.0f} s",
-            f"{required} (+ {(truth.qkv_edges == State.ALLOWED).sum()} allowed)",
-            f"{(checkpoint.certificate or {})['margin']:.2g}",
+            f"{len(truth.required_edges)} (+ {(truth.qkv_edges == State.ALLOWED).sum()} allowed)",
+            margin,
+            said_of(checkpoint.certificate),
         ]
         print("| " + " | ".join(cells) + " |")
 

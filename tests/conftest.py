@@ -23,6 +23,7 @@ from interpbench.tasks.task import RaspTask
 from interpbench.training.certificate import CertificateSettings
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
+from tests.proofs import put_certificate
 
 RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
 """The names of the tasks that Tracr compiles."""
@@ -77,7 +78,7 @@ def trained_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 
     def make(task: str = "frac_prevs", kind: str = "compiled", **settings: Any) -> Path:
         model = ModelSettings(kind=kind)  # type: ignore[arg-type]
-        certificate = CertificateSettings(enumerate_up_to=1, pairs=64, target=0.9)
+        certificate = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, attacks=0)
         out = str(tmp_path_factory.mktemp("runs"))
         made = TrainConfig(task=task, model=model, certificate=certificate, device="cpu", out=out, **settings)
         return train(made).folder
@@ -87,8 +88,10 @@ def trained_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 
 @pytest.fixture(scope="session")
 def compiled_checkpoint(trained_checkpoint: Callable[..., Path]) -> Path:
-    """A checkpoint of the compiled `frac_prevs`: only to be read."""
-    return trained_checkpoint()
+    """A checkpoint of the compiled `frac_prevs`, with a made-up good certificate: only to be read."""
+    folder = trained_checkpoint()
+    put_certificate(folder, all_pairs=True)
+    return folder
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
 from interpbench.checkpoints.pickles import read_plain, read_weights
 from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.record import read_record
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.formats import read_scores
 from interpbench.core.files import read_json, sha256
@@ -29,6 +30,7 @@ from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
+from tests.proofs import put_certificate
 from tests.published_files import write_mib, write_published
 
 RELEASED = Path(__file__).parent.parent / "models"
@@ -49,6 +51,7 @@ class Kind:
 
 def of_ours(folder: Path, name: str) -> Kind:
     here = Path(shutil.copytree(RELEASED / "frac_prevs", folder / "frac_prevs"))
+    put_certificate(here)
     path, record = here / name, json.loads((here / "model.json").read_text())
 
     def rehash() -> None:
@@ -58,7 +61,7 @@ def of_ours(folder: Path, name: str) -> Kind:
     reads: dict[str, Callable[[], object]] = {
         "model.json": lambda: load_checkpoint(here),
         "model.safetensors": lambda: load_checkpoint(here),
-        "certificate.json": lambda: read_proof(path),
+        "certificate.json": lambda: read_proof(path, read_record(here)),
         "data.safetensors": lambda: load_pairs(here),
     }
     return Kind(path, reads[name], rehash if name == "model.safetensors" else lambda: None)

@@ -30,8 +30,16 @@ def config(out: Path) -> TrainConfig:
         out=str(out),
         device="cpu",
         objective={"iit": 0, "strict": 0, "edge_strict": 0},
-        certificate={"pairs": 64, "enumerate_up_to": 1, "target": 0},
-        trainer={"max_steps": 40, "validate_every": 3, "validation_rows": 64, "save_every": 2, "stop_at": 0},
+        certificate={"pairs": 64, "enumerate_up_to": 1, "looks": 1, "attacks": 0},
+        standard={"target": 0},
+        trainer={
+            "max_steps": 40,
+            "validate_every": 3,
+            "validation_rows": 64,
+            "save_every": 2,
+            "stop_at": 0,
+            "confirm": 1,
+        },
     )
 
 

@@ -64,7 +64,8 @@ def test_what_training_wrote_is_read(compiled_checkpoint: Path, compiled: Any) -
     for level in LEVELS:
         assert (loaded.truth.at(level) == truth.at(level)).all()
     assert loaded.certificate == json.loads((compiled_checkpoint / CERTIFICATE).read_text())
-    assert loaded.certificate["certified"] is True
+    verdict = loaded.verdict()
+    assert verdict is not None and verdict.grade == "adversarial" and verdict.positions
     pairs, wanted = load_pairs(compiled_checkpoint), draw_pairs(alignment.task, 512)
     for ours, theirs in zip(vars(pairs).values(), vars(wanted).values(), strict=True):
         assert ours.dtype == theirs.dtype and torch.equal(ours, theirs)
@@ -164,7 +165,7 @@ def test_wrong_entries_are_refused(checkpoint: Path, change: Edit) -> None:
 
 
 def test_a_damaged_certificate_is_refused(checkpoint: Path) -> None:
-    (checkpoint / CERTIFICATE).write_text('{"certified": tr')
+    (checkpoint / CERTIFICATE).write_text('{"format": 2, "rates": tr')
     assert "not readable JSON" in refused(checkpoint, CERTIFICATE)
 
 

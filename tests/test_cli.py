@@ -14,6 +14,7 @@ import pytest
 
 from interpbench.checkpoints.format import load_checkpoint
 from interpbench.runs import cli
+from interpbench.tasks.catalogue import get_task
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "jax", "transformer_lens", "wandb", "tracr.compiler")
@@ -68,7 +69,7 @@ def assert_one_line(err: str, *said: str) -> None:
     [
         (["--help"], "show"),
         (["tasks"], "frac_prevs"),
-        (["models"], "certified, all pairs"),
+        (["models"], "grade"),
         (["show", "frac_prevs"], "logits <- a1.h2"),
         (["show", "3"], "logits <- a1.h2"),
     ],
@@ -162,7 +163,7 @@ def compiled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compiled")
     status, _, err = train(out, "task=frac_prevs", "model=compiled", f"out={out}", "device=cpu")
     assert status == 0, err
-    assert "frac_prevs: certified after 0 steps" in err
+    assert "frac_prevs: certified (adversarial, positions, all pairs) after 0 steps" in err
     return out
 
 
@@ -170,8 +171,11 @@ def test_compiled_weights_are_certified(compiled_run: Path) -> None:
     loaded = load_checkpoint(only_folder(compiled_run))
     assert loaded.record.kind == "compiled"
     assert loaded.certificate is not None
-    assert loaded.certificate["certified"] and loaded.certificate["enumerated"]
-    assert loaded.certificate["pairs"] == 256**2
+    assert loaded.certificate["all_pairs"] and loaded.certificate["trained_on_all"]
+    assert loaded.certificate["rates"]["accuracy"]["output"]["pairs"]["rows"] == 256**2
+    assert loaded.certificate["identity"]["task"] == get_task("frac_prevs").sha256
+    verdict = loaded.verdict()
+    assert verdict is not None and verdict.grade == "adversarial" and verdict.positions
 
 
 def test_evaluation_writes_a_record_and_pictures(compiled_run: Path, tmp_path: Path) -> None:
@@ -214,7 +218,8 @@ def test_a_finished_run_is_not_run_again(
 def test_missing_the_target_is_exit_status_1(tmp_path: Path) -> None:
     status, _, err = train(tmp_path, *SHORT, f"out={tmp_path}", "trainer.max_steps=20")
     assert status == 1
-    assert "frac_prevs: NOT certified: " in err and "after 20 steps" in err
+    assert "frac_prevs: NOT certified (not even behaviour): no intervention" in err
+    assert "after 20 steps" in err
     assert "Traceback" not in err
     assert load_checkpoint(only_folder(tmp_path)).record.steps == 20
 

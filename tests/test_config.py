@@ -20,7 +20,7 @@ CONFIGS = Path(config_folder())
 KINDS: dict[str, Any] = {"train": TrainConfig, "evaluate": EvaluateConfig}
 COMMANDS = {
     **{"objective": "train", "model": "train", "trainer": "train", "certificate": "train", "logger": "train"},
-    **{"experiment": "train", "method": "evaluate"},
+    **{"experiment": "train", "standard": "train", "method": "evaluate"},
 }
 FILES = sorted((path.parent.name, path.stem) for path in CONFIGS.glob("*/*.yaml"))
 
@@ -130,7 +130,7 @@ def test_mistakes_are_one_line_with_the_path(settings: dict[str, Any], message: 
             for key in ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "init_std")
         ),
         *(("train", f"{key}=-1") for key in ("threads", "objective.strict", "certificate.pairs")),
-        *(("train", override) for override in ("objective.iit=nan", "certificate.confidence=2")),
+        *(("train", override) for override in ("objective.iit=nan", "standard.confidence=2")),
         *(("evaluate", override) for override in ("examples=0", "threads=0")),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_when_the_checkpoint_is_written(tmp_path: Path) -> N
     """No file may pass 20 kB: the data file, of 43 kB, cannot be written."""
     from interpbench.runs.train import TrainConfig, train
 
-    small = {"enumerate_up_to": 1, "pairs": 64, "target": 0.9}
+    small = {"enumerate_up_to": 1, "pairs": 64, "looks": 1, "attacks": 0}
     config = TrainConfig(
         task="frac_prevs", model={"kind": "compiled"}, certificate=small, out=str(tmp_path), device="cpu"
     )

@@ -12,23 +12,35 @@ import pytest
 import interpbench
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import Repository, home, split
-from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
+from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256, write_json
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.download import download
-from interpbench.runs.publish import publish
 from tests.hub_server import Hub, serve
+from tests.proofs import put_certificate
 
 NAME = "me/models"
 MODELS = ("frac_prevs", "trend_to_next")
 WEIGHTS = "frac_prevs/model.safetensors"
 RELEASED = Path(__file__).parent.parent / "models"
+GRADE = "adversarial, positions, all pairs"
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub with two models, and an empty cache; nothing waits between attempts."""
+def originals(tmp_path: Path) -> Path:
+    """Two released models, with made-up certificates."""
+    for name in MODELS:
+        put_certificate(
+            Path(shutil.copytree(RELEASED / name, tmp_path / "originals" / name)),
+            all_pairs=name == "frac_prevs",
+        )
+    return tmp_path / "originals"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub with these models, and an empty cache; nothing waits between attempts."""
     from huggingface_hub import close_session
 
     with serve() as server:
@@ -41,8 +53,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         files: dict[str, bytes] = {}
         entries = {}
         for name in MODELS:
-            entries[name] = indexed(RELEASED / name)
-            files |= {f"{name}/{f}": (RELEASED / name / f).read_bytes() for f in entries[name].files}
+            entries[name] = indexed(originals / name)
+            files |= {f"{name}/{f}": (originals / name / f).read_bytes() for f in entries[name].files}
         files[INDEX] = json.dumps(Index(FORMAT, entries).to_json()).encode()
         server.push(NAME, files)
         close_session()
@@ -122,7 +134,7 @@ def test_all_are_downloaded(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
     assert len([path for path in hub.downloads()[asked:] if not path.endswith(INDEX)]) == 0
 
 
-def test_models_are_listed_with_certificates(hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_models_are_listed_with_grades(hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     from interpbench.runs import cli
 
     def listed(*arguments: str) -> str:
@@ -134,12 +146,12 @@ def test_models_are_listed_with_certificates(hub: Hub, monkeypatch: pytest.Monke
     assert "0 models" in listed() and hub.requests == []
     assert "--hub lists them" in listed()
     text = listed("--hub")
-    assert "2 models" in text and f"{NAME}@main" in text and "certified, all pairs" in text
+    assert "2 models" in text and f"{NAME}@main" in text and f"claims {GRADE}" in text
     assert not any(path.endswith(".safetensors") for path in hub.downloads())
     load()
     asked = len(hub.requests)
     (line,) = [line for line in listed().splitlines() if "frac_prevs" in line]
-    assert "cache" in line and len(hub.requests) == asked
+    assert "cache" in line and GRADE in line and "claims" not in line and len(hub.requests) == asked
     (find_checkpoints("frac_prevs")[0] / "data.safetensors").resolve().write_bytes(b"")
     (line,) = [line for line in listed().splitlines() if "frac_prevs" in line]
     assert "damaged" in line
@@ -150,12 +162,12 @@ def test_models_are_listed_with_certificates(hub: Hub, monkeypatch: pytest.Monke
 
 
 def test_what_is_here_and_on_the_hub_is_one_model(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    hub: Hub, originals: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from interpbench.runs import cli
 
-    shutil.copytree(RELEASED / "frac_prevs", "models/frac_prevs")
-    for certificate in ("certified, all pairs", "damaged"):
+    shutil.copytree(originals / "frac_prevs", "models/frac_prevs")
+    for certificate in (GRADE, "damaged"):
         monkeypatch.setattr(sys, "argv", ["interpbench", "models", "--hub"])
         with pytest.raises(SystemExit, match="0"):
             cli.main()
@@ -171,11 +183,12 @@ def test_a_changed_revision(hub: Hub) -> None:
     first = hub.commit(NAME, "main")
     before = load()
     other = dict(hub.newest(NAME))
-    for file in ("model.json", "model.safetensors"):
+    replaced = ("model.json", "model.safetensors", "certificate.json")
+    for file in replaced:
         other[f"frac_prevs/{file}"] = other[f"trend_to_next/{file}"]
     index = json.loads(other[INDEX])
     index["models"]["frac_prevs"]["files"].update(
-        {f: index["models"]["trend_to_next"]["files"][f] for f in ("model.json", "model.safetensors")}
+        {file: index["models"]["trend_to_next"]["files"][file] for file in replaced}
     )
     hub.push(NAME, {**other, INDEX: json.dumps(index).encode()})
     assert load() == before
@@ -312,13 +325,14 @@ def test_a_damaged_index_in_the_cache_is_mended(hub: Hub) -> None:
 def test_nothing_is_written_into_the_cache(hub: Hub) -> None:
     """A certificate of one's own would be damage there; and what was written all the same is mended."""
     (folder,) = find_checkpoints("frac_prevs")
-    refused(lambda: certify_checkpoints("frac_prevs", pairs=64, save=True), "--save in a copy of it")
+    refused(lambda: certify_checkpoints("frac_prevs", save=True), "--save in a copy of it")
     write_json(folder / "certificate.json", {})
     refused(load, "certificate.json", "interpbench download frac_prevs fetches it anew")
     assert download(["frac_prevs"]) and load()
 
 
-ENTRY = {"task": "a", "legacy_id": None, "kind": "trained", "certified": True}
+ENTRY = {"task": "a", "legacy_id": None, "kind": "trained", "grade": None, "all_pairs": None}
+ENTRY |= {"target": None, "positions": None}
 FILE = {"size": 1, "sha256": "0" * 64}
 
 
@@ -329,12 +343,13 @@ FILE = {"size": 1, "sha256": "0" * 64}
         b"{",
         [1],
         {"format": 99},
-        {"format": 1, "models": {"../../etc": {**ENTRY, "files": {}}}},
-        {"format": 1, "models": {"a": {**ENTRY, "files": {"../../../evil": FILE}}}},
-        {"format": 1, "models": {"a": {**ENTRY, "files": {"x": {**FILE, "size": 10**15}}}}},
-        {"format": 1, "models": {"a": {**ENTRY, "files": {"x": {**FILE, "sha256": "ab"}}}}},
+        {"format": 1, "models": {}},
+        {"format": FORMAT, "models": {"../../etc": {**ENTRY, "files": {}}}},
+        {"format": FORMAT, "models": {"a": {**ENTRY, "files": {"../../../evil": FILE}}}},
+        {"format": FORMAT, "models": {"a": {**ENTRY, "files": {"x": {**FILE, "size": 10**15}}}}},
+        {"format": FORMAT, "models": {"a": {**ENTRY, "files": {"x": {**FILE, "sha256": "ab"}}}}},
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_a_bad_index_is_refused(hub: Hub, index: object) -> None:
     hub.push(NAME, {INDEX: index if isinstance(index, bytes) else json.dumps(index).encode()})
@@ -352,44 +367,3 @@ def test_one_failure_does_not_stop_the_others(hub: Hub, caplog: pytest.LogCaptur
     assert not download([], everything=True)
     assert "1 of 2 models failed: frac_prevs" in caplog.text
     assert "trend_to_next/model.json" in cached()
-
-
-# Publishing.
-
-
-def test_what_is_published_is_downloaded(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    names = [str(RELEASED / name) for name in MODELS]
-    publish(names[:1], "me/mine", create=True)
-    publish(names[1:], "me/mine")
-    assert len(hub.commits["me/mine"]) == 2
-    files = hub.newest("me/mine")
-    folder = tmp_path / "preview"
-    publish(names, "me/mine", out=folder)
-    preview = {
-        str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-    assert preview == files
-    assert read_index(folder / INDEX).models.keys() == set(MODELS)
-    monkeypatch.setenv("INTERPBENCH_HUB", "me/mine@main")
-    assert load() == sha256(files[WEIGHTS])
-    assert "circuit.png" in {path.name for path in find_checkpoints("frac_prevs")[0].iterdir()}
-
-
-def test_publishing_is_all_or_nothing(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    released = str(RELEASED / "frac_prevs")
-    refused(lambda: publish([released], "me/nowhere"), "there is no repository me/nowhere", "--create makes")
-    monkeypatch.setenv("HF_TOKEN", "wrong")
-    refused(lambda: publish([released], NAME), "401", "HF_TOKEN")
-    assert len(hub.commits[NAME]) == 1
-
-
-def test_only_whole_and_certified_models_are_published(hub: Hub, checkpoint: Path, tmp_path: Path) -> None:
-    proof = json.loads((checkpoint / "certificate.json").read_text())
-    (checkpoint / "certificate.json").write_text(
-        json.dumps({**proof, "certified": False, "failures": ["accuracy 0.9 < 1"]})
-    )
-    refused(lambda: publish([str(checkpoint)], NAME, tmp_path / "out"), "is not certified; --uncertified")
-    publish([str(checkpoint)], NAME, tmp_path / "out", uncertified=True)
-    shutil.copy(checkpoint / "certificate.json", checkpoint / "model.safetensors")
-    refused(lambda: publish([str(checkpoint)], NAME, tmp_path / "new", uncertified=True), "SHA-256")
-    assert not (tmp_path / "new").exists()

@@ -8,9 +8,9 @@ import pytest
 import interpbench
 from interpbench.runs.download import download
 from tests.hub_server import Hub
-from tests.test_hub import NAME, cached, elsewhere, hub, refused
+from tests.test_hub import GRADE, NAME, cached, elsewhere, hub, originals, refused
 
-__all__ = ["elsewhere", "hub"]  # fixtures
+__all__ = ["elsewhere", "hub", "originals"]  # fixtures
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_models_are_listed_whatever_the_cache_holds(hub: Hub, capsys: pytest.Cap
     (store / "refs" / "refs" / "pr" / "1").write_text(commit)
     (store / "refs" / "bad").write_bytes(b"\xff\xfe")
     list_models(Console(width=200), hub=False)
-    assert "certified, all pairs" in capsys.readouterr().out
+    assert GRADE in capsys.readouterr().out

@@ -236,6 +236,17 @@ def test_worlds_gradient_equals_separate_runs():
     torch.testing.assert_close(together, model.blocks[0].attn.W_O.grad)
 
 
+def test_heads_may_start_as_orthogonal_maps():
+    cfg = dataclasses.replace(TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4), init_orthogonal=True)
+    attn = Transformer(cfg, 3).blocks[1].attn
+    for head in range(2):
+        torch.testing.assert_close(attn.W_V[head].T @ attn.W_V[head], 4 * torch.eye(4))
+        torch.testing.assert_close(attn.W_O[head] @ attn.W_O[head].T, 0.49 * torch.eye(4))
+    plain = Transformer(dataclasses.replace(cfg, init_orthogonal=False), 3)
+    torch.testing.assert_close(Transformer(cfg, 3).embed.W_E, 4 * plain.embed.W_E)
+    assert torch.equal(attn.W_Q, plain.blocks[1].attn.W_Q)
+
+
 def test_positions_may_start_in_dimensions_of_their_own():
     cfg = dataclasses.replace(TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4), init_matching=True)
     plain, apart = Transformer(cfg, 3), Transformer(dataclasses.replace(cfg, init_positions=2), 3)

@@ -4,48 +4,58 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.alignment.alignment import align
-from interpbench.checkpoints.find import released
+from interpbench.checkpoints.find import CERTIFICATE, released
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
-from interpbench.checkpoints.record import task_of
+from interpbench.circuits.grades import RELEASED
+from interpbench.circuits.proof import share_of
 from interpbench.circuits.truth import LEVELS
 from interpbench.discovery.method import get_method
-from interpbench.runs.certify import certify_checkpoints
+from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
 from interpbench.scoring.records import compare
 from interpbench.tasks.catalogue import catalogue
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 
 MODELS = released()
+WAITING = ("ioi", "ioi_next_token")
+"""Models that are still to be trained by the standard that the others reach."""
 
 
 def test_every_model_has_a_task():
     assert MODELS and set(MODELS) <= set(catalogue())
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_certificate_says_everything_holds(name):
+def waiting(name):
+    """Marks a model that is still to be trained anew; the mark fails as soon as it is there."""
+    reason = "trained by the former standard"
+    return (
+        pytest.param(name, marks=pytest.mark.xfail(reason=reason, strict=True)) if name in WAITING else name
+    )
+
+
+@pytest.mark.parametrize("name", list(map(waiting, sorted(MODELS))))
+def test_every_model_reaches_the_grade_of_released_ones(name):
+    """By the default standard, with a certificate of its weights, its truth and its task."""
     checkpoint = load_checkpoint(MODELS[name])
-    certificate = checkpoint.certificate
-    assert certificate["certified"] and set(certificate["demands"]) == {"accuracy", "iia", "siia", "edges"}
-    lowest = [certificate[key]["lower"] for key in ("accuracy", "siia_all_nodes", "all_edges")]
-    for part in ("iia", "siia", "edges"):
-        lowest += [entry["lower"] for entry in certificate[part].values()]
-    assert min(lowest) >= (1.0 if certificate["enumerated"] else 0.999)
-    assert all(share > 0 for share in certificate["required_effect"].values())
+    verdict = checkpoint.verdict()
+    assert verdict is not None, "it has no certificate of this format"
+    assert verdict.reaches(RELEASED), verdict.missed(RELEASED)
+    check_task(MODELS[name] / CERTIFICATE, checkpoint.certificate, subject_of(checkpoint).task)
+    assert checkpoint.certificate["attacks"].keys() == {"nodes", "edges"}
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_certificate_holds_on_fresh_pairs(name):
     """A task whose inputs are drawn in another way than when its model was certified needs another model."""
-    checkpoint = load_checkpoint(MODELS[name])
-    alignment = align(task_of(checkpoint.task), checkpoint.record.shape.graph, checkpoint.record.alignment)
-    evaluation = Evaluation(checkpoint.model, alignment)
-    settings = CertificateSettings(enumerate_up_to=1, pairs=128)
-    demands = ("accuracy", "iia", "siia")
-    certificate = certify(evaluation, checkpoint.truth, settings, seed=7, demands=demands)
-    entries = [certificate["accuracy"], certificate["siia_all_nodes"], *certificate["iia"].values()]
-    assert min(entry["rate"] for entry in [*entries, *certificate["siia"].values()]) > 0.99
+    checkpoint = load_checkpoint(MODELS[name], certificate=False)
+    subject = subject_of(checkpoint)
+    settings = CertificateSettings(enumerate_up_to=1, pairs=128, looks=1)
+    certificate = certify(
+        Evaluation(checkpoint.model, subject.alignment), subject.truth, settings, seed=7, upto="siit"
+    )
+    for kind in ("accuracy", "variables", "effective", "nodes", "node_sets"):
+        for place, draws in certificate["rates"][kind].items():
+            assert min(map(share_of, draws.values())) > 0.97, (kind, place)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -82,7 +92,7 @@ def test_stored_pairs_are_alive(name):
 
 @pytest.mark.slow
 def test_a_certificate_can_be_recomputed():
-    assert certify_checkpoints("digit_sum", pairs=3500, seed=1)
+    assert certify_checkpoints("trend_to_next", seed=1, quick=True)
 
 
 def test_the_library_opens_them():

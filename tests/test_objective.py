@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.circuits.truth import required_edges
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import shape
+from interpbench.training.edges import EdgeWorld
 from interpbench.training.losses import relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
@@ -42,13 +48,40 @@ def test_deep_swaps_are_mostly_of_one_early_unit():
     drawn = {}
     for kind in ("even", "deep"):
         sampler = Sampler(alignment, truth, Objective(swaps=kind), 64, 0)
-        _, _, nodes, _ = sampler.interventions(np.random.default_rng(0), 64 * 64)
+        nodes = sampler.interventions(np.random.default_rng(0), 64 * 64).nodes
         swaps = nodes[[alignment.graph.node_index[node] for node in alignment.units]] > 0
         single = swaps.sum(0) == 1
         drawn[kind] = (swaps & single).sum(1) / single.sum()
     assert drawn["even"] == pytest.approx(np.full(count, 1 / count), abs=0.04)
     wanted = np.arange(count, 0, -1.0) ** 2
     assert np.abs(drawn["deep"] - wanted / wanted.sum()).max() < 0.08 and drawn["deep"][0] > drawn["even"][0]
+
+
+def test_deep_draws_required_edges_late_in_the_circuit():
+    _, alignment, truth = setting("hist")
+    units = [str(unit) for unit in alignment.units]
+    shares = {}
+    for kind in ("even", "deep"):
+        world = EdgeWorld(alignment, truth, Objective(swaps=kind))
+        rng = np.random.default_rng(0)
+        bases, sources = (alignment.task.domain.draw(rng, 4096) for _ in range(2))
+        trace = alignment.task.model.run(sources)
+        drawn = world._which_required(rng, bases, (trace, trace))
+        shares[kind] = np.bincount(drawn, minlength=len(world.required_edges)) / len(drawn)
+    ends = [name.split("->")[1].split("<")[0] for name in truth.required_edges]
+    wanted = np.array([(1.0 + units.index(end)) ** 2 if end in units else 1.0 for end in ends])
+    ratio = shares["deep"] / shares["even"]
+    assert len(set(wanted)) > 1 and ratio / ratio.max() == pytest.approx(wanted / wanted.max(), rel=0.35)
+
+
+def test_deep_draws_long_edges_most():
+    alignment = align(get_task("ioi"), shape(get_task("ioi")).graph)
+    truth = find_truth(alignment, pairs=100)
+    world, names = EdgeWorld(alignment, truth, Objective(swaps="deep")), required_edges(truth)
+    assert dict(zip(names, world.weights)) == {
+        **{"embed->a1.h1": 1, "a1.h1->a2.h1": 4, "embed->a2.h1": 16},
+        **{"a2.h1->a4.h1": 9, "embed->a4.h1": 81, "a4.h1->logits": 1},
+    }
 
 
 def test_quiet_nodes_write_the_same_for_every_input():

@@ -23,6 +23,7 @@ from interpbench.core.errors import CheckpointError
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 from tests.published_files import pickled, published_config, write_mib, write_published
 
@@ -96,26 +97,28 @@ def test_the_library_and_the_commands_take_them(
 def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, network = get_task("trend_to_next"), interpbench.load("trend_to_next").model
     folder = write_published(tmp_path / "13", network, task, [("hook_embed", "blocks.1.hook_mlp_in")])
-    certify_checkpoints(str(folder), pairs=64, save=True)
+    few = CertificateSettings(pairs=64, looks=1, attacks=0)
+    certify_checkpoints(str(folder), settings=few, save=True)
     out = capsys.readouterr().out
-    assert "64 pairs" in out and "edges.pkl claims 1 head edges: 0 of the 4 that are required" in out
+    assert "/ 64 " in out and "edges.pkl claims 1 head edges: 0 of the 4 that are required" in out
     assert "forbidden: embed->m1" in out
     certificate = interpbench.load(folder).certificate
-    assert (
-        certificate is not None and certificate["accuracy"]["rate"] == certificate["all_edges"]["rate"] == 1
-    )
+    assert certificate is not None and certificate["rates"]["accuracy"]["output"]["task"]["wrong"] == 0
     with torch.no_grad():
         network.blocks[0].mlp.W_out.zero_()  # type: ignore[union-attr]
     write_published(folder, network, task)
-    assert not certify_checkpoints(str(folder), pairs=64, save=True)
+    with pytest.raises(CheckpointError, match=r"certificate.json is of other weights"):
+        interpbench.load(folder)
+    assert not certify_checkpoints(str(folder), settings=few, save=True)
     certificate = interpbench.load(folder).certificate
-    assert certificate is not None and certificate["accuracy"]["rate"] < 0.5
+    assert certificate is not None and certificate["rates"]["accuracy"]["output"]["task"]["wrong"] > 32
 
 
 @pytest.mark.slow
 def test_a_published_model_can_be_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert certify_checkpoints(str(folder))
-    assert "certified: 65,536 pairs" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "all pairs; asked for: 99.9%" in out and "/ 65,536" in out
 
 
 def test_claims_are_head_edges(folder: Path) -> None:

@@ -1,8 +1,10 @@
 """Tables, pictures and reports of a small synthetic evaluation."""
 
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +15,20 @@ from rich.table import Table
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
+from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State, Truth
+from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _summary, draw_circuit, found_edges
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
-from interpbench.reports.tables import certificate_table, circuit_lines, records_table, rows_table
+from interpbench.reports.tables import circuit_lines, records_table, rows_table
 from interpbench.reports.text import NOTHING, method_labels, share
 from interpbench.scoring.records import Record, compare
 from interpbench.tasks.catalogue import get_task
+from tests.proofs import proof_of
 
 GRAPH = Graph(2, 2)
 TRUTH = Truth.from_json(
@@ -54,29 +59,9 @@ PERFECT = record("hist", "exact", REQUIRED)
 TIED = record("hist", "zeros", np.zeros_like(REQUIRED))
 
 
-def entry(wrong: int = 0) -> dict[str, object]:
-    return {"rate": 1 - wrong / 1000, "lower": 1 - wrong / 1000, "wrong": wrong, "rows": 1000}
-
-
-def certificate(wrong: int = 0, enumerated: bool = True) -> dict[str, object]:
-    return {
-        "enumerated": enumerated,
-        "pairs": 1000,
-        "settings": {"confidence": 0.95},
-        "target": 1.0,
-        "accuracy": entry(),
-        "iia": {"m0": {"variables": ["is_x"], **entry(), "effective": {**entry(), "rows": 0}}},
-        "siia": {"a0.h1": entry(), "m1": entry(wrong)},
-        "siia_all_nodes": entry(),
-        "edges": {"embed->a0.h0<q>": entry(wrong)},
-        "all_edges": entry(),
-        "required_effect": {"m0": 0.25},
-        "margin": 8.06,
-        "margin_kind": "smallest logit margin",
-        "stress": {"zero": 0.9},
-        "failures": ["SIIA m1 0.99300 < 1.0"] if wrong else [],
-        "certified": not wrong,
-    }
+def certificate(**faults: Any) -> dict[str, Any]:
+    alignment = {"tokens": "embed", "before": "a0.h0", "is_x": "m0", "share": "a1.h1"}
+    return proof_of(TRUTH, alignment, **faults)
 
 
 def text(table: Table, width: int = 120) -> str:
@@ -122,15 +107,54 @@ def test_rates_are_rounded_down() -> None:
     assert [share(value) for value in (1.0, 0.999999, 0.5)] == ["1", "0.9999", "0.5000"]
 
 
-@pytest.mark.parametrize("enumerated", [True, False])
-def test_certificate_table_names_what_is_wrong(enumerated: bool) -> None:
-    good, bad = (text(certificate_table(certificate(wrong, enumerated))) for wrong in (0, 7))
-    assert good.startswith("certified") and "each of 2 nodes that must do nothing, alone" in good
+def flat(shown: str) -> str:
+    """Returns a table's text without its lines, and without line breaks."""
+    return re.sub(r"[\s│]+", " ", shown)
+
+
+@pytest.mark.parametrize("all_pairs", [True, False])
+def test_certificate_table_names_what_is_wrong(all_pairs: bool) -> None:
+    faults = {"nodes": {"m1": 70}, "edges": {"embed->a0.h0<q>": 7}, "node_sets": {"subsets": 9}}
+    bad = certificate(wrong=faults, attacks={"edges": 99}, all_pairs=all_pairs)
+    shown = {"good": text(certificate_table(certificate(all_pairs=all_pairs)), 100)}
+    shown["bad"] = text(certificate_table(bad), 100)
+    assert max(len(line) for text in shown.values() for line in text.splitlines()) <= 100
+    good, bad = (flat(shown[name]) for name in ("good", "bad"))
+    assert good.startswith(f"adversarial, positions{', all pairs' if all_pairs else ' ≥ 99.9%'}; asked for")
+    assert "swap of m0 = is_x" in good and "each of 3 forbidden nodes alone" in good and "Not " not in good
+    assert bad.startswith("iit, positions")
+    assert f"forbidden node m1 {'70 / 65,536' if all_pairs else '0 / 8,192'}" in bad
+    assert "forbidden node m1" in bad and "idle edge embed->a0.h0<q>" in bad and "node a0.h1" not in bad
     assert (
-        bad.startswith("NOT certified") and "m1 alone" in bad and "0.9930" in bad and "a0.h1 alone" not in bad
+        "Worst set of idle edges found (greedy, 100 tried on 9,999 rows): 3 of them, 0 of 4,096 draws wrong"
+        in bad
     )
-    assert "embed->a0.h0<q> alone" in bad and "0.2500" in bad and "8.060" in bad and "is_x" in bad
-    assert ("lower bound" in good) == (not enumerated)
+    assert "99 of 4,096 draws from strata wrong, at least 0.9" in bad
+    assert "Vacuous, since no swap changes an answer: a0.h0." in bad and "Not siit: forb" in bad
+    assert "Weakest of 5 required nodes and edges: m0, which changes 25% of the answers" in bad
+    assert "at most 4.4e-05 of them are on the average edge" in bad and "Largest error: 0.020." in bad
+    assert ("all pairs or draws" in good) == all_pairs and "its strata" in good
+
+
+def test_a_certificate_says_what_training_saw_and_what_was_not_measured() -> None:
+    drawn = certificate(trained_on_all=False, held_out={"bases": 1.0, "sources": 0.75006}, attempts=2)
+    shown = flat(text(certificate_table(drawn), 100))
+    assert "Training could not draw 100% of the bases, and 75% of the sources." in shown
+    assert "2 certificates were tried before" in shown and "2 strata: one token, ties." in shown
+    few = flat(
+        text(certificate_table(certificate(upto="iit", screen=None, vacuous={"effective": ["a0.h0"]})), 100)
+    )
+    assert few.startswith("iit, positions ≥") and "Training may draw every input." in few
+    assert (
+        "forbidden node: not measured" in few
+        and "Not siit: node sets: not measured; nodes: not measured" in few
+    )
+    assert "No attack on idle edges was made." in few
+    strict = Standard(target=0.9999, worst=1, positions=True)
+    asked = flat(text(certificate_table(certificate(), strict), 100))
+    assert asked.startswith(
+        "not even behaviour; asked for: 99.99% at 95% confidence, of the worst sets 100%, also at one"
+    )
 
 
 def test_tasks_table_takes_any_rows() -> None:
@@ -230,13 +254,13 @@ def test_report_links_pictures_and_says_what_is_certified(tmp_path: Path) -> Non
     path = write_report(
         folder,
         [PERFECT, TIED],
-        {"hist": certificate(), "reverse": certificate(7, False)},
+        {"hist": certificate(all_pairs=True), "reverse": certificate(wrong={"nodes": {"m1": 70}})},
         {"hist": [picture]},
     )
     report = path.read_text()
     assert path == folder / "report.md"
     assert "| hist | exact | 1.000 / 1.000 |" in report
     assert "![hist: roc](../my%20pictures/roc.png)" in report
-    assert "**Certified** on 1,000 enumerated pairs" in report and "No pair came out wrong" in report
-    assert "**Not certified** on 1,000 drawn pairs of inputs, target 1 with 95% confidence" in report
-    assert "up to 7 with a forbidden node swapped (`m1`)" in report and "`SIIA m1 0.99300 < 1.0`" in report
+    assert "**adversarial, positions, all pairs**; asked for: 99.9%" in report
+    assert "No row came out wrong" in report and "**iit, positions ≥ 99.9%**" in report
+    assert "Rows that came out wrong: 70 of 8,192 with forbidden node m1. Not *siit*: `forbidden" in report

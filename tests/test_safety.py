@@ -17,6 +17,7 @@ from interpbench.checkpoints.find import CERTIFICATE, DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain
 from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import CheckpointError, InterpBenchError, TaskError
 from interpbench.core.files import MOST_JSON, read_json, sha256
 from interpbench.core.text import code, markdown, mathtext, printable, terminal
@@ -246,25 +247,24 @@ def test_levels_of_truth_agree(checkpoint: Path, level: str, state: str, name: s
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"certified": False}, "certified is False, but not its failures"),
-        ({"certified": "no"}, "certified: input should be a valid boolean"),
-        ({"target": "0.5"}, "target: input should be a valid number"),
-        ({"pairs": "100"}, "pairs: input should be a valid integer"),
-        ({"settings": {}}, "settings.confidence: required, but missing"),
-        ({"failures": ["x"]}, "certified is True, but not its failures"),
-        ({"target": float("nan")}, "holds NaN"),
-        ({"more": 1}, "more: unknown key"),
-        ({"accuracy": {"rate": 1.0, "lower": 1.0, "wrong": 5, "rows": 9}}, "5 wrong of 9 rows is no rate"),
+        ({"all_pairs": "no"}, "all_pairs: input should be a valid boolean"),
+        ({"margin": "0.5"}, "margin: input should be a valid number"),
+        ({"attempts": "100"}, "attempts: input should be a valid integer"),
+        ({"identity": {}}, "identity.weights: required, but missing"),
+        ({"margin": float("nan")}, "holds NaN"),
+        ({"certified": True}, "certified: unknown key"),
         (
-            {"siia": {"<img src=x>": {"rate": 1.0, "lower": 1.0, "wrong": 0, "rows": 9}}},
-            "string should match",
+            {"rates": {"accuracy": {"output": {"pairs": {"wrong": 5, "rows": 4, "looks": 0}}}}},
+            "5 wrong of 4 rows is no rate",
         ),
+        ({"rates": {"nodes": {"<img src=x>": {}}}}, "string should match"),
+        ({"vacuous": {"effective": ["\x1b[31m"]}}, "string should match"),
     ],
 )
 def test_certificates_are_checked(checkpoint: Path, changes: dict[str, Any], said: str) -> None:
     edit(checkpoint / CERTIFICATE, **changes)
     with pytest.raises(CheckpointError, match=said):
-        read_proof(checkpoint / CERTIFICATE)
+        read_proof(checkpoint / CERTIFICATE, read_record(checkpoint))
 
 
 def test_keys_of_blind_problems_are_checked(checkpoint: Path, tmp_path: Path) -> None:

@@ -4,10 +4,15 @@ That program, causal model and compiled network agree is in `test_rasp.py`.
 """
 
 import ast
+import os
 import pkgutil
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +27,11 @@ from interpbench.circuits.truth import State
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks import catalogue as registry
+from interpbench.tasks import samplers
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.domain import ENUMERATED_LIMIT, RESAMPLE, Sequences, in_hashed_tenth
+from interpbench.tasks.samplers import mixture
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from tests.conftest import RASP
@@ -241,6 +248,69 @@ def test_no_corruption_is_dead(task: Task) -> None:
             assert ((before != after) & task.scored(before)).any(1).all(), name
     with pytest.raises(UnknownNameError, match="resampl"):
         draw_pairs(task, 8, corruption="resampl")
+
+
+def test_the_published_direction_of_a_selector() -> None:
+    """Task 113 sends tokens to their places: keys are places, queries indices, as in the published one."""
+    assert get_task(113).listing()[-1] == "moved = aggregate(select(keys=place, queries=indices), tokens)"
+    model = get_task(113).model
+    slots = {read.slot: read.parent for read in model.variables["moved"].reads}
+    assert slots == {"q": "indices", "k": "place", "v": "tokens"}
+
+
+# What a task is, as a hash.
+
+SAME = {frozenset({"hist_of_letters", "hist_of_letters_again"})}
+"""One program on one domain, published twice."""
+HASHED = ("frac_prevs", "trend_to_next", "divide_by_max", "docstring", "ioi")
+
+
+def test_no_two_tasks_share_a_hash_unless_they_are_the_same() -> None:
+    names: dict[str, set[str]] = {}
+    for task in catalogue().values():
+        assert re.fullmatch(r"[0-9a-f]{64}", task.sha256)
+        names.setdefault(task.sha256, set()).add(task.name)
+    assert {frozenset(some) for some in names.values() if len(some) > 1} == SAME
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "random"])
+def test_a_hash_is_the_same_in_every_process(seed: str) -> None:
+    code = f"from interpbench.tasks.catalogue import get_task\nfor n in {HASHED}: print(get_task(n).sha256)"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
+    )
+    assert done.stdout.split() == [get_task(name).sha256 for name in HASHED]
+
+
+def double(token: int) -> int:
+    return 2 * token
+
+
+def test_a_hash_changes_with_program_and_domain() -> None:
+    def one(function: Callable[[int], int], name: str = "one") -> RaspTask:
+        def build() -> object:
+            return rasp.Map(function, rasp.tokens).named("mapped")
+
+        shape: dict[str, Any] = {"vocab": (0, 1, 2), "length": 3, "attention": "causal"}
+        return RaspTask(name=name, description="", build=build, **shape)
+
+    task = one(double)
+    assert task.sha256 == one(lambda token: token + token, "other").sha256, (
+        "what it computes, not how it is called"
+    )
+    others = [
+        one(lambda token: token + 2),
+        one(lambda token: 4 if token == 2 else token),
+        replace(task, vocab=(0, 1, 3)),
+        replace(task, vocab=("a", "b", "c")),
+        replace(task, length=4),
+        replace(task, attention="bidirectional"),
+        replace(task, tolerance=0.1),
+        replace(task, alignment={"mapped": "m1"}),
+        replace(task, sampler=mixture([samplers.constant], 3, 3)),
+    ]
+    assert len({task.sha256, *(other.sha256 for other in others)}) == 1 + len(others)
 
 
 # The registry.

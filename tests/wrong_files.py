@@ -141,6 +141,7 @@ def prepare(folder: Path) -> None:
     """Makes the folder in which the calls run; needs the project on the import path."""
     from interpbench.checkpoints.blind import write_problem
     from interpbench.checkpoints.format import load_checkpoint
+    from tests.proofs import certificate_of, put_certificate
 
     folder.mkdir(parents=True)
     (folder / "models").symlink_to(ROOT / "models")
@@ -173,7 +174,8 @@ def prepare(folder: Path) -> None:
     put("alone/notes.txt", "a file beside which there is nothing\n")
 
     # checkpoints
-    copy("run")
+    for name in ("run", "again"):
+        put_certificate(copy(name))
     put("bad_weights/x", "")
     shutil.rmtree(folder / "bad_weights")
     weights = (hist / "model.safetensors").read_bytes()
@@ -184,14 +186,20 @@ def prepare(folder: Path) -> None:
     put(f"{copy('bad_certificate').name}/certificate.json", '{"certified": true}')
     put(f"{copy('bad_data').name}/data.safetensors", b"\xff" * 100)
     (copy("bad_no_weights") / "model.safetensors").unlink()
-    (copy("bad_no_data") / "data.safetensors").unlink()
+    put_certificate(copy("bad_no_data"))
+    (folder / "bad_no_data" / "data.safetensors").unlink()
     copy("bad_format", format=99)
     copy("bad_task", task="nosuch_task")
     record = json.loads((hist / "model.json").read_text())
     copy("bad_alignment", alignment={**record["alignment"], "nosuch": "m0"})
     copy("bad_truth", truth={})
-    proof = json.loads((hist / "certificate.json").read_text())
-    put(f"{copy('uncertified').name}/certificate.json", json.dumps({**proof, "certified": False}))
+    old = {"enumerated": False, "certified": True, "accuracy": {}, "iia": {}}
+    put(f"{copy('old').name}/certificate.json", json.dumps(old))
+    put_certificate(copy("uncertified"), wrong={"edges": {"first": 30}})
+    for name, key in (("foreign", "weights"), ("other_task", "task")):
+        said = certificate_of(copy(name))
+        said["identity"][key] = "0" * 64
+        put(f"{name}/certificate.json", json.dumps(said))
     put("bad_published/ll_model.pth", b"not a zip file")
     put("bad_published/ll_model_cfg.pkl", pickle.dumps({"n_layers": 1}))
     copy("indexed/hist")

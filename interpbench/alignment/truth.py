@@ -71,6 +71,13 @@ def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
     return {**into, (alignment.logits, output): output}
 
 
+def structural_ends(alignment: Alignment) -> dict[tuple[int, int], Node]:
+    """Returns (reader, writer) indices of edges that no variable reads by to the node whose swap they are."""
+    graph = alignment.graph
+    ends = _ends(alignment).items()
+    return {(graph.reader_index[reader], graph.node_index[node]): end for (reader, node), end in ends}
+
+
 def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[str, Read]]]:
     """Returns (reader, writer) indices of the program's edges to the (variable, read) pairs that use them."""
     graph = alignment.graph

@@ -57,7 +57,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class Intervention:
-    """Values `[row, pos]` that a variable (or one reader of it) gets in the rows `where` `[row]`."""
+    """Values `[row, pos]` that a variable (or one reader of it) gets in rows, or places, `where`.
+
+    `where` is bool `[row]` or `[row, pos]`.
+    """
 
     values: np.ndarray
     where: np.ndarray
@@ -145,7 +148,8 @@ class CausalModel:
 def _set(value: np.ndarray, intervention: Intervention | None) -> np.ndarray:
     if intervention is None:
         return value
-    return np.where(intervention.where[:, None], intervention.values, value)
+    where = intervention.where if intervention.where.ndim == 2 else intervention.where[:, None]
+    return np.where(where, intervention.values, value)
 
 
 def has_value(values: np.ndarray) -> np.ndarray:

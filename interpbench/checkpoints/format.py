@@ -4,6 +4,7 @@ Reading needs neither Tracr nor JAX: the record holds shape, vocabulary, alignme
 file the pairs of inputs that discovery methods are run on.
 """
 
+import logging
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from interpbench.checkpoints.find import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS, published_weights
-from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.proof import OldCertificateError, identified, read_proof
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_files, most_weights_bytes, read_record
+from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
@@ -29,6 +31,7 @@ from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
+log = logging.getLogger(__name__)
 MOST_HEADER = 1 << 16
 """The longest list of tensors of a file of pairs, in bytes; that of weights is at most 16 times as long."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
@@ -53,6 +56,10 @@ class Checkpoint:
         """The network's ground truth."""
         return self.record.read_truth
 
+    def verdict(self, standard: Standard | None = None) -> Verdict | None:
+        """Returns what a reader with this standard makes of the certificate; None without one."""
+        return None if self.certificate is None else grade(self.certificate, standard)
+
 
 def versions() -> dict[str, str]:
     """Returns the versions that matter for reproducing a model."""
@@ -76,8 +83,18 @@ def save_checkpoint(
     record: Mapping[str, Any],
     certificate: Mapping[str, Any] | None,
     pairs: Pairs | None = None,
+    task: str | None = None,
 ) -> None:
-    """Writes a checkpoint; the record gets its format number and the hash of the weights."""
+    """Writes a checkpoint; the record gets its format number and the hash of the weights.
+
+    Args:
+        folder: where to.
+        model: the network.
+        record: what `ModelRecord` says, but for format, shape and hash.
+        certificate: what was measured, which is written with what it is of; None for none.
+        pairs: inputs for discovery.
+        task: SHA-256 of the task, which a certificate needs.
+    """
     if pairs is not None:
         write_bytes(folder / DATA, save_tensors(asdict(pairs)))
     weights = save_tensors(
@@ -87,7 +104,9 @@ def save_checkpoint(
     shape = TypeAdapter(TransformerConfig).dump_python(model.cfg)
     write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
     if certificate is not None:
-        write_json(folder / CERTIFICATE, certificate)
+        assert task is not None, "a certificate names its task"
+        truth = Truth.from_json(model.cfg.graph, record["truth"])
+        write_json(folder / CERTIFICATE, identified(certificate, sha256(weights), truth, task))
 
 
 def load_pairs(folder: Path) -> Pairs:
@@ -135,20 +154,38 @@ def _wrong_with(pairs: Pairs, shape: TransformerConfig) -> str | None:
     return None if bool(pairs.scored.any(1).all()) else "no position of some pair is scored"
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
+def load_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
     """Reads a checkpoint, ours or one of the published InterpBench files.
 
+    Args:
+        folder: the checkpoint's.
+        certificate: whether to read the certificate; one of an older format is said to be, and left out.
+
     Raises:
-        CheckpointError: one line, if it is missing, damaged, truncated, foreign or of a newer format.
+        CheckpointError: one line, if it is missing, damaged, truncated, foreign or of a newer format, or has
+            a certificate of other weights.
     """
     if not (folder / RECORD).is_file() and published_weights(folder) is not None:
         from interpbench.checkpoints.legacy import load_published
 
-        return load_published(folder)
-    record, path = check_files(folder), folder / WEIGHTS
+        return load_published(folder, certificate)
+    record, path = check_files(folder, certificate=False), folder / WEIGHTS
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
     model = network(weights, record.shape, path)
-    return Checkpoint(model, record, read_proof(folder / CERTIFICATE), folder)
+    return Checkpoint(model, record, proof_of(folder, record) if certificate else None, folder)
+
+
+def proof_of(folder: Path, record: ModelRecord) -> dict[str, Any] | None:
+    """Returns a checkpoint's certificate; None if there is none, or one of an older format, which is said.
+
+    Raises:
+        CheckpointError: as `read_proof` does.
+    """
+    try:
+        return read_proof(folder / CERTIFICATE, record)
+    except OldCertificateError as error:
+        log.warning("%s", error)
+        return None
 
 
 def check_header(data: bytes, most: int) -> None:

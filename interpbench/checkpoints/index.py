@@ -1,9 +1,10 @@
-"""The index of a repository of models, `index.json`: every file's size and hash, and what is certified.
+"""The index of a repository of models, `index.json`: every file's size and hash, and what grade it claims.
 
 What it says is checked before it is used: a name in it becomes part of a path, a size is what a download
-may take.
+may take. A grade in it is a claim; once the files are here, their certificate says which one it is.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,17 +15,18 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.find import CERTIFICATE, FILES, RECORD
-from interpbench.checkpoints.proof import read_proof
-from interpbench.checkpoints.record import read_record
+from interpbench.checkpoints.proof import ForeignCertificateError, OldCertificateError, read_proof
+from interpbench.checkpoints.record import check_files
+from interpbench.circuits.grades import GRADES, Grade, Standard, grade, in_words, said_of
 from interpbench.core.config import STRICT, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_bytes, read_json, reason, sha256
 from interpbench.core.text import shown
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "index.json"
-DAMAGED = "damaged"
-"""What is said instead of a verdict where a file is not what it should be."""
+DAMAGED, OLD, FOREIGN = "damaged", "old certificate", "another model's certificate"
+"""What is said instead of a grade where a file, or the certificate alone, is not what it should be."""
 MOST_BYTES = 1 << 33
 """The largest file that an index may name."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
@@ -40,21 +42,35 @@ class IndexedFile:
 
 @dataclass(frozen=True, config=STRICT)
 class IndexedModel:
-    """One model: its task, its files by name, and the verdict of its certificate (None without one)."""
+    """One model: its task, its files by name, and what is claimed of it.
+
+    Attributes:
+        grade: that its certificate reaches; None for none, or without a certificate.
+        all_pairs: whether its certificate runs all pairs; None without one.
+        target: of the standard by which this was found; None without a certificate.
+        positions: whether swaps at one position alone reach the target; None if that was not measured.
+    """
 
     task: TaskName
     legacy_id: Steps | None
     kind: Literal["trained", "compiled", "published"]
     files: dict[str, IndexedFile]
-    certified: bool | None
-    enumerated: bool | None = None
-    pairs: Steps | None = None
-    target: Share | None = None
+    grade: Grade | None
+    all_pairs: bool | None
+    target: Share | None
+    positions: bool | None
 
     @property
     def size(self) -> int:
         """The bytes of all its files."""
         return sum(file.size for file in self.files.values())
+
+    @property
+    def claim(self) -> str:
+        """The claimed grade, in words."""
+        if self.all_pairs is None or self.target is None:
+            return said_of(None)
+        return in_words(self.grade, self.all_pairs, self.target, self.positions)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -80,14 +96,42 @@ class Index:
         return asdict(self)
 
 
-def verdict(certificate: Mapping[str, Any] | None) -> str:
-    """Returns what a certificate, or an entry of an index, says in a few words."""
-    if certificate is None or certificate.get("certified") is None:
-        return "none"
-    if not certificate["certified"]:
-        return "not certified"
-    return (
-        "certified, all pairs" if certificate["enumerated"] else f"certified, ≥ {certificate['target']:.1%}"
+def standing(folder: Path) -> str:
+    """Returns the grade of a checkpoint of ours in words, or what is wrong with its files."""
+    try:
+        return said_of(read_proof(folder / CERTIFICATE, check_files(folder, certificate=False)))
+    except OldCertificateError:
+        return OLD
+    except ForeignCertificateError:
+        return FOREIGN
+    except InterpBenchError:
+        return DAMAGED
+
+
+def check_grade(folder: Path, least: Grade | None) -> None:
+    """Refuses a checkpoint of ours whose certificate does not reach a grade; None asks for no certificate.
+
+    Raises:
+        CheckpointError: one line, which says what is missing; or if a file is damaged.
+    """
+    record = check_files(folder, certificate=False)
+    try:
+        proof = read_proof(folder / CERTIFICATE, record)
+    except OldCertificateError:
+        if least is not None:
+            raise
+        return
+    if least is None or (proof is not None and grade(proof).reaches(least)):
+        return
+    if proof is None:
+        makes = f"`interpbench certify {shown(folder)} --save` makes one"
+        raise CheckpointError(f"{folder} has no certificate; {makes}, --grade none goes without")
+    verdict = grade(proof)
+    others = len(missed := verdict.missed(least)) - 1
+    more = f" and {others:,} more" if others else ""
+    reached = f"{least}, only {said_of(proof)}" if verdict.grade else f"even {GRADES[0]}"
+    raise CheckpointError(
+        f"{folder} does not reach {reached}: {missed[0]}{more}; --grade {verdict.grade or 'none'} takes it"
     )
 
 
@@ -98,10 +142,10 @@ def read_index(path: Path) -> Index:
         HubError: one line, if it is damaged, of a newer format, or names what could leave its folder.
     """
     data = read_json(path, HubError, 2 * MOST_RECORD)
-    if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
-        raise HubError(
-            f"{path} has format {shown(data['format'])}; this version reads up to {FORMAT}: upgrade"
-        )
+    number = data.get("format") if isinstance(data, dict) else None
+    if isinstance(number, int) and number != FORMAT:
+        advice = "upgrade interpbench" if number > FORMAT else "its models have to be published anew"
+        raise HubError(f"{path} has format {shown(number)}; this version reads {FORMAT}: {advice}")
     index = checked(Index, data, path, HubError)
     for name in (*index.models, *(file for model in index.models.values() for file in model.files)):
         if not NAME.fullmatch(name) or ".." in name:
@@ -113,9 +157,9 @@ def indexed(folder: Path, more: Mapping[str, bytes] | None = None) -> IndexedMod
     """Returns the entry of a checkpoint folder, with files that are not in it yet.
 
     Raises:
-        CheckpointError: if its record or certificate is damaged.
+        CheckpointError: if a file is damaged, or the certificate is of other weights.
     """
-    record = read_record(folder)
+    record = check_files(folder)
     contents = {
         name: read_bytes(folder / name, MOST_BYTES, CheckpointError)
         for name in FILES
@@ -124,9 +168,12 @@ def indexed(folder: Path, more: Mapping[str, bytes] | None = None) -> IndexedMod
     files = {
         name: IndexedFile(len(data), sha256(data)) for name, data in {**contents, **(more or {})}.items()
     }
-    proof = read_proof(folder / CERTIFICATE) or {}
-    verdict = {key: proof.get(key) for key in ("certified", "enumerated", "pairs", "target")}
-    return IndexedModel(record.task, record.legacy_id, record.kind, files, **verdict)
+    with contextlib.suppress(OldCertificateError):
+        if (proof := read_proof(folder / CERTIFICATE, record)) is not None:
+            standard, verdict = Standard(), grade(proof)
+            claim = (verdict.grade, proof["all_pairs"], standard.target, verdict.positions)
+            return IndexedModel(record.task, record.legacy_id, record.kind, files, *claim)
+    return IndexedModel(record.task, record.legacy_id, record.kind, files, None, None, None, None)
 
 
 def problem(path: Path, file: IndexedFile) -> str | None:

@@ -22,10 +22,9 @@ from torch import Tensor
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.download import GPT2, VOCABULARY
-from interpbench.checkpoints.find import CERTIFICATE, published_weights
-from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.find import published_weights
+from interpbench.checkpoints.format import Checkpoint, proof_of
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
-from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.components import EMBED
 from interpbench.circuits.graph import Graph
@@ -55,8 +54,8 @@ _FIXED = {
 _BUFFERS = re.compile(r"blocks\.\d+\.attn\.(mask|IGNORE)")
 
 
-def load_published(folder: Path) -> Checkpoint:
-    """Reads one model of the published benchmark.
+def load_published(folder: Path, certificate: bool = True) -> Checkpoint:
+    """Reads one model of the published benchmark, with the certificate that `certify --save` put beside it.
 
     Raises:
         CheckpointError: one line, if a file is missing, damaged, refused, or not of the folder's task.
@@ -94,7 +93,8 @@ def load_published(folder: Path) -> Checkpoint:
         seconds=0.0,
         sha256=sha256(read_bytes(weights, 2 * most, CheckpointError)),
     )
-    return Checkpoint(model.requires_grad_(False), record, read_proof(folder / CERTIFICATE), folder)
+    proof = proof_of(folder, record) if certificate else None
+    return Checkpoint(model.requires_grad_(False), record, proof, folder)
 
 
 def draw_published_pairs(folder: Path) -> Pairs:

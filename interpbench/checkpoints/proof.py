@@ -1,100 +1,241 @@
-"""What a certificate file must hold before anything is said of it; `training.certificate` makes them."""
+"""A certificate file, checked before anything is said of it: well-formed, complete, and of these weights.
 
+What it counts is somebody's word, which `interpbench certify` checks. Which places it must say something of
+is not: the truth and the alignment of the record say that.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import AfterValidator, Field, with_config
-from typing_extensions import TypedDict
-
-from interpbench.core.config import STRICT, Finite, Share, Steps, checked
+from interpbench.circuits.components import EMBED, parse_node
+from interpbench.circuits.proof import EFFECTIVE, FORMAT, SETS, Draws, Kind, Proof, name_of
+from interpbench.circuits.truth import State, Truth
+from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_json
+from interpbench.core.text import shown
+from interpbench.tasks.records import records
 
-R = TypeVar("R", bound="Rate")
-PlaceName = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
-"""A node or an edge."""
+if TYPE_CHECKING:
+    from interpbench.checkpoints.record import ModelRecord
 
-
-@with_config(STRICT)
-class Rate(TypedDict):
-    """How many rows came out right."""
-
-    rate: Share
-    lower: Share
-    wrong: Steps
-    rows: Steps
+OLD = ("certified", "accuracy", "iia")
+"""Keys of the first format, which had no number."""
 
 
-def _adds_up(rate: R) -> R:
-    """Raises ValueError for a rate that is not the share of its rows, or a bound above it."""
-    share = 1 - rate["wrong"] / rate["rows"] if rate["rows"] else 1.0
-    if rate["wrong"] > rate["rows"] or abs(share - rate["rate"]) > 1e-9 or rate["lower"] > share + 1e-9:
-        raise ValueError(f"{rate['wrong']} wrong of {rate['rows']} rows is no rate of {rate['rate']}")
-    return rate
+class OldCertificateError(CheckpointError):
+    """A certificate of an older format: it says nothing that can be read."""
 
 
-Checked = Annotated[Rate, AfterValidator(_adds_up)]
+class ForeignCertificateError(CheckpointError):
+    """A certificate of other weights, of another truth, or of another task."""
 
 
-@with_config(STRICT)
-class NodeRate(Rate):
-    """The same for a node of the circuit: its variables, and the rows on which swapping them matters."""
+class Places(NamedTuple):
+    """What a certificate of a network must say something of.
 
-    variables: list[str]
-    effective: Checked
+    Attributes:
+        carried: node of the circuit, but for the embedding, to the names of the variables that it carries.
+        nodes: the forbidden nodes: all others.
+        edges: the idle edges.
+        required_nodes: those of the circuit that change an output.
+        required_edges: q/k/v edges, and head edges that no single one of these stands for.
+    """
 
+    carried: dict[str, list[str]]
+    nodes: list[str]
+    edges: list[str]
+    required_nodes: list[str]
+    required_edges: list[str]
 
-@with_config(STRICT)
-class EdgeRate(Rate):
-    """The same for an edge, with what a first look gave where there was a second one."""
+    @classmethod
+    def of(cls, truth: Truth, alignment: Mapping[str, str]) -> "Places":
+        """Returns the places of a network with this truth, and this alignment of variables to nodes."""
+        carried: dict[str, list[str]] = {}
+        for variable, node in alignment.items():
+            if parse_node(node) != EMBED:
+                carried.setdefault(str(parse_node(node)), []).append(variable)
+        names = [str(node) for node in truth.graph.nodes if node != EMBED]
+        idle = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
+        return cls(
+            carried,
+            [name for name in names if name not in carried],
+            idle,
+            [name for name in truth.names("node", State.REQUIRED) if name != str(EMBED)],
+            truth.required_edges,
+        )
 
-    first_look: NotRequired[Checked]
-
-
-@with_config(STRICT)
-class Settings(TypedDict):
-    """The settings that it was made with."""
-
-    enumerate_up_to: NotRequired[Steps]
-    pairs: NotRequired[Steps]
-    edge_pairs: NotRequired[Steps]
-    target: NotRequired[Share | None]
-    confidence: Share
-
-
-@with_config(STRICT)
-class Proof(TypedDict):
-    """The parts of a certificate."""
-
-    enumerated: bool
-    pairs: Steps
-    settings: Settings
-    target: Share
-    demands: list[Literal["accuracy", "iia", "siia", "edges"]]
-    accuracy: Checked
-    iia: dict[PlaceName, Annotated[NodeRate, AfterValidator(_adds_up)]]
-    siia: dict[PlaceName, Checked]
-    siia_all_nodes: Checked
-    edges: dict[PlaceName, Annotated[EdgeRate, AfterValidator(_adds_up)]]
-    all_edges: Checked
-    required_effect: dict[PlaceName, Share]
-    margin: Finite
-    margin_kind: Literal["largest error", "smallest logit margin"]
-    stress: dict[Annotated[str, Field(max_length=40)], Share]
-    failures: list[str]
-    certified: bool
+    def of_kind(self, kind: Kind) -> list[str]:
+        """Returns the names of all rates of a kind, but for accuracy, which has one."""
+        named: dict[str, Iterable[str]] = {
+            **dict.fromkeys(("variables", "effective", "positions", "effective_positions"), self.carried),
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "node_sets": SETS if self.nodes else (),
+            "edge_sets": SETS if self.edges else (),
+            **dict.fromkeys(("required_edges", "effective_edges"), self.required_edges),
+        }
+        return list(named[kind])
 
 
-def read_proof(path: Path) -> dict[str, Any] | None:
-    """Reads a certificate, None if there is none.
+def read_proof(path: Path, record: "ModelRecord") -> dict[str, Any] | None:
+    """Reads the certificate of a checkpoint with this record, None if there is none.
 
     Raises:
-        CheckpointError: one line, if it is damaged, or says that it is certified and what fails.
+        OldCertificateError: if it is of an older format.
+        ForeignCertificateError: if it is of other weights, another truth, or another task.
+        CheckpointError: one line, if it is damaged, leaves something out, or is of a newer format.
     """
     if not path.exists():
         return None
     data = read_json(path, CheckpointError)
+    _check_format(path, data)
     checked(Proof, data, path, CheckpointError)
-    if data["certified"] == bool(data["failures"]):
-        raise CheckpointError(f"{path} is damaged: certified is {data['certified']}, but not its failures")
+    identity = data.get("identity")
+    if identity is None:
+        raise CheckpointError(f"{path} is damaged: it does not say of which weights it is (identity)")
+    truth = record.read_truth
+    for what, wanted in (("weights", record.sha256), ("truth", truth.sha256)):
+        if identity[what] != wanted:
+            other = "other weights" if what == "weights" else "another truth"
+            raise ForeignCertificateError(
+                f"{path} is of {other}, {identity[what][:12]}…, not of {wanted[:12]}…; {_again(path)}"
+            )
+    here = records().get(record.task)  # a task of one's own is known when it is certified or published
+    if here is not None and identity["task"] != here.sha256:
+        raise ForeignCertificateError(
+            f"{path} is of another program or domain than task {record.task} has here; {_again(path)}"
+        )
+    if problem := _problem(data, Places.of(truth, record.alignment)):
+        raise CheckpointError(f"{path} is damaged: {problem}")
     return data
+
+
+def identified(proof: Mapping[str, Any], weights: str, truth: Truth, task: str) -> dict[str, Any]:
+    """Returns a certificate that says what it is of.
+
+    Args:
+        proof: what was measured.
+        weights: SHA-256 of the file of weights.
+        truth: the network's.
+        task: SHA-256 of the task.
+    """
+    identity = {"weights": weights, "truth": truth.sha256, "task": task}
+    return {"format": proof["format"], "identity": identity, **proof}
+
+
+def _again(path: Path) -> str:
+    return f"`interpbench certify {shown(path.parent)} --save` makes a new one"
+
+
+def _check_format(path: Path, data: Any) -> None:
+    """Refuses what is of another format than ours."""
+    number = data.get("format") if isinstance(data, dict) else None
+    if type(number) is int and number > FORMAT:
+        raise CheckpointError(
+            f"{path} has format {shown(number)}; this version reads up to {FORMAT}: upgrade interpbench"
+        )
+    old = type(number) is int and 1 <= number < FORMAT
+    if old or (isinstance(data, dict) and number is None and all(key in data for key in OLD)):
+        raise OldCertificateError(f"{path} is of an older format; {_again(path)}")
+
+
+def _problem(proof: Proof, places: Places) -> str | None:
+    """Returns what a certificate leaves out, or what in it contradicts itself; None if nothing."""
+    rates, carried = proof["rates"], places.carried
+    if {node: sorted(names) for node, names in proof["variables"].items()} != {
+        node: sorted(names) for node, names in carried.items()
+    }:
+        return "its variables are not those of the record's alignment"
+    if "accuracy" in rates and len(rates["accuracy"]) != 1:
+        return f"it has {len(rates['accuracy'])} rates of no intervention"
+    for kind, found in rates.items():
+        vacuous = proof["vacuous"].get(kind, [])  # type: ignore[call-overload]
+        if kind != "accuracy" and (problem := _misnamed(kind, found, places.of_kind(kind), vacuous)):
+            return problem
+        for place, draws in found.items():
+            if problem := _misdrawn(proof, draws, kind in EFFECTIVE):
+                return f"its rate of {name_of(kind, place)} {problem}"
+    vacuous = [name for names in proof["vacuous"].values() for name in names]
+    if stranger := next((name for name in vacuous if name not in carried), None):
+        return f"it calls {stranger} vacuous, which carries no variable"
+    return _effects(proof, places) or _screened(proof) or _attacked(proof, places) or _held_out(proof)
+
+
+def _misnamed(kind: Kind, found: Iterable[str], wanted: list[str], vacuous: list[str]) -> str | None:
+    """Returns which place of a kind is missing, or is none; what has no effect has no effective rows."""
+    known = set(wanted)
+    if stranger := next((name for name in found if name not in known), None):
+        return f"it measures {name_of(kind, stranger)}, which this network does not have"
+    optional = set(wanted) if kind == "effective_edges" else set(vacuous)
+    missing = next((name for name in wanted if name not in found and name not in optional), None)
+    return missing and f"it says nothing of {name_of(kind, missing)}"
+
+
+def _misdrawn(proof: Proof, draws: Draws, rare: bool) -> str | None:
+    """Returns what is wrong with the draws of one rate: which is missing, or cannot be.
+
+    Swaps that change an answer may be so `rare` that one of the draws has none.
+    """
+    if "pairs" in draws and not proof["all_pairs"]:
+        return "is over all pairs, but not all pairs were run"
+    if "pairs" not in draws and not (rare and draws):
+        if missing := next((draw for draw in ("task", "strata") if draw not in draws), None):
+            return f"says nothing of draws from the {missing}"
+    settled = next((draw for draw, rate in draws.items() if draw != "pairs" and not rate["looks"]), None)
+    return settled and f"has all rows of what is drawn from the {settled}"
+
+
+def _effects(proof: Proof, places: Places) -> str | None:
+    """Returns which required node or edge has no effect noted, or which is none."""
+    effects, rates = proof["required_effect"], proof["rates"]
+    needed = [
+        *(places.required_nodes if "variables" in rates else ()),
+        *(places.required_edges if "required_edges" in rates else ()),
+    ]
+    if missing := next((name for name in needed if name not in effects), None):
+        return f"it says nothing of the effect of {missing}"
+    known = {*places.required_nodes, *places.required_edges}
+    stranger = next((name for name in effects if name not in known), None)
+    return stranger and f"it has an effect of {stranger}, which is not required"
+
+
+def _screened(proof: Proof) -> str | None:
+    """Returns how the screen of single edges contradicts itself or the rates of edges."""
+    screen, rates = proof["screen"], proof["rates"].get("edges")
+    if screen is None or rates is None:
+        return None
+    for edge, (passed, sampled, wrong) in screen["edges"].items():
+        if edge not in rates:
+            return f"its screen passed over {edge}, which is no idle edge"
+        if not wrong <= sampled <= passed:
+            return f"its screen ran {sampled} of {passed} rows of {edge}, {wrong} wrong"
+    passed, sampled, wrong = (sum(counts[i] for counts in screen["edges"].values()) for i in range(3))
+    said = (screen["items"] - screen["run"], screen["sampled"], screen["wrong"])
+    return None if said == (passed, sampled, wrong) else "its screen does not add up over edges"
+
+
+def _attacked(proof: Proof, places: Places) -> str | None:
+    """Returns what is wrong with the sets that an attack is said to have found."""
+    known = {"nodes": set(places.nodes), "edges": set(places.edges)}
+    for kind, attack in proof["attacks"].items():
+        if len(set(attack["places"])) < len(attack["places"]):
+            return f"its attack on {kind} names one twice"
+        if stranger := next((name for name in attack["places"] if name not in known[kind]), None):
+            return f"its attack on {kind} patches {stranger}, which is not forbidden"
+        if len(attack["sources"]) != len(attack["places"]):
+            return f"its attack on {kind} has {len(attack['sources'])} sources of {len(attack['places'])}"
+        rates = attack["rates"]
+        measured = rates.keys() == {"task", "strata"} and all(rate["rows"] for rate in rates.values())
+        if not (attack["places"] and attack["candidates"] and measured):
+            return f"its attack on {kind} tried nothing"
+        if not all(rate["looks"] for rate in rates.values()):
+            return f"its attack on {kind} was measured on all rows, but sets are measured on drawn ones"
+    return None
+
+
+def _held_out(proof: Proof) -> str | None:
+    """Returns whether it is unclear what of the pairs training has seen."""
+    known = proof["trained_on_all"] or proof["all_pairs"] or proof["held_out"] is not None
+    return None if known else "it does not say which share of the pairs was held out"

@@ -4,6 +4,7 @@ Everything in it is somebody's word. Its task is a name and never a file, an add
 means is looked up in the catalogue, or is what the user of a command says (`task=my_task.py:is_vowel`).
 """
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS
-from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.proof import OldCertificateError, read_proof
 from interpbench.circuits.components import parse_node
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
@@ -89,8 +90,12 @@ def read_record(folder: Path) -> ModelRecord:
     return record
 
 
-def check_files(folder: Path) -> ModelRecord:
+def check_files(folder: Path, certificate: bool = True) -> ModelRecord:
     """Checks the files of a checkpoint as far as that takes no torch; returns its record.
+
+    Args:
+        folder: the checkpoint's.
+        certificate: whether its certificate matters; one of an older format counts as none.
 
     Raises:
         CheckpointError: one line, if one is missing, damaged, or not the one that the record is of.
@@ -99,7 +104,9 @@ def check_files(folder: Path) -> ModelRecord:
     path = folder / WEIGHTS
     if sha256(read_bytes(path, most_weights_bytes(record.shape), CheckpointError)) != record.sha256:
         raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
-    read_proof(folder / CERTIFICATE)
+    if certificate:
+        with contextlib.suppress(OldCertificateError):
+            read_proof(folder / CERTIFICATE, record)
     return record
 
 

@@ -1,5 +1,6 @@
 """Ground truth: the state of every node and edge of a network, at three levels of detail."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,6 +13,7 @@ from typing_extensions import TypedDict
 from interpbench.circuits.graph import Graph
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
+from interpbench.core.files import sha256
 from interpbench.core.text import shown
 
 Level = Literal["node", "head_edge", "qkv_edge"]
@@ -105,6 +107,16 @@ class Truth:
         between = {end for edge in edges for end in edge.split("->")} - {"embed", "logits"}
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
+    @property
+    def required_edges(self) -> list[str]:
+        """The names of the required q/k/v edges, and of the required head edges in `open_edges`."""
+        return list(required_edges(self))
+
+    @property
+    def sha256(self) -> str:
+        """Identifies this truth: SHA-256 of its JSON without spaces, keys in the order of the alphabet."""
+        return sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode())
+
     def to_json(self) -> TruthNames:
         """Returns the names of required, allowed and, if there are any, free edges; the rest is forbidden."""
         named = (State.REQUIRED, State.ALLOWED)
@@ -170,6 +182,30 @@ class Truth:
             name = f"{graph.nodes[writer]}->{graph.destinations[target]}"
             raise CheckpointError(f"truth contradicts itself: its levels say different things of {name}")
         return self
+
+
+def open_edges(truth: Truth) -> dict[str, np.ndarray]:
+    """Returns required head edges that no single q/k/v edge stands for: name to mask `[reader, writer]`."""
+    graph = truth.graph
+    masks: dict[str, np.ndarray] = {}
+    for place, writer in np.argwhere(truth.head_edges == State.REQUIRED):
+        mask = np.zeros(graph.legal.shape, bool)
+        mask[graph.reader_destination == place, writer] = True
+        slots = set(truth.qkv_edges[mask].tolist())
+        if State.FREE in slots and State.REQUIRED not in slots:
+            masks[f"{graph.nodes[writer]}->{graph.destinations[place]}"] = mask
+    return masks
+
+
+def required_edges(truth: Truth) -> dict[str, np.ndarray]:
+    """Returns required q/k/v edges, and the head edges in `open_edges`: name to mask `[reader, writer]`."""
+    graph = truth.graph
+    masks: dict[str, np.ndarray] = {}
+    for reader, writer in np.argwhere(truth.qkv_edges == State.REQUIRED):
+        mask = np.zeros(graph.legal.shape, bool)
+        mask[reader, writer] = True
+        masks[f"{graph.nodes[writer]}->{graph.readers[reader]}"] = mask
+    return masks | open_edges(truth)
 
 
 def _places(graph: Graph, level: Level) -> Callable[[str], tuple[int, ...] | None]:

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Display:
-    """Shows how far a long job is. Use as a context manager; `update` is cheap."""
+    """Shows how far a long job is. Use as a context manager; `update` is cheap, `total` may change."""
 
     def __init__(self, title: str, total: int, every_seconds: float = 15.0):
         self.title, self.total, self.every = title, total, every_seconds
@@ -55,7 +55,7 @@ class Display:
         self._show(done, status, "")
 
     def _show(self, done: int, status: str, left: str) -> None:
-        self._progress.update(self._task, completed=done, status=status)
+        self._progress.update(self._task, completed=done, total=self.total, status=status)
         now = time.monotonic()
         if not self._live and now - self._shown >= self.every:
             self._shown = now

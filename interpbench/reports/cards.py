@@ -8,13 +8,14 @@ from typing import Any
 
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.format import Checkpoint
-from interpbench.checkpoints.index import Index, verdict
+from interpbench.checkpoints.index import Index
+from interpbench.circuits.grades import RELEASED, said_of
 from interpbench.circuits.truth import LEVELS, State
 from interpbench.core.text import code, markdown, printable, shown
+from interpbench.reports.certificates import LEGEND, certificate_markdown
 from interpbench.reports.drawing import draw_circuit
-from interpbench.reports.report import verdict as certificate_verdict
 from interpbench.reports.tables import circuit_lines
-from interpbench.reports.text import LEVEL_NAMES, share
+from interpbench.reports.text import LEVEL_NAMES
 from interpbench.tasks.task import Task
 
 CARD, PICTURE = "README.md", "circuit.png"
@@ -51,8 +52,7 @@ def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | Non
         FRONT,
         f"# {markdown(name)}",
         f"{task.description}{number}",
-        "A small transformer whose circuit is known"
-        + (" and proved." if (checkpoint.certificate or {}).get("certified") else "; it is not certified."),
+        f"A small transformer whose circuit is known{_proved(checkpoint)}",
         f"![The circuit]({PICTURE})",
         f"## How to load it\n\n{_loading(checkpoint, name, address)}",
         f"## Program\n\n{_block(task.listing())}",
@@ -77,19 +77,18 @@ def picture(checkpoint: Checkpoint, task: Task) -> bytes:
 
 
 def repository_card(index: Index, repository: str) -> str:
-    """Returns the card of a repository as Markdown: what there is, certified how, and how to get it."""
-    rows = ["| model | number | certificate | size |", "|---|--:|---|--:|"]
+    """Returns the card of a repository as Markdown: what there is, of which grade, and how to get it."""
+    rows = ["| model | number | grade | size |", "|---|--:|---|--:|"]
     for name, model in index.models.items():
         number = "" if model.legacy_id is None else str(model.legacy_id)
-        rows.append(
-            f"| [{name}]({name}/{CARD}) | {number} | {verdict(vars(model))} | {model.size / 1e3:,.0f} kB |"
-        )
+        rows.append(f"| [{name}]({name}/{CARD}) | {number} | {model.claim} | {model.size / 1e3:,.0f} kB |")
     parts = [
         FRONT,
         "# Transformers with known circuits",
-        "Small transformers, each trained until a certificate says that it computes what its program says: "
+        "Small transformers, each with a certificate that says how far it computes what its program says: "
         "in the right nodes, through the right edges, and nowhere else.",
         "\n".join(rows),
+        LEGEND,
         "## How to load one",
         f"```\npip install interpbench\nexport INTERPBENCH_HUB={repository}@main  # or a commit\n"
         "interpbench models --hub\ninterpbench download --all\n```",
@@ -108,38 +107,19 @@ def _truth(checkpoint: Checkpoint) -> str:
     return "\n".join(rows) + f"\n\nRequired q/k/v edges: {edges}."
 
 
+def _proved(checkpoint: Checkpoint) -> str:
+    """Returns how a sentence about a circuit that is known goes on."""
+    verdict = checkpoint.verdict()
+    if verdict is None:
+        return "; it has no certificate."
+    said = said_of(checkpoint.certificate)
+    return f" and proved: {said}." if verdict.reaches(RELEASED) else f"; its certificate reaches: {said}."
+
+
 def _certificate(certificate: Mapping[str, Any] | None) -> str:
     if certificate is None:
         return "None: `interpbench certify` makes one."
-    rows = [
-        "| intervention | rate | lower bound | rows |",
-        "|---|--:|--:|--:|",
-        _rate("none (accuracy)", certificate["accuracy"]),
-    ]
-    for node, entry in certificate["iia"].items():
-        carried = ", ".join(map(markdown, entry["variables"]))
-        rows.append(_rate(f"{code(node)} swapped, as {carried} is (IIA)", entry))
-    for text, key in (
-        ("a forbidden node swapped (SIIA), the worst", "siia"),
-        ("an idle edge patched, the worst", "edges"),
-    ):
-        entries = certificate[key]
-        if entries:
-            worst = min(entries, key=lambda name: entries[name]["lower"])
-            rows.append(_rate(f"{text} of {len(entries)}", entries[worst]))
-    rows.append(_rate("all forbidden nodes swapped at once", certificate["siia_all_nodes"]))
-    rows.append(_rate("all idle edges patched at once", certificate["all_edges"]))
-    stress = ", ".join(f"{markdown(name)} {share(value)}" for name, value in certificate["stress"].items())
-    margin = f"{certificate['margin_kind'].capitalize()}: {certificate['margin']:.3g}."
-    lines = "\n".join(row for row in rows if row)
-    stressed = f"Stress (accuracy with forbidden nodes set to): {stress}."
-    return f"{certificate_verdict(certificate)}\n\n{lines}\n\n{margin} {stressed}\n\n{LIMITS}"
-
-
-def _rate(text: str, entry: Mapping[str, Any]) -> str:
-    if not entry["rows"]:
-        return ""
-    return f"| {text} | {share(entry['rate'])} | {share(entry['lower'])} | {entry['rows']:,} |"
+    return f"{certificate_markdown(certificate)}\n\n{LIMITS}"
 
 
 def _ends(checkpoint: Checkpoint, task: Task) -> str:

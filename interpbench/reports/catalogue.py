@@ -13,7 +13,7 @@ from interpbench.tasks.task import Task
 Records = Mapping[str, TaskRecord]
 WIDTHS = {
     **{"name": 0, "id": 0, "family": 150, "layers": 95, "nodes": 105, "edges": 0, "inputs": 95},
-    **{"output": 120, "mask": 130, "circuit": 0, "model": 0, "what it computes": 190},
+    **{"output": 120, "mask": 145, "circuit": 0, "model": 0, "what it computes": 190},
 }
 """Columns of the table, and how wide a terminal has to be to show them."""
 COLUMNS = {

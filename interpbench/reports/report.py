@@ -1,13 +1,14 @@
-"""The report of an evaluation: one Markdown file with the scores, what was certified, and the pictures."""
+"""The report of an evaluation: one Markdown file with the scores, the grades, and the pictures."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from interpbench.core.files import write_text
-from interpbench.core.text import code, markdown
+from interpbench.core.text import markdown
+from interpbench.reports.certificates import verdict_sentence
 from interpbench.reports.tables import mean_rows, records_rows
 from interpbench.reports.text import LEVEL_NAMES
 from interpbench.scoring.records import Record
@@ -45,7 +46,7 @@ def write_report(
     for task in dict.fromkeys([*(record.task for record in records), *certificates, *pictures]):
         parts.append(f"## {markdown(task)}")
         if task in certificates:
-            parts.append(verdict(certificates[task]))
+            parts.append(verdict_sentence(certificates[task]))
         parts += [
             f"![{markdown(f'{task}: {picture.stem}')}]({_link(picture, folder)})"
             for picture in pictures.get(task, ())
@@ -64,42 +65,6 @@ def _scores(records: Sequence[Record]) -> str:
         *mean_rows(records),
     ]
     return "\n".join(f"| {' | '.join(markdown(cell) for cell in row)} |" for row in rows)
-
-
-def verdict(certificate: Mapping[str, Any]) -> str:
-    """Says in a few sentences what a certificate says."""
-    confidence = f" with {certificate['settings']['confidence']:.0%} confidence"
-    text = (
-        f"{'**Certified**' if certificate['certified'] else '**Not certified**'} on {certificate['pairs']:,} "
-        f"{'enumerated' if certificate['enumerated'] else 'drawn'} pairs of inputs, "
-        f"target {certificate['target']:g}{'' if certificate['enumerated'] else confidence}. "
-    )
-    if wrong := list(_wrong(certificate)):
-        text += f"Pairs that came out wrong: {'; '.join(wrong)}."
-    else:
-        text += "No pair came out wrong, whatever was swapped."
-    if failures := certificate["failures"]:
-        more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
-        text += f" Missed: {', '.join(map(code, failures[:3]))}{more}."
-    return text
-
-
-def _wrong(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """Yields, for each kind of intervention with wrong pairs, how many there are and where the most are."""
-    kinds = {
-        "a clean run": {"": certificate["accuracy"]},
-        "a node that carries variables swapped": certificate["iia"],
-        "a forbidden node swapped": certificate["siia"],
-        "all forbidden nodes swapped": {"": certificate["siia_all_nodes"]},
-        "a forbidden edge patched": certificate["edges"],
-        "all forbidden edges patched": {"": certificate["all_edges"]},
-    }
-    for text, entries in kinds.items():
-        name, count = max(
-            ((name, e["wrong"]) for name, e in entries.items()), key=lambda x: x[1], default=("", 0)
-        )
-        if count:
-            yield f"up to {count:,} with {text} ({code(name)})" if name else f"{count:,} with {text}"
 
 
 def _link(picture: Path, folder: Path) -> str:

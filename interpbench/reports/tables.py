@@ -1,7 +1,6 @@
 """Tables and plain-text circuits for the terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rich.table import Table
@@ -10,10 +9,9 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.components import EMBED, Node, Reader
 from interpbench.circuits.truth import LEVELS, State, Truth
 from interpbench.core.text import printable, terminal
-from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number, share
+from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
 from interpbench.scoring.records import Record
 
-WORST = 5
 PASSES = ("forward_examples", "backward_examples")
 
 
@@ -77,69 +75,6 @@ def _means(records: Sequence[Record]) -> list[str]:
     for key in PASSES:
         cells.append(f"{np.mean([record.cost.get(key, 0) for record in records]):,.0f}")
     return [*cells, number(float(np.mean([record.seconds for record in records])), 2)]
-
-
-def certificate_table(certificate: Mapping[str, Any]) -> Table:
-    """Returns a certificate as a table: what was intervened on, and the rate of rows that came out right.
-
-    Of forbidden nodes and edges the worst are listed, or one line if no row is wrong.
-    """
-    enumerated = certificate["enumerated"]
-    how = "enumerated" if enumerated else "drawn"
-    verdict = "certified" if certificate["certified"] else "NOT certified"
-    table = Table(
-        title=f"{verdict}: {certificate['pairs']:,} pairs of inputs, {how}; target {certificate['target']:g}",
-        title_justify="left",
-        title_style="bold green" if certificate["certified"] else "bold red",
-    )
-    table.add_column("check")
-    table.add_column("where", overflow="fold")
-    for name in ("rate", *(() if enumerated else ("lower bound",)), "wrong", "rows"):
-        table.add_column(name, justify="right", no_wrap=True)
-
-    def add(check: str, where: str, entry: Mapping[str, Any]) -> None:
-        rates = [entry["rate"]] if enumerated else [entry["rate"], entry["lower"]]
-        cells = [share(rate) if entry["rows"] else NOTHING for rate in rates]
-        table.add_row(check, terminal(where), *cells, f"{entry['wrong']:,}", f"{entry['rows']:,}")
-
-    def add_all(check: str, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        for place, (where, entry) in enumerate(entries):
-            add("" if place else check, where, entry)
-
-    add("accuracy", "no intervention", certificate["accuracy"])
-    table.add_section()
-    for place, (node, entry) in enumerate(certificate["iia"].items()):
-        add("" if place else "IIA", f"{node} = {', '.join(entry['variables'])}", entry)
-        add("", f"{node}, pairs that change the output", entry["effective"])
-    table.add_section()
-    add_all("SIIA of nodes", _worst(certificate["siia"], "node"))
-    add("", f"all {len(certificate['siia'])} forbidden nodes at once", certificate["siia_all_nodes"])
-    table.add_section()
-    add_all("idle edges", _worst(certificate["edges"], "edge"))
-    add("", f"all {len(certificate['edges'])} idle edges at once", certificate["all_edges"])
-    table.add_section()
-    weakest = sorted(certificate["required_effect"].items(), key=lambda item: item[1])[:WORST]
-    for place, (name, effect) in enumerate(weakest):
-        table.add_row(
-            "" if place else "weakest required", terminal(f"{name} changes the output"), f"{effect:.4f}"
-        )
-    table.add_section()
-    for place, (name, accuracy) in enumerate(certificate["stress"].items()):
-        table.add_row("" if place else "stress", terminal(f"forbidden nodes set to {name}"), share(accuracy))
-    table.add_row(certificate["margin_kind"], "", number(certificate["margin"]))
-    for place, failure in enumerate(certificate["failures"][:WORST]):
-        table.add_row("" if place else "[red]missed", terminal(failure))
-    if (more := len(certificate["failures"]) - WORST) > 0:
-        table.add_row("", f"and {more} more")
-    return table
-
-
-def _worst(entries: Mapping[str, Mapping[str, Any]], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Returns the entries with the most wrong rows, or one line for all if none has any."""
-    worst = sorted(entries.items(), key=lambda item: -item[1]["wrong"])[:WORST]
-    if worst and not worst[0][1]["wrong"]:
-        return [(f"each of {len(entries)} {kind}s that must do nothing, alone", worst[0][1])]
-    return [(f"{name} alone", entry) for name, entry in worst if entry["wrong"]]
 
 
 def rows_table(rows: Sequence[Mapping[str, object]]) -> Table:

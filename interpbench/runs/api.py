@@ -29,7 +29,8 @@ def load(name: str | int | Path) -> "Checkpoint":
     Folders may be ours or the published InterpBench's (`hf://cybershiptrooper/InterpBench/3`).
 
     Its `model` is a torch module (`model.to_transformer_lens()` opens it in TransformerLens), `truth` the
-    state of every node and edge, `record` and `certificate` what is known of it.
+    state of every node and edge, `record` and `certificate` what is known of it, `verdict()` what a reader
+    makes of the certificate: `verdict().grade` is `siit+edges` or higher for released models.
 
     Raises:
         CheckpointError: if there is none, or several, it is damaged, or it cannot be downloaded.

@@ -1,88 +1,183 @@
-"""Recomputes a checkpoint's certificate from its weights and its task."""
+"""Measures a checkpoint anew, from its weights and its task, by a standard that is the reader's."""
 
-import dataclasses
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from interpbench.alignment.alignment import align
+from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints
+from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints, is_ours
 from interpbench.checkpoints.format import Checkpoint, load_checkpoint
 from interpbench.checkpoints.index import INDEX
+from interpbench.checkpoints.proof import identified, read_proof
 from interpbench.checkpoints.record import task_of
-from interpbench.circuits.truth import State
+from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
+from interpbench.circuits.truth import State, Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.core.progress import Display
-from interpbench.reports.tables import certificate_table
+from interpbench.reports.certificates import certificate_table
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import DEMANDS, certify
+from interpbench.tasks.task import Task
+from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation
-from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings
 
 log = logging.getLogger(__name__)
 
 
-def certify_checkpoints(
-    name: str, pairs: int | None = None, save: bool = False, seed: int = 0, own_task: str | None = None
-) -> bool:
-    """Certifies every checkpoint that `name` means and prints the tables; returns whether all hold.
+class Subject(NamedTuple):
+    """What a checkpoint is to be measured against; none of it is the checkpoint's word but the alignment."""
 
-    The truth is computed anew from the task: a record that claims another one is an error. `own_task` says
-    where a task is that is not in the catalogue, as `get_task` takes it.
+    task: Task
+    alignment: Alignment
+    truth: Truth
+
+
+def certify_checkpoints(
+    name: str,
+    least: Grade = RELEASED,
+    standard: Standard | None = None,
+    settings: CertificateSettings | None = None,
+    *,
+    quick: bool = False,
+    save: bool = False,
+    seed: int = 0,
+    own_task: str | None = None,
+) -> bool:
+    """Measures every checkpoint that `name` means and prints the tables; returns whether all reach a grade.
+
+    How much is measured and what is asked for are the caller's: what the checkpoint was trained for, and what
+    its own certificate says, count for nothing. The truth is computed anew from the task: a record that
+    claims another one is an error.
+
+    Args:
+        name: as `find_checkpoints` takes it.
+        least: the grade that each must reach.
+        standard: what is asked for; None for what is asked of released models.
+        settings: how much to measure; None likewise.
+        quick: measure no more than `least` needs.
+        save: write `certificate.json` anew.
+        seed: of the drawn pairs.
+        own_task: where a task is that is not in the catalogue, as `get_task` takes it.
     """
     if own_task is not None:
         get_task(own_task)
-    console = Console(width=None if sys.stdout.isatty() else 120)
     folders = find_checkpoints(name)
     for folder in folders:
         if save and (folder.parent / INDEX).is_file():
             raise CheckpointError(
                 f"the index beside {folder} has its certificate's hash; --save in a copy of it"
             )
-    results = [_certify(folder, pairs, save, seed, console) for folder in folders]
-    return all(results)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    standard, settings = standard or Standard(), settings or CertificateSettings()
+    good = True
+    for folder in folders:
+        checkpoint = load_checkpoint(folder, certificate=False)
+        subject = subject_of(checkpoint)
+        certificate = _measure(
+            checkpoint, subject, standard, settings, seed, least if quick else "adversarial"
+        )
+        console.print(certificate_table(certificate, standard))
+        if checkpoint.record.kind == "published":
+            console.print(_claims(checkpoint), highlight=False)
+        reached = grade(certificate, standard).reaches(least)
+        log.info("%s: %s%s", folder.name, "" if reached else f"NOT {least}: ", said_of(certificate, standard))
+        if save:
+            weights = checkpoint.record.sha256
+            write_json(
+                folder / CERTIFICATE, identified(certificate, weights, subject.truth, subject.task.sha256)
+            )
+            log.info("wrote %s", folder / CERTIFICATE)
+        else:
+            _compare(checkpoint, subject.task)
+        good = good and reached
+    return good
 
 
-def _certify(folder: Path, pairs: int | None, save: bool, seed: int, console: Console) -> bool:
-    checkpoint = load_checkpoint(folder)
-    task, graph = task_of(checkpoint.task), checkpoint.record.shape.graph
-    if set(checkpoint.record.alignment) != set(task.model.variables):
+def subject_of(checkpoint: Checkpoint) -> Subject:
+    """Returns the task of a checkpoint, and its truth with the checkpoint's alignment.
+
+    Raises:
+        CheckpointError: if the record says something else of any of these.
+    """
+    record, folder = checkpoint.record, checkpoint.folder
+    task = task_of(record.task)
+    if set(record.alignment) != set(task.model.variables):
         raise CheckpointError(f"{folder}: its alignment does not name the variables of task {task.name}")
-    alignment = align(task, graph, checkpoint.record.alignment)
+    alignment = align(task, record.shape.graph, record.alignment)
     truth = find_truth(alignment)
-    if truth.to_json() != checkpoint.record.truth:
+    if truth.to_json() != record.truth:
         raise CheckpointError(
             f"{folder}: its truth is not the one that task {task.name} has with this alignment"
         )
-    settings = CertificateSettings(**_known(CertificateSettings, checkpoint, "certificate"))
-    if pairs is not None:
-        settings = dataclasses.replace(settings, pairs=pairs)
-    objective = _known(Objective, checkpoint, "objective")
-    demands = Objective(**objective).demands if objective else DEMANDS
-    evaluation = Evaluation(checkpoint.model, alignment)
-    with Display(f"certify {folder.name}, pairs", sum(settings.number_of_pairs(task))) as display:
-        certificate = certify(
-            evaluation, truth, settings, seed, demands, progress=lambda done, total: display.update(done, "")
+    return Subject(task, alignment, truth)
+
+
+def check_task(path: Path, certificate: Mapping[str, Any], task: Task) -> None:
+    """Refuses a certificate, read from `path`, that is not of this task's program on its domain.
+
+    Raises:
+        CheckpointError: if it is of another, or says something of the domain that is not so.
+    """
+    again = f"`interpbench certify {path.parent} --save` makes a new one"
+    if certificate["identity"]["task"] != task.sha256:
+        raise CheckpointError(
+            f"{path} is of another program or domain than task {task.name} has here; {again}"
         )
-    console.print(certificate_table(certificate))
-    if checkpoint.record.kind == "published":
-        console.print(_claims(checkpoint), highlight=False)
-    if save:
-        write_json(folder / CERTIFICATE, certificate)
-        log.info("wrote %s", folder / CERTIFICATE)
-    return bool(certificate["certified"])
+    domain = task.domain
+    if certificate["strata"] != list(task.strata.names):
+        raise CheckpointError(f"{path} is damaged: its strata are not those of task {task.name}; {again}")
+    if certificate["trained_on_all"] != domain.enumerated:
+        raise CheckpointError(f"{path} is damaged: trained_on_all is not so of task {task.name}; {again}")
+    if not certificate["all_pairs"]:
+        return
+    pairs = 0
+    if domain.enumerated:
+        answered = task.scored(task.model.outputs(domain.all())).any(1)
+        pairs = int(answered.sum()) * domain.size
+    rates = certificate["rates"]
+    for kind in ("accuracy", "nodes"):
+        rows = {rate["pairs"]["rows"] for rate in rates.get(kind, {}).values()}
+        if rows - {pairs}:
+            said = f"has {min(rows):,} rows, where all pairs are {pairs:,}"
+            raise CheckpointError(f"{path} is damaged: {kind} {said}; {again}")
 
 
-def _known(settings: type, checkpoint: Checkpoint, name: str) -> dict[str, Any]:
-    """Returns the settings that training recorded, without those that only another version has."""
-    names = {field.name for field in dataclasses.fields(settings)}
-    return {k: v for k, v in (checkpoint.record.training.get(name) or {}).items() if k in names}
+def _measure(
+    checkpoint: Checkpoint,
+    subject: Subject,
+    standard: Standard,
+    settings: CertificateSettings,
+    seed: int,
+    upto: Grade,
+) -> dict[str, object]:
+    """Returns a new certificate."""
+    with Display(f"certify {checkpoint.folder.name}", 1) as display:
+
+        def show(done: int, total: int) -> None:
+            display.total = total
+            display.update(done, "")
+
+        evaluation = Evaluation(checkpoint.model, subject.alignment)
+        return certify(evaluation, subject.truth, settings, standard, seed, upto, progress=show)
+
+
+def _compare(checkpoint: Checkpoint, task: Task) -> None:
+    """Says if the certificate that is there is not one of this model."""
+    if not is_ours(checkpoint.folder):
+        return
+    path = checkpoint.folder / CERTIFICATE
+    try:
+        saved = read_proof(path, checkpoint.record)
+        if saved is not None:
+            check_task(path, saved, task)
+    except CheckpointError as error:
+        log.warning("%s", error)
 
 
 def _claims(checkpoint: Checkpoint) -> str:

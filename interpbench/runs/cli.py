@@ -12,7 +12,10 @@ from rich.console import Console
 
 from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints, is_ours
 from interpbench.checkpoints.hub import target_of
+from interpbench.checkpoints.index import check_grade
 from interpbench.checkpoints.record import check_files, task_of
+from interpbench.circuits.grades import GRADES, RELEASED, Standard
+from interpbench.core.config import convert
 from interpbench.core.errors import did_you_mean
 from interpbench.core.files import check_file, check_writable
 from interpbench.core.text import shown
@@ -29,6 +32,7 @@ from interpbench.runs.entry import (
 )
 from interpbench.runs.several import expand
 from interpbench.tasks.catalogue import get_task
+from interpbench.training.settings import CertificateSettings
 
 COMMANDS = (
     *("train", "evaluate", "tasks", "methods", "show", "certify", "demo"),
@@ -114,6 +118,10 @@ def _evaluate(overrides: Sequence[str], config: Config) -> Outcome:
 
 
 MOST_PAIRS = 10**7
+NO_GRADE = "none"
+"""What is said where no grade is asked for."""
+STANDARD = ("target", "confidence", "worst", "missed", "missed_edge", "positions")
+BUDGET = ("pairs", "looks", "checks", "attacks")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -156,12 +164,7 @@ def _parse() -> argparse.Namespace:
     show = commands.add_parser("show", help="print a task's program, domain, circuit and truth states")
     show.add_argument("task", help="name or published number, or path/to/file.py:name of one of your own")
     show.add_argument("--png", nargs="?", const="", metavar="FILE", help="draw the circuit, as NAME.png")
-    certify = commands.add_parser("certify", help="recompute a checkpoint's certificate")
-    certify.add_argument("checkpoint", help="a name in models/, a folder, or all")
-    certify.add_argument("--pairs", type=_count, help="pairs drawn where the domain is not enumerated")
-    certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
-    certify.add_argument("--task", help="where a task of your own is: path/to/file.py:name")
-    certify.add_argument("--save", action="store_true", help="write certificate.json anew")
+    _add_certify(commands)
     _add_files(commands)
     demo = commands.add_parser("demo", help="train frac_prevs, score three methods on it, write a report")
     demo.add_argument("--out", default="runs/demo", help="folder for the report")
@@ -179,9 +182,30 @@ def _parse() -> argparse.Namespace:
     return arguments
 
 
+def _add_certify(commands: Any) -> None:
+    """Adds the command that measures; what it asks for is its own, with the defaults of released models."""
+    certify = commands.add_parser("certify", help="measure a checkpoint anew, and say which grade it reaches")
+    certify.add_argument("checkpoint", help="a name in models/, a folder, or all")
+    certify.add_argument("--grade", choices=GRADES, default=RELEASED, help="what it must reach for status 0")
+    certify.add_argument("--target", type=float, help="least lower bound of each drawn rate")
+    certify.add_argument("--confidence", type=float, help="of each lower bound")
+    certify.add_argument("--worst", type=float, help="least lower bound on the worst sets found")
+    certify.add_argument("--missed", type=float, help="most that the screen of single edges may miss")
+    certify.add_argument("--missed-edge", type=float, help="the same, of any one of them")
+    certify.add_argument("--positions", action="store_true", help="ask for swaps at one position alone, too")
+    certify.add_argument("--pairs", type=_count, help="pairs of the first look, where not all pairs are run")
+    certify.add_argument("--looks", type=_count, help="looks at more and more pairs, at most")
+    certify.add_argument("--checks", type=_count, help="(edge, row) drawn of those the screen passes over")
+    certify.add_argument("--attacks", type=_count, help="sets from which the adversary starts")
+    certify.add_argument("--quick", action="store_true", help="measure no more than the grade needs")
+    certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
+    certify.add_argument("--task", help="where a task of your own is: path/to/file.py:name")
+    certify.add_argument("--save", action="store_true", help="write certificate.json anew")
+
+
 def _add_files(commands: Any) -> None:
     """Adds the commands about models as files."""
-    models = commands.add_parser("models", help="list models: here, in the cache, on the hub; certificates")
+    models = commands.add_parser("models", help="list models: here, in the cache, on the hub; grades")
     models.add_argument("--hub", action="store_true", help="ask the hub what there is (network)")
     download = commands.add_parser(
         "download", help="download models into the cache, and verify them (network)"
@@ -195,7 +219,9 @@ def _add_files(commands: Any) -> None:
     publish.add_argument("--to", required=True, metavar="OWNER/NAME", help="repository; @branch may follow")
     publish.add_argument("--out", metavar="FOLDER", help="write here what would be uploaded; no network")
     publish.add_argument("--create", action="store_true", help="make the repository if there is none")
-    publish.add_argument("--uncertified", action="store_true", help="take models that are not certified")
+    publish.add_argument(
+        "--grade", choices=(NO_GRADE, *GRADES), default=RELEASED, help="what each certificate must reach"
+    )
     export = commands.add_parser("export", help="write a model for TransformerLens 1 to 3")
     export.add_argument("checkpoint", help="a name in models/, a folder, or an address")
     export.add_argument("--out", metavar="FOLDER", help="where to; NAME-transformer-lens by default")
@@ -213,16 +239,20 @@ def _run_files(arguments: argparse.Namespace) -> int:
 
         return 0 if download(arguments.names, arguments.all) else 1
     out = Path(arguments.out) if arguments.out else None
-    named = arguments.names if arguments.command == "publish" else [arguments.checkpoint]
+    publishes = arguments.command == "publish"
+    least = arguments.grade if publishes and arguments.grade != NO_GRADE else None
+    named = arguments.names if publishes else [arguments.checkpoint]
+    if publishes:
+        target_of(arguments.to)
     for folder in (folder for name in named for folder in find_checkpoints(name)):
-        _ = check_files(folder) if is_ours(folder) else None
+        if is_ours(folder):
+            check_grade(folder, least)
     if out is not None:
         check_writable(out)
-    if arguments.command == "publish":
-        target_of(arguments.to)
+    if publishes:
         from interpbench.runs.publish import publish
 
-        publish(arguments.names, arguments.to, out, arguments.create, arguments.uncertified)
+        publish(arguments.names, arguments.to, out, arguments.create, least)
         return 0
     from interpbench.runs.export import export
 
@@ -276,12 +306,24 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 def _run_certify(arguments: argparse.Namespace) -> int:
     if arguments.task is not None:
         get_task(arguments.task)
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    asked = {name: given[name] for name in STANDARD if name in given}
+    measured = {name: given[name] for name in BUDGET if name in given}
+    standard = convert(Standard, asked, "certify")
+    settings = convert(CertificateSettings, measured, "certify")
     for folder in find_checkpoints(arguments.checkpoint):  # what is wrong is said before torch is imported
-        _ = task_of(check_files(folder).task) if is_ours(folder) else None
+        _ = task_of(check_files(folder, certificate=False).task) if is_ours(folder) else None
     from interpbench.runs.certify import certify_checkpoints
 
     good = certify_checkpoints(
-        arguments.checkpoint, arguments.pairs, arguments.save, arguments.seed, arguments.task
+        arguments.checkpoint,
+        arguments.grade,
+        standard,
+        settings,
+        quick=arguments.quick,
+        save=arguments.save,
+        seed=arguments.seed,
+        own_task=arguments.task,
     )
     return 0 if good else 1
 

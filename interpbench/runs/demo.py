@@ -7,9 +7,10 @@ from pathlib import Path
 from rich.console import Console
 
 from interpbench.checkpoints.format import load_checkpoint
+from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
-from interpbench.reports.tables import certificate_table, records_table
+from interpbench.reports.tables import records_table
 from interpbench.runs.evaluate import evaluate_checkpoint, variables
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.page import PAGE, write_folder_page

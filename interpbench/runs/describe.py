@@ -47,6 +47,7 @@ def describe(task: Task) -> TaskRecord:
         unreached=0 if task.model.classes is None else len(task.model.classes) - len(values),
         margin=float(f"{compiled_margin(task):.4g}") if isinstance(task, RaspTask) else None,
         truth=truth.to_json(),
+        sha256=task.sha256,
     )
 
 

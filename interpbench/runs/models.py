@@ -1,5 +1,6 @@
-"""Lists models: what is here, in the cache, and on the hub, with certificates. Needs no torch."""
+"""Lists models: what is here, in the cache, and on the hub, with their grades. Needs no torch."""
 
+import contextlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,12 +9,13 @@ from rich.table import Table
 
 from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS, is_ours, models_folder, released
 from interpbench.checkpoints.hub import SETTING, Repository, cached_models, home
-from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, verdict
-from interpbench.checkpoints.proof import read_proof
-from interpbench.checkpoints.record import most_weights_bytes, read_record
+from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, standing
+from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import HubError, InterpBenchError
-from interpbench.core.files import read_bytes, sha256
 from interpbench.core.text import printable, terminal
+
+UNREAD = "not read: interpbench certify"
+"""What is said of the certificate of a published model, whose truth takes its task to know."""
 
 
 class Listed(NamedTuple):
@@ -23,7 +25,7 @@ class Listed(NamedTuple):
     number: int | None
     where: str
     size: int
-    certificate: str
+    grade: str
 
 
 def list_models(console: Console, hub: bool) -> None:
@@ -56,39 +58,38 @@ def list_models(console: Console, hub: bool) -> None:
         if snapshot is None or snapshot not in folder.parents:
             models.append(_here(folder.name, folder, f"cache: {address}"))
     table = Table(title=f"{len(models)} models")
-    for title in ("name", "id", "where", "size", "certificate"):
+    for title in ("name", "id", "where", "size", "grade"):
         justify = "right" if title in ("id", "size") else "left"
         table.add_column(title, justify=justify, no_wrap=title == "name", overflow="fold")
     for model in models:
         number = "–" if model.number is None else str(model.number)
         where = terminal(model.where)
-        table.add_row(terminal(model.name), number, where, f"{model.size / 1e3:,.0f} kB", model.certificate)
+        table.add_row(terminal(model.name), number, where, f"{model.size / 1e3:,.0f} kB", model.grade)
     console.print(table)
     console.print(printable(note), soft_wrap=True, highlight=False, markup=False)
 
 
 def _here(name: str, folder: Path, where: str) -> Listed:
     """A folder of ours, whose weights must be those of its record, or of the published layout."""
-    number = int(name) if name.isdigit() and len(name) < 7 else None
-    try:
-        said = verdict(read_proof(folder / CERTIFICATE))
-        if is_ours(folder):
-            record = read_record(folder)
-            number = record.legacy_id
-            weights = read_bytes(folder / WEIGHTS, most_weights_bytes(record.shape))
-            said = said if sha256(weights) == record.sha256 else DAMAGED
-    except InterpBenchError:
-        said = DAMAGED
+    number, said = int(name) if name.isdigit() and len(name) < 7 else None, "none"
+    if is_ours(folder):
+        said = standing(folder)
+        with contextlib.suppress(InterpBenchError):
+            number = read_record(folder).legacy_id
+    elif (folder / CERTIFICATE).exists():
+        said = UNREAD
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     return Listed(name, number, where, size, said)
 
 
 def _there(name: str, model: IndexedModel, repository: Repository, snapshot: Path) -> Listed:
-    """An entry of the index; where all its files are in the cache, they must be the indexed ones."""
+    """An entry of the index, which claims a grade; files in the cache must be the indexed ones."""
     places = {snapshot / name / file: entry for file, entry in model.files.items()}
     cached = all(path.is_file() for path in places)
     damaged = cached and any(problem(path, entry) for path, entry in places.items())
-    said = DAMAGED if damaged else verdict(vars(model))
+    said = f"claims {model.claim}" if model.grade else model.claim
+    if cached:
+        said = DAMAGED if damaged else standing(snapshot / name)
     return Listed(name, model.legacy_id, "cache" if cached else str(repository), model.size, said)
 
 

@@ -5,20 +5,25 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from interpbench.checkpoints.find import FILES, find_checkpoints
+from interpbench.checkpoints.find import CERTIFICATE, FILES, find_checkpoints
 from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.checkpoints.hub import SETTING, MissingError, Repository, target_of
-from interpbench.checkpoints.index import FORMAT, INDEX, MOST_BYTES, NAME, Index, indexed
-from interpbench.checkpoints.record import task_of
+from interpbench.checkpoints.index import FORMAT, INDEX, MOST_BYTES, NAME, Index, check_grade, indexed
+from interpbench.circuits.grades import RELEASED, Grade
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, write_bytes
 from interpbench.reports.cards import CARD, PICTURE, model_card, picture, repository_card
+from interpbench.runs.certify import check_task, subject_of
 
 log = logging.getLogger(__name__)
 
 
 def publish(
-    names: Sequence[str], to: str, out: Path | None = None, create: bool = False, uncertified: bool = False
+    names: Sequence[str],
+    to: str,
+    out: Path | None = None,
+    create: bool = False,
+    least: Grade | None = RELEASED,
 ) -> None:
     """Uploads models to a repository, or writes what would be uploaded to a folder.
 
@@ -27,25 +32,27 @@ def publish(
         to: `owner/name`, or `owner/name@branch`.
         out: write the files here instead; no network is used.
         create: make the repository if there is none.
-        uncertified: take models without a certificate that says that everything holds.
+        least: the grade that each must reach by its certificate; None for any, or no certificate.
 
     Raises:
-        InterpBenchError: if a model is damaged or not certified, or the hub refuses.
+        InterpBenchError: if a model is damaged or does not reach the grade, its certificate or its truth is
+            not that of its task, or the hub refuses.
     """
     repository = target_of(to)
     files: dict[str, bytes] = {}
     entries = {}
     for folder in dict.fromkeys(folder for name in names for folder in find_checkpoints(name)):
+        check_grade(folder, least)
         checkpoint = load_checkpoint(folder)
         load_pairs(folder)
-        if not (checkpoint.certificate or {}).get("certified") and not uncertified:
-            raise CheckpointError(f"{folder} is not certified; --uncertified publishes it all the same")
         name = checkpoint.task
         if name in entries:
             raise CheckpointError(f"two models of task {name}: publish one of them")
         if not NAME.fullmatch(name):
             raise CheckpointError(f"{name!r} cannot be the name of a published folder")
-        task = task_of(checkpoint.task)
+        task = subject_of(checkpoint).task
+        if checkpoint.certificate is not None:
+            check_task(folder / CERTIFICATE, checkpoint.certificate, task)
         made = {CARD: model_card(checkpoint, task, name, str(repository)).encode()}
         made[PICTURE] = picture(checkpoint, task)
         entries[name] = indexed(folder, made)

@@ -6,11 +6,10 @@ from pathlib import Path
 from rich.console import Console
 
 from interpbench.alignment.alignment import align
-from interpbench.checkpoints.find import CERTIFICATE, released
-from interpbench.checkpoints.index import DAMAGED, verdict
-from interpbench.checkpoints.proof import read_proof
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.index import standing
 from interpbench.circuits.truth import State, Truth
-from interpbench.core.errors import CheckpointError, UnknownNameError
+from interpbench.core.errors import UnknownNameError
 from interpbench.core.text import printable, terminal
 from interpbench.reports.catalogue import output, task_table
 from interpbench.reports.tables import circuit_lines
@@ -41,16 +40,8 @@ def show_tasks(console: Console, family: str | None = None, min_edges: int = 0, 
 
 
 def _models() -> dict[str, str]:
-    """Returns what the certificate of each released model says."""
-    return {name: _certificate(folder) for name, folder in released().items()}
-
-
-def _certificate(folder: Path) -> str:
-    """Returns what a certificate says in a few words."""
-    try:
-        return verdict(read_proof(folder / CERTIFICATE))
-    except CheckpointError:
-        return DAMAGED
+    """Returns the grade of each released model, in words."""
+    return {name: standing(folder) for name, folder in released().items()}
 
 
 def show_task(console: Console, name: str, picture: Path | None = None) -> None:
@@ -66,7 +57,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     console.print("[bold]Program[/]")
     for line in task.listing():
         console.print(f"  {printable(line)}", markup=False, highlight=False)
-    domain = "all of it is enumerated" if task.domain.enumerated else "sampled; a tenth is held out"
+    domain = "training draws all of it" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
     classes = task.model.classes
     unreached = f"; unreached classes: {record.unreached}" if record.unreached else ""
@@ -88,6 +79,8 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
         console.print(f"  {printable(line)}", markup=False, highlight=False)
+    if (folder := released().get(task.name)) is not None:
+        console.print(f"\n[bold]Released model[/]\n  {standing(folder)}", highlight=False)
     if record.trivial:
         console.print(f"\nTrivial: {record.trivial}.", highlight=False)
     if picture is not None:

@@ -13,6 +13,7 @@ from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import CERTIFICATE, FILES
 from interpbench.checkpoints.format import load_checkpoint, save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
+from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
@@ -37,28 +38,48 @@ PAIRS = 512
 
 @dataclass(frozen=True)
 class TrainOutcome:
-    """Where a run's results are and whether it reached its target."""
+    """Where a run's results are, and what they reach by the run's own standard.
+
+    Attributes:
+        folder: where they are.
+        goal: the grade that training for its objective aims at.
+        steps: how many there were.
+        certificate: what was measured at the end.
+        standard: what the run was to reach.
+    """
 
     folder: Path
-    certified: bool
+    goal: Grade
     steps: int
     certificate: dict[str, Any]
+    standard: Standard
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the certificate reaches."""
+        return grade(self.certificate, self.standard)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the run reached the grade that its objective aims at."""
+        return self.verdict.reaches(self.goal)
+
+    @property
+    def _missed(self) -> str:
+        return "; ".join(self.verdict.missed(self.goal)[:2])
 
     def line(self, task: str) -> str:
         """Returns the one line at the end."""
-        demands = self.certificate["demands"]
-        scope = "" if "edges" in demands else f" ({', '.join(demands)} only)"
-        failures = "; ".join(self.certificate["failures"][:2])
-        verdict = f"certified{scope}" if self.certified else f"NOT certified: {failures}"
+        said = said_of(self.certificate, self.standard)
+        verdict = f"certified ({said})" if self.certified else f"NOT certified ({said}): {self._missed}"
         return f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
 
     def summary(self) -> Outcome:
         """Returns what a sweep's summary says."""
         result = "certified" if self.certified else "not certified"
-        facts = {"result": result, "steps": self.steps, "folder": str(self.folder)}
-        if self.certified:
-            return Outcome(0, facts)
-        return Outcome(1, facts, (f"{result}: {'; '.join(self.certificate['failures'][:2])}",))
+        grade = said_of(self.certificate)
+        facts = {"result": result, "grade": grade, "steps": self.steps, "folder": str(self.folder)}
+        return Outcome(0, facts) if self.certified else Outcome(1, facts, (f"{result}: {self._missed}",))
 
 
 def run(data: Mapping[str, Any]) -> Outcome:
@@ -98,22 +119,25 @@ def train(config: TrainConfig) -> TrainOutcome:
         )
         record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
-        save_checkpoint(folder, network, record, certificate, pairs)
+        save_checkpoint(folder, network, record, certificate, pairs, task.sha256)
     return _outcome(folder, config)
 
 
 def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
-    """Reads a finished run, and releases it if asked."""
+    """Reads a finished run, and releases it if asked and good enough."""
     checkpoint = load_checkpoint(folder)
     certificate = checkpoint.certificate
     if certificate is None:
-        raise CheckpointError(f"{folder / CERTIFICATE} does not exist")
-    if config.release and certificate["certified"]:
+        raise CheckpointError(f"{folder} has no certificate that can be read; fresh=true trains it again")
+    outcome = TrainOutcome(folder, config.objective.grade, checkpoint.record.steps, certificate, config.asked)
+    if config.release and not grade(certificate).reaches(RELEASED):
+        log.warning("not released: %s is what released models reach at least", RELEASED)
+    elif config.release:
         target = MODELS / checkpoint.task
         for name in FILES:
             write_bytes(target / name, read_bytes(folder / name, MOST_BYTES))
         log.info("released to %s", target)
-    return TrainOutcome(folder, bool(certificate["certified"]), checkpoint.record.steps, certificate)
+    return outcome
 
 
 Trained = tuple[Transformer, int, dict[str, Any], Truth, Alignment]
@@ -125,10 +149,18 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
     truth = find_truth(alignment)
     network = Transformer(cfg, config.seed)
     if config.start is not None:
-        network.load_state_dict(load_checkpoint(config.start_folder).model.state_dict())
+        network.load_state_dict(load_checkpoint(config.start_folder, certificate=False).model.state_dict())
     network.to(device)
     trainer = Trainer(
-        network, alignment, truth, config.objective, config.trainer, config.certificate, config.seed, folder
+        network,
+        alignment,
+        truth,
+        config.objective,
+        config.trainer,
+        config.certificate,
+        config.seed,
+        folder,
+        config.asked,
     )
     sinks = _sinks(config, folder, trainer.progress.history)
     try:
@@ -148,7 +180,9 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     network = compiled_network(compile_program(task.program))
     alignment = Alignment(task, network.cfg.graph, task.placement)
     truth = find_truth(alignment)
-    certificate = certify(Evaluation(network, alignment), truth, config.certificate, config.seed)
+    certificate = certify(
+        Evaluation(network, alignment), truth, config.certificate, config.asked, config.seed
+    )
     return network, 0, certificate, truth, alignment
 
 

@@ -3,6 +3,7 @@
 A mistake on the command line is found here, before anything that takes seconds to import.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.checkpoints.find import WEIGHTS, find_checkpoints
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
+from interpbench.circuits.grades import Standard
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Threads, config_folder, convert
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError
@@ -48,19 +50,26 @@ class TrainConfig:
     model: ModelSettings = ModelSettings()
     trainer: TrainerSettings = TrainerSettings()
     certificate: CertificateSettings = CertificateSettings()
+    standard: Standard = Standard()
     logger: LoggerSettings = LoggerSettings()
     alignment: dict[str, str] = field(default_factory=dict[str, str])
     start: str | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns what determines the result, as plain data; `start` by its weights, wherever they are."""
-        kept = ("seed", "objective", "model", "trainer", "certificate", "alignment")
+        kept = ("seed", "objective", "model", "trainer", "certificate", "standard", "alignment")
         start = None if self.start is None else _hash_of(self.start_folder)
         return {
             "task": get_task(self.task).name,
             **{key: value for key, value in asdict(self).items() if key in kept},
             "start": start,
         }
+
+    @property
+    def asked(self) -> Standard:
+        """What its certificate is to reach: swaps at single positions, too, where these are trained."""
+        positions = self.standard.positions or self.objective.iit > 0 < self.objective.positions
+        return dataclasses.replace(self.standard, positions=positions)
 
     @property
     def start_folder(self) -> Path:

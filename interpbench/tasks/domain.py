@@ -5,10 +5,13 @@ never sees it and certificates use nothing else.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from interpbench.tasks.sequence_strata import near, sequence_strata
+from interpbench.tasks.stratum import Stratum, length_strata
 
 ENUMERATED_LIMIT = 200_000
 RESAMPLE = "resample"
@@ -27,7 +30,10 @@ class Domain(ABC):
 
     @property
     def enumerated(self) -> bool:
-        """Whether training and certificates use the whole domain."""
+        """Whether training and certificates may draw the whole domain, which is small: nothing is held out.
+
+        It does not say that a certificate checks all pairs of inputs.
+        """
         return self.size <= ENUMERATED_LIMIT
 
     @abstractmethod
@@ -40,7 +46,7 @@ class Domain(ABC):
 
     @abstractmethod
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which inputs `[row, pos]` of a large domain are held out."""
+        """Returns which inputs `[row, pos]` of a large domain are held out: training never sees them."""
 
     def split(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns which drawn inputs go to the held-out part; a domain may have inputs that go to both."""
@@ -71,6 +77,21 @@ class Domain(ABC):
         """
         return self.draw(rng, len(base), held_out)
 
+    def strata(self) -> Sequence[Stratum]:
+        """Returns kinds of inputs that a certificate draws evenly, by default each number of tokens.
+
+        What is particular about an input belongs here: extremes, ties, the text around it. Those of the
+        outputs are added by the task.
+        """
+        return length_strata(self)
+
+    def near(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        """Returns for each input another one that has much in common with it; by default `rows` themselves.
+
+        Inputs with a rare output are sought near those that are known.
+        """
+        return rows
+
     @property
     def corruptions(self) -> Mapping[str, Corruption]:
         """The ways to corrupt an input so that its answer changes or is lost, by name, the default first."""
@@ -81,8 +102,9 @@ class Domain(ABC):
 class Sequences(Domain):
     """All sequences of `length` tokens over `vocab_size` tokens, drawn by `sampler` or uniformly.
 
-    Inputs of one token throughout, as many as there are tokens, are in both parts of a large domain: where
-    they alone have some answer (are all tokens equal?), nothing else could teach it.
+    Inputs of one token throughout, as many as there are tokens, are drawn for both parts of a large domain,
+    and are not held out: where they alone have some answer (are all tokens equal?), nothing else could teach
+    it.
     """
 
     vocab_size: int
@@ -118,12 +140,24 @@ class Sequences(Domain):
 
     def split(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns which drawn inputs go to the held-out part: constant ones now and then."""
-        constant = (tokens == tokens[:, :1]).all(1)
-        return np.where(constant, rng.random(len(tokens)) < 0.1, self.is_held_out(tokens))
+        return np.where(_constant(tokens), rng.random(len(tokens)) < 0.1, in_hashed_tenth(tokens))
 
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which inputs belong to the held-out tenth."""
-        return in_hashed_tenth(tokens)
+        """Returns which inputs belong to the held-out tenth; no constant one does."""
+        return in_hashed_tenth(tokens) & ~_constant(tokens)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Returns those of `sequence_strata.py`."""
+        return sequence_strata(self)
+
+    def near(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        """Returns sequences with some tokens replaced, exchanged or renamed, or with all of them permuted."""
+        return near(rng, rows, self.vocab_size)
+
+
+def _constant(tokens: np.ndarray) -> np.ndarray:
+    """Returns which inputs are one token throughout."""
+    return (tokens == tokens[:, :1]).all(1)
 
 
 def in_hashed_tenth(codes: np.ndarray) -> np.ndarray:

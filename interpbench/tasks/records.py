@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.truth import TruthNames
-from interpbench.core.config import STRICT, convert
+from interpbench.core.config import STRICT, Sha256, convert
 from interpbench.core.files import read_json
 
 FILE = Path(__file__).with_name("records.json")
@@ -29,6 +29,7 @@ class TaskRecord:
         margin: the compiled network's smallest margin between the right class and the next, or its largest
             error for a numerical output; None where nothing is compiled.
         truth: the names of all required, allowed and free nodes and edges.
+        sha256: of the task (`Task.sha256`).
     """
 
     layers: int
@@ -39,6 +40,7 @@ class TaskRecord:
     unreached: int
     margin: float | None
     truth: TruthNames
+    sha256: Sha256
 
 
 @cache

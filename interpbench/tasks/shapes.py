@@ -35,6 +35,7 @@ class ModelSettings:
     init_std: Amount | None = None
     init_matching: bool | None = None
     init_positions: Steps | None = None
+    init_orthogonal: bool | None = None
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
@@ -76,6 +77,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         "init_std": given.get("init_std") or widths.init_std,
         "init_matching": given.get("init_matching", False),
         "init_positions": given.get("init_positions", 0),
+        "init_orthogonal": given.get("init_orthogonal", False),
         "d_vocab": len(task.vocab) + 2,
         "d_out": classes,
         "n_ctx": task.length + 1,

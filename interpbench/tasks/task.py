@@ -12,6 +12,8 @@ from interpbench.causal.model import CausalModel, has_value
 from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import Domain, Sampler, Sequences
+from interpbench.tasks.identity import task_sha256
+from interpbench.tasks.strata import Strata
 
 if TYPE_CHECKING:  # a hand-written task needs no Tracr
     from interpbench.rasp.program import Program
@@ -71,6 +73,16 @@ class Task(ABC):
     @abstractmethod
     def listing(self) -> list[str]:
         """Returns the program as readable lines, one per variable."""
+
+    @cached_property
+    def strata(self) -> Strata:
+        """The kinds of its inputs, drawn equally often where rare ones must not be missed."""
+        return Strata(self)
+
+    @cached_property
+    def sha256(self) -> str:
+        """What the task is, its program and its domain, as SHA-256 in hexadecimal (see `identity.py`)."""
+        return task_sha256(self)
 
     @property
     def program_name(self) -> str:

@@ -10,6 +10,7 @@ from interpbench.causal.model import NONE
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import Corruption, Domain
+from interpbench.tasks.stratum import PartDraw, Stratum
 
 log = logging.getLogger(__name__)
 CHECKED = 256
@@ -175,6 +176,22 @@ class Tokenized(Domain):
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
         """Draws sources as for words."""
         return self.encode(self.words.sources(rng, self.decode(base), held_out))
+
+    def strata(self) -> Sequence[Stratum]:
+        """Returns those of the words."""
+
+        def draw(of: PartDraw) -> PartDraw:
+            return lambda rng, count, held_out: self.encode(of(rng, count, held_out))
+
+        return [
+            Stratum(
+                stratum.name,
+                lambda rows, stratum=stratum: stratum.has(self.decode(rows)),
+                None if stratum.draw is None else draw(stratum.draw),
+                stratum.whole,
+            )
+            for stratum in self.words.strata()
+        ]
 
     @property
     def corruptions(self) -> Mapping[str, Corruption]:

@@ -1,322 +1,340 @@
-"""The certificate: what a network provably is, by enumeration or with exact lower bounds.
+"""Certificates: counts of what a network does under interventions, for a reader to judge (`circuits.grades`).
 
-Rates are over rows (base/source pairs), each right only if every scored position is. Where the domain has at
-most `enumerate_up_to` inputs every pair is run; otherwise fresh pairs from held-out inputs are, and a rate
-counts with its one-sided Clopper-Pearson lower bound at `confidence`. `Truth.idle` says which edges must do
-nothing. On few pairs a rate just above the target can miss it: where edges have fewer pairs than the rest, a
-few that miss are measured once more, on as many other pairs as the rest, and that measure alone counts.
+Rows are drawn twice, from the task's distribution and evenly from its strata, held out where anything is. A
+rate is looked at after a number of rows, and again after twice as many while its bound misses the target
+and could still reach it; each look has its own share of the error, so that the bound holds for all of them
+together (Bonferroni). Where the domain is small every pair is run instead, but for random sets. Single
+edges are screened (`screening`), and an adversary searches for the worst sets (`adversary`).
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import beta
 
+from interpbench.circuits.grades import GRADES, NEEDS, POSITIONS, Grade, Standard, bound, is_demanded
+from interpbench.circuits.proof import EFFECTIVE, FORMAT, OWN_SOURCES, SUBSETS, Kind, level
 from interpbench.circuits.truth import State, Truth
 from interpbench.core import seeds
-from interpbench.training.evaluate import Activations, Evaluation, Rate
+from interpbench.core.clopper_pearson import lower_bound
+from interpbench.training.adversary import attack
+from interpbench.training.evaluate import Activations, Evaluation
+from interpbench.training.probes import SPARSE, Chunk, Outcome, Probes
+from interpbench.training.screening import Screen
 from interpbench.training.settings import CertificateSettings
 
 CHUNK = 2048
 """Pairs of an enumeration that go together, and rows of the stress."""
 DRAWN = 512
-"""Drawn pairs that go together: a hopeless attempt ends after one such chunk."""
-SECOND_LOOKS = 8
-"""Of more edges that miss the target on `edge_pairs`, none is measured again."""
-DEMANDS = ("accuracy", "iia", "siia", "edges")
-
-
-def lower_bound(right: int, rows: int, confidence: float) -> float:
-    """Returns the one-sided lower bound of a binomial rate (Clopper & Pearson 1934)."""
-    return float(beta.ppf(1 - confidence, right, rows - right + 1)) if right else 0.0
+"""Drawn rows that go together: a hopeless attempt ends after one such chunk."""
+MOST_TRIED = 100
+"""Rows drawn, as a multiple of those needed, to find those that count."""
+BESIDES: dict[str, tuple[Kind, ...]] = {"iit": POSITIONS, "siit+edges": ("effective_edges",)}
+"""What is measured with what a grade needs."""
+Claim = tuple[Kind, str]
+Count = dict[str, int]
 
 
 def certify(
     evaluation: Evaluation,
     truth: Truth,
     settings: CertificateSettings | None = None,
+    standard: Standard | None = None,
     seed: int = 0,
-    demands: Sequence[str] = DEMANDS,
-    give_up: bool = False,
+    upto: Grade = "adversarial",
+    give_up: Grade | None = None,
     progress: Callable[[int, int], None] | None = None,
+    attempt: int = 0,
 ) -> dict[str, Any]:
-    """Measures everything and returns the certificate as plain data.
+    """Measures everything and returns the certificate (a `Proof`) as plain data.
 
     Args:
         evaluation: the network and its causal model.
         truth: what is forbidden and required.
-        settings: how much to measure, and the target.
-        seed: of drawn pairs and of the stress.
-        demands: what has to reach the target, of `DEMANDS`; without `edges`, edges that must do nothing
-            are not measured, the rest is.
-        give_up: stop at the first chunk of pairs that makes the target unreachable.
-        progress: called after each chunk with how many pairs are done, and of how many; pairs on which edges
-            are patched one by one count again.
+        settings: how much to measure.
+        standard: what is to be reached: measuring goes on while more rows can help.
+        seed: of all draws.
+        upto: the highest grade that is measured for.
+        give_up: stop at the first chunk of rows that puts this grade out of reach; None for never.
+        progress: called after each chunk with how many rows are done, and of how many at first.
+        attempt: how many certificates of the same network were tried before: each has rows of its own.
     """
-    settings = settings or CertificateSettings()
-    rates = _Rates(evaluation, truth, demands)
-    enumerated = settings.enumerates(evaluation.task)
-    target = settings.target if settings.target is not None else 1.0 if enumerated else 0.999
+    settings, standard = settings or CertificateSettings(), standard or Standard()
+    measuring = _Certificate(evaluation, truth, settings, standard, upto, progress, give_up, attempt)
+    return measuring.measure(seeds.derive(seed, "certificate", evaluation.task.name, attempt))
 
-    def bound(right: int, rows: int) -> float:
-        return right / max(rows, 1) if enumerated else lower_bound(right, rows, settings.confidence)
 
-    def misses(wrong: int, rows: int) -> bool:
-        return bound(rows - wrong, rows) < target
+class _Certificate:
+    """One certificate in the making."""
 
-    first_looks = _measure(rates, settings, misses, seed, give_up, progress)
-    stress = _stress(evaluation, seed)
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        truth: Truth,
+        settings: CertificateSettings,
+        standard: Standard,
+        upto: Grade,
+        progress: Callable[[int, int], None] | None,
+        give_up: Grade | None,
+        attempt: int,
+    ):
+        self.evaluation, self.settings, self.standard, self.upto = evaluation, settings, standard, upto
+        self.task = evaluation.task
+        self.all_pairs = settings.enumerates(self.task)
+        self.probes, self.progress = Probes(evaluation, truth), progress
+        self.give_up, self.attempt, self.hopeless = give_up, attempt, False
+        grades = GRADES[: GRADES.index(upto) + 1]
+        kinds: list[Kind] = [kind for name in grades for kind in NEEDS[name] + BESIDES.get(name, ())]
+        self.kinds = kinds
+        self.claims: list[Claim] = [(kind, place) for kind in kinds for place in self.probes.places[kind]]
+        self.counts: dict[Claim, dict[str, Count]] = {claim: {} for claim in self.claims}
+        self.vacuous: dict[Kind, list[str]] = {"effective": [], "effective_positions": []}
+        self.margin = 0.0 if evaluation.model.numerical else math.inf
+        draws = (self.task.domain.size**2,) if self.all_pairs else (settings.pairs,) * 2
+        self.planned, self.done = sum(draws) + (2 * settings.pairs if self.all_pairs else 0), 0
+        self.screen = Screen(self.probes, 0.0 if self.all_pairs else settings.share, self._chance(sum(draws)))
+        self.from_held_out = {"bases": [0, 0], "sources": [0, 0]}
 
-    def entry(rate: Rate) -> dict[str, Any]:
-        low = bound(rate.right, rate.total) if rate.total else 1.0
-        return {"rate": rate.share, "lower": low, "wrong": rate.wrong, "rows": rate.total}
-
-    nodes = {str(node): entry(rate) for node, rate in rates.siia.items()}
-    looked = {name: {"first_look": entry(rate)} for name, rate in first_looks.items()}
-    edges = {name: {**entry(rate), **looked.get(name, {})} for name, rate in rates.edges.items()}
-    iia = {
-        str(node): {
-            "variables": list(evaluation.alignment.units[node]),
-            **entry(rate),
-            "effective": entry(rates.effective[node]),
+    def measure(self, seed: int) -> dict[str, Any]:
+        """Measures all claims, and attacks."""
+        drawn = self.claims
+        if self.all_pairs:
+            drawn = [claim for claim in self.claims if claim[1] in (SUBSETS, OWN_SOURCES)]
+            self._enumerate([claim for claim in self.claims if claim not in drawn], seed)
+        for draw in ("task", "strata"):
+            if not self.hopeless and drawn:
+                self._looks(drawn, draw, seeds.generator(seed, draw))
+        rates = self._rates()
+        attacks: dict[str, Any] = {}
+        if self.upto == "adversarial" and not self.hopeless and self.settings.attacks:
+            attacks = attack(self.probes, self.settings, self._draw_chunk, seed, 1 + self.attempt)
+        domain = self.task.domain
+        return {
+            "format": FORMAT,
+            "all_pairs": self.all_pairs,
+            "trained_on_all": domain.enumerated,
+            "held_out": None if domain.enumerated else self._held_out(),
+            "strata": list(self.task.strata.names),
+            "variables": {str(node): list(names) for node, names in self.evaluation.alignment.units.items()},
+            "rates": rates,
+            "vacuous": self.vacuous,
+            "required_effect": {
+                name: right / rows if rows else 0.0
+                for name, (right, rows) in self.probes.effect.items()
+                if ("required_edges" if "->" in name else "variables") in self.kinds
+            },
+            "screen": self.screen.counts() if self.screen.items else None,
+            "attacks": attacks,
+            "margin": self.margin,
+            "margin_kind": "largest error" if self.evaluation.model.numerical else "smallest logit margin",
+            "stress": self._stress(seed),
+            "attempts": self.attempt,
+            "settings": asdict(self.settings),
         }
-        for node, rate in rates.iia.items()
-    }
-    required = {name: rate.right / rate.total for name, rate in rates.required.items()}
-    result: dict[str, Any] = {
-        "enumerated": enumerated,
-        "pairs": rates.accuracy.total,
-        "settings": asdict(settings),
-        "target": target,
-        "demands": list(demands),
-        "accuracy": entry(rates.accuracy),
-        "iia": iia,
-        "siia": nodes,
-        "siia_all_nodes": entry(rates.all_nodes),
-        "edges": edges,
-        "all_edges": entry(rates.all_edges),
-        "required_effect": required,
-        "margin": rates.margin,
-        "margin_kind": "largest error" if evaluation.model.numerical else "smallest logit margin",
-        "stress": stress,
-    }
-    result["failures"] = _failures(result)
-    result["certified"] = not result["failures"]
-    return result
 
+    def _chance(self, rows: int) -> float:
+        """Returns how likely the screen runs an (edge, row) that it would pass over."""
+        settings, edges = self.settings, max(1, len(self.probes.places["edges"]))
+        each = max(settings.edge_checks, 1.25 * settings.checks / edges)
+        return min(1.0, each * (1 + self.attempt / 6) / rows)  # bounds after other attempts need more
 
-def _measure(
-    rates: "_Rates",
-    settings: CertificateSettings,
-    misses: Callable[[int, int], bool],
-    seed: int,
-    give_up: bool,
-    progress: Callable[[int, int], None] | None,
-) -> dict[str, Rate]:
-    """Measures what costs little, then each edge alone, then again the few of these that miss the target.
+    # What is drawn.
 
-    Returns:
-        What edges that were measured again had before.
-    """
-    evaluation, enumerated = rates.evaluation, settings.enumerates(rates.evaluation.task)
-    totals = settings.number_of_pairs(evaluation.task)[: 2 if "edges" in rates.demands else 1]
-    looks = SECOND_LOOKS if totals[-1] < totals[0] else 0
-    done, planned = 0, sum(totals)
+    def _draw_chunk(self, draw: str, rng: np.random.Generator, rows: int, sources: int) -> Chunk:
+        """Draws bases and sources by the task, or bases, and half of the sources, from its strata."""
+        return self._run(*self._tokens(draw, rng, rows, sources), rng)
 
-    def reaches(
-        total: int, measure: Callable[..., None], hopeless: Callable[[], bool], stream: str = "certificate"
-    ) -> bool:
-        """Measures on so many pairs; returns False, and measures no more, once it is time to give up."""
-        nonlocal done
-        for base, source in _pairs(evaluation, total, enumerated, seed, stream):
-            measure(base, source)
-            done += len(base.tokens)
-            if progress is not None:
-                progress(done, planned)
-            if give_up and hopeless():
-                return False
-        return True
+    def _tokens(
+        self, draw: str, rng: np.random.Generator, rows: int, sources: int
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        domain, strata = self.task.domain, self.task.strata
+        base = domain.draw(rng, rows, True) if draw == "task" else strata.draw(rng, rows, True)
+        given = [domain.sources(rng, base, True) for _ in range(sources)]
+        if draw == "strata":
+            for number in range(sources):
+                stratified = rng.random(rows) < 0.5
+                given[number][stratified] = strata.draw(rng, int(stratified.sum()), True)
+        return base, given
 
-    def doubtful() -> list[int]:
-        """Returns which edges miss the target, as far as they have been patched alone."""
-        return [i for i, rate in enumerate(rates.edges.values()) if misses(rate.wrong, totals[1])]
+    def _run(
+        self,
+        base: np.ndarray,
+        given: Sequence[np.ndarray],
+        rng: np.random.Generator,
+        at: np.ndarray | None = None,
+    ) -> Chunk:
+        if not self.task.domain.enumerated:
+            for name, rows in [("bases", base), *(("sources", source) for source in given)]:
+                self.from_held_out[name][0] += int(self.task.domain.is_held_out(rows).sum())
+                self.from_held_out[name][1] += len(rows)
+        run = self.evaluation.activations
+        return Chunk(run(base), tuple(map(run, given)), rng, at)
 
-    if not reaches(totals[0], rates.add, lambda: misses(rates.most_wrong(), totals[0])):
-        return {}
-    if len(totals) == 1 or not reaches(totals[1], rates.add_edges, lambda: len(doubtful()) > looks):
-        return {}
-    again = doubtful()
-    if not 0 < len(again) <= looks:
-        return {}
-    planned += totals[0]
-    before = rates.forget(again)
-    reaches(totals[0], partial(rates.add_edges, numbers=again), lambda: False, "second look")
-    return before
+    def _held_out(self) -> dict[str, float]:
+        return {name: held / rows if rows else 1.0 for name, (held, rows) in self.from_held_out.items()}
 
-
-def _failures(result: dict[str, Any]) -> list[str]:
-    """Lists what misses the target, worst first."""
-    target, demands = result["target"], result["demands"]
-    checks: list[tuple[str, float]] = [("accuracy", result["accuracy"]["lower"])]
-    if "iia" in demands:
-        checks += [(f"IIA {name}", entry["lower"]) for name, entry in result["iia"].items()]
-    if "siia" in demands:
-        checks += [(f"SIIA {name}", entry["lower"]) for name, entry in result["siia"].items()]
-        checks.append(("SIIA of all forbidden nodes", result["siia_all_nodes"]["lower"]))
-    if "edges" in demands:
-        checks += [(f"edge {name}", entry["lower"]) for name, entry in result["edges"].items()]
-        checks.append(("all edges that must do nothing", result["all_edges"]["lower"]))
-    missed = [
-        f"{name} {value:.5f} < {target}"
-        for name, value in sorted(checks, key=lambda c: c[1])
-        if value < target
-    ]
-    if "iia" in demands:
-        missed += [
-            f"required {name} has no effect" for name, x in result["required_effect"].items() if x == 0
+    def _pairs(self, rng: np.random.Generator) -> Iterator[Chunk]:
+        """Yields all pairs, in random order, so that attempts fail early."""
+        side, evaluation = math.isqrt(CHUNK), self.evaluation
+        inputs = rng.permutation(self.task.domain.all())
+        blocks = [
+            evaluation.activations(inputs[first : first + side]) for first in range(0, len(inputs), side)
         ]
-    return missed
+        for number in rng.permutation(len(blocks) ** 2):
+            base, source = divmod(int(number), len(blocks))
+            pair = evaluation.pair(blocks[base], blocks[source])
+            yield Chunk(pair[0], (pair[1],), rng)
 
+    # What is counted.
 
-def open_edges(truth: Truth) -> dict[str, np.ndarray]:
-    """Returns required head edges that no single q/k/v edge stands for: name to mask `[reader, writer]`."""
-    graph = truth.graph
-    masks: dict[str, np.ndarray] = {}
-    for place, writer in np.argwhere(truth.head_edges == State.REQUIRED):
-        mask = np.zeros(graph.legal.shape, bool)
-        mask[graph.reader_destination == place, writer] = True
-        slots = set(truth.qkv_edges[mask].tolist())
-        if State.FREE in slots and State.REQUIRED not in slots:
-            masks[f"{graph.nodes[writer]}->{graph.destinations[place]}"] = mask
-    return masks
+    def _add(self, chunk: Chunk, claims: Sequence[Claim], draw: str) -> None:
+        """Measures some claims on a chunk."""
+        wanted: dict[Kind, list[str]] = {}
+        for kind, place in claims:
+            wanted.setdefault(kind, []).append(place)
+        open_claims = set(claims)
+        if "accuracy" in wanted:
+            worse = max if self.evaluation.model.numerical else min
+            self.margin = worse(self.margin, self.evaluation.margin(chunk.base))
+        for outcome in self.probes.measure(chunk, wanted):
+            if (outcome.kind, outcome.place) in open_claims:
+                self._count(outcome, draw)
+        if "edges" in wanted and not self._lost(claims, draw):
+            for outcome in self.screen.measure(chunk, wanted["edges"]):
+                self._count(outcome, draw)
+            for place, unrun in self.screen.watch():
+                self._of(("edges", place), draw)["rows"] -= unrun
+        self.done += len(chunk.base.tokens)
+        if self.progress is not None:
+            self.progress(self.done, max(self.planned, self.done))
 
+    def _count(self, outcome: Outcome, draw: str) -> None:
+        count = self._of((outcome.kind, outcome.place), draw)
+        count["wrong"] += int((~outcome.right & outcome.counts).sum())
+        count["rows"] += int(outcome.counts.sum())
 
-class _Rates:
-    """All rates of a certificate, accumulated over chunks of pairs."""
+    def _of(self, claim: Claim, draw: str) -> Count:
+        return self.counts[claim].setdefault(draw, {"wrong": 0, "rows": 0, "looks": 0})
 
-    def __init__(self, evaluation: Evaluation, truth: Truth, demands: Sequence[str]):
-        self.evaluation, self.truth = evaluation, truth
-        self.demands = demands
-        alignment, graph = evaluation.alignment, truth.graph
-        self.accuracy, self.all_nodes, self.all_edges = Rate(), Rate(), Rate()
-        self.iia = {node: Rate() for node in alignment.units}
-        self.effective = {node: Rate() for node in alignment.units}
-        self.siia = {node: Rate() for node in alignment.outside}
-        self.idle = truth.idle
-        self.idle_edges = np.argwhere(self.idle)
-        required = np.argwhere(truth.qkv_edges == State.REQUIRED).tolist()
-        self.required_edges = {f"{graph.nodes[w]}->{graph.readers[r]}": (r, w) for r, w in required}
-        self.open_edges = open_edges(truth)
-        names = [f"{graph.nodes[w]}->{graph.readers[r]}" for r, w in self.idle_edges]
-        self.edges = {name: Rate() for name in names}
-        names = [*truth.names("node", State.REQUIRED)[1:], *self.required_edges, *self.open_edges]
-        self.required = {name: Rate() for name in names}
-        self.margin = 0.0 if evaluation.model.numerical else float("inf")
+    def _enumerate(self, claims: Sequence[Claim], seed: int) -> None:
+        """Measures claims on all pairs of inputs."""
+        for chunk in self._pairs(seeds.generator(seed, "pairs")):
+            self._add(chunk, claims, "pairs")
+            if self._lost(claims, "pairs"):
+                self.hopeless = True
+                return
 
-    def most_wrong(self) -> int:
-        """Returns the largest number of wrong rows of what `add` measures and must reach the target."""
-        rates = [self.accuracy]
-        rates += self.iia.values() if "iia" in self.demands else []
-        rates += [self.all_nodes, *self.siia.values()] if "siia" in self.demands else []
-        rates += [self.all_edges] if "edges" in self.demands else []
-        return max(rate.wrong for rate in rates)
+    def _looks(self, claims: Sequence[Claim], draw: str, rng: np.random.Generator) -> None:
+        """Looks at claims on more and more rows of a draw, as long as that may settle them."""
+        open_claims = list(claims)
+        self.screen.begin()
+        for look in range(1, self.settings.looks + 1):
+            until = self.settings.pairs * 2 ** (look - 1)
+            common = [claim for claim in open_claims if claim[0] not in SPARSE or look == 1]
+            rows = until if look == 1 else until // 2
+            sources = self.settings.sources if any(place == OWN_SOURCES for _, place in common) else 1
+            if common:
+                for first in range(0, rows, DRAWN):
+                    some = min(DRAWN, rows - first)
+                    self._add(self._draw_chunk(draw, rng, some, sources), common, draw)
+                    if self._lost(claims, draw):
+                        self.hopeless = True
+                        return
+            for claim in open_claims:
+                if claim[0] in SPARSE:
+                    self._fill(claim, draw, rng, until)
+                    if self._lost([claim], draw):
+                        self.hopeless = True
+                        return
+            for claim in open_claims:
+                self._of(claim, draw)["looks"] = look + self.attempt
+            open_claims = [claim for claim in open_claims if self._undecided(claim, draw)]
+            if not open_claims:
+                return
+            if self._lost(claims, draw):
+                self.hopeless = True
+                return
 
-    def forget(self, numbers: Sequence[int]) -> dict[str, Rate]:
-        """Lets some edges start anew; returns what they had."""
-        names = list(self.edges)
-        before = {names[number]: self.edges[names[number]] for number in numbers}
-        self.edges.update({name: Rate() for name in before})
-        return before
+    def _fill(self, claim: Claim, draw: str, rng: np.random.Generator, until: int) -> None:
+        """Adds rows that count (the program has an answer, or one that changes) until there are enough."""
+        count, (kind, place), truth = self._of(claim, draw), claim, self.probes.truth
+        if kind in self.vacuous:
+            if truth.nodes[truth.graph.node_index[self.probes.units[place]]] != State.REQUIRED:
+                return  # it changes nothing on the domain: what rows there are by chance have been counted
+        tried, most = 0, MOST_TRIED * until
+        while (missing := until - count["rows"]) > 0 and tried < most:
+            if tried >= 10 * until and not count["rows"]:
+                break  # nothing of some ten thousands: as vacuous as can be told
+            base, (source,) = self._tokens(draw, rng, 4 * DRAWN, 1)
+            tried += len(base)
+            at = rng.integers(base.shape[1], size=len(base))
+            chosen = np.flatnonzero(self.probes.counting(kind, place, base, source, at))
+            chosen = chosen[: min(missing, CHUNK)]
+            if len(chosen):
+                chunk = self._run(base[chosen], [source[chosen]], rng, at[chosen])
+                for outcome in self.probes.measure(chunk, {kind: [place]}):
+                    if outcome.kind == kind:
+                        self._count(outcome, draw)
 
-    def add(self, base: Activations, source: Activations) -> None:
-        """Measures everything but single edges that must do nothing on one chunk of pairs."""
-        ev, graph = self.evaluation, self.truth.graph
-        wanted = base.trace[ev.model.output]
-        clean = ev.predictions(base.logits)
-        self.accuracy.add(ev.right(clean, wanted))
-        worse = max if ev.model.numerical else min
-        self.margin = worse(self.margin, ev.margin(base))
-        scored = ev.task.scored(wanted)
+    def _undecided(self, claim: Claim, draw: str) -> bool:
+        """Returns whether a claim that is demanded misses the target and more rows could still make it."""
+        count = self._of(claim, draw)
+        if not is_demanded(claim[0], self.standard) or self._out_of_reach(claim, draw):
+            return False
+        return count["rows"] > 0 and bound(count, self.standard.confidence) < self.standard.target
 
-        def differs(predictions: np.ndarray) -> np.ndarray:
-            tolerance = ev.task.tolerance if ev.model.numerical else 0
-            return np.any((np.abs(predictions - clean) > tolerance) & scored, axis=1)
+    def _out_of_reach(self, claim: Claim, draw: str) -> bool:
+        """Returns whether a claim misses the target even if no more row is wrong."""
+        wrong = self._of(claim, draw)["wrong"]
+        if draw == "pairs":
+            return wrong > 0
+        looks = self.settings.looks
+        most = self.settings.pairs * 2 ** (looks - 1)
+        best = lower_bound(most - wrong, most, level(self.standard.confidence, looks + self.attempt))
+        return wrong > 0 and best < self.standard.target
 
-        for node, predictions in ev.single_nodes(base, source.stack, list(ev.alignment.units)):
-            counterfactual, effective = ev.counterfactual(base, source, node)
-            right = ev.right(predictions, counterfactual)
-            self.iia[node].add(right)
-            self.effective[node].add(right[effective])
-            if str(node) in self.required:
-                self.required[str(node)].add(differs(predictions))
-        for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.outside):
-            self.siia[node].add(ev.right(predictions, wanted))
-        unseen = [name for name in self.required_edges if not self.required[name].right]
-        places = np.array([self.required_edges[name] for name in unseen], int).reshape(-1, 2)
-        for number, predictions in ev.single_edges(base, source.stack, places):
-            self.required[unseen[number]].add(differs(predictions))
-        unseen = [name for name in self.open_edges if not self.required[name].right]
-        masks = np.array([self.open_edges[name] for name in unseen], bool)
-        for number, predictions in ev.patched(base, source.stack, edges=masks) if unseen else ():
-            self.required[unseen[number]].add(differs(predictions))
-        outside = np.array([[node in ev.alignment.outside for node in graph.nodes]])
-        ((_, predictions),) = ev.patched(base, source.stack, nodes=outside)
-        self.all_nodes.add(ev.right(predictions, wanted))
-        if "edges" in self.demands:
-            ((_, predictions),) = ev.patched(base, source.stack, edges=self.idle[None])
-            self.all_edges.add(ev.right(predictions, ev.with_edges(base, source, self.idle)))
+    def _lost(self, claims: Sequence[Claim], draw: str) -> bool:
+        """Returns whether the grade without which to give up cannot be reached any more."""
+        if self.give_up is None:
+            return False
+        grades = GRADES[: GRADES.index(self.give_up) + 1]
+        kinds = {*POSITIONS, *(kind for name in grades for kind in NEEDS[name])}
+        return any(
+            claim[0] in kinds and is_demanded(claim[0], self.standard) and self._out_of_reach(claim, draw)
+            for claim in claims
+        )
 
-    def add_edges(self, base: Activations, source: Activations, numbers: Sequence[int] | None = None) -> None:
-        """Measures each edge that must do nothing, or some of them, on one chunk of pairs."""
-        ev, rates = self.evaluation, list(self.edges.values())
-        wanted = base.trace[ev.model.output]
-        chosen = range(len(rates)) if numbers is None else numbers
-        for place, predictions in ev.single_edges(base, source.stack, self.idle_edges[list(chosen)]):
-            rates[chosen[place]].add(ev.right(predictions, wanted))
+    def _rates(self) -> dict[str, Any]:
+        """Returns the counts by kind and place; a unit no swap of which changes anything is vacuous."""
+        rates: dict[str, Any] = {kind: {} for kind in self.kinds}
+        for (kind, place), draws in self.counts.items():
+            optional = kind in EFFECTIVE
+            found = {name: dict(count) for name, count in draws.items() if count["rows"] or not optional}
+            if found or not optional:
+                rates[kind][place] = found
+            elif kind in self.vacuous and not self.hopeless:
+                self.vacuous[kind].append(place)
+        return rates
 
-
-def _pairs(
-    evaluation: Evaluation, count: int, enumerated: bool, seed: int, stream: str = "certificate"
-) -> Iterable[tuple[Activations, Activations]]:
-    """Yields chunks of base and source runs; an enumeration in random order, so that attempts fail early."""
-    domain = evaluation.task.domain
-    if not enumerated:
-        rng = seeds.generator(seed, stream, evaluation.task.name)
-        for first in range(0, count, DRAWN):
-            base = domain.draw(rng, min(DRAWN, count - first), True)
-            source = domain.sources(rng, base, True)
-            yield evaluation.activations(base), evaluation.activations(source)
-        return
-    rng, side = seeds.generator(seed, "certificate", evaluation.task.name), math.isqrt(CHUNK)
-    inputs = rng.permutation(domain.all())
-    blocks = [evaluation.activations(inputs[first : first + side]) for first in range(0, len(inputs), side)]
-    for number in rng.permutation(len(blocks) ** 2):
-        base, source = divmod(int(number), len(blocks))
-        yield evaluation.pair(blocks[base], blocks[source])
-
-
-def _stress(evaluation: Evaluation, seed: int) -> dict[str, float]:
-    """Accuracy with all forbidden nodes set to zero, to their mean, and to noise of their own scale."""
-    rng = seeds.generator(seed, "stress", evaluation.task.name)
-    base = evaluation.activations(evaluation.task.domain.draw(rng, CHUNK, True))
-    graph, stack = evaluation.alignment.graph, base.stack
-    outside = np.array([[node in evaluation.alignment.outside for node in graph.nodes]])
-    mean, scale = stack.mean(-1, keepdim=True), stack.std(-1, keepdim=True)
-    noise = torch.from_numpy(rng.standard_normal(stack.shape, np.float32)).to(stack)
-    patches = {
-        "zero": torch.zeros_like(stack),
-        "mean": mean.expand_as(stack).contiguous(),
-        "noise": mean + scale * noise,
-        "noise×3": mean + 3 * scale * noise,
-    }
-    wanted = base.trace[evaluation.model.output]
-    results: dict[str, float] = {}
-    for name, patch in patches.items():
-        ((_, predictions),) = evaluation.patched(base, patch, nodes=outside)
-        results[name] = float(evaluation.right(predictions, wanted).mean())
-    return results
+    def _stress(self, seed: int) -> dict[str, float]:
+        """Accuracy with all forbidden nodes set to zero, to their mean, and to noise of their own scale."""
+        evaluation, rng = self.evaluation, seeds.generator(seed, "stress")
+        base: Activations = evaluation.activations(self.task.domain.draw(rng, CHUNK, True))
+        stack = base.stack
+        mean, scale = stack.mean(-1, keepdim=True), stack.std(-1, keepdim=True)
+        noise = torch.from_numpy(rng.standard_normal(stack.shape, np.float32)).to(stack)
+        patches = {
+            "zero": torch.zeros_like(stack),
+            "mean": mean.expand_as(stack).contiguous(),
+            "noise": mean + scale * noise,
+            "noise×3": mean + 3 * scale * noise,
+        }
+        wanted = base.trace[evaluation.model.output]
+        results: dict[str, float] = {}
+        for name, patch in patches.items():
+            ((_, predictions),) = evaluation.patched(base, patch, nodes=self.probes.outside[None])
+            results[name] = float(evaluation.right(predictions, wanted).mean())
+        return results

@@ -45,14 +45,20 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Activations:
-    """A clean run of some inputs: `stack [W, D, T, N]`, residual streams, logits `[V, T, N]`, labels."""
+class Inputs:
+    """Inputs `[N, pos]`, and the program's variables on them."""
 
     tokens: np.ndarray
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class Activations(Inputs):
+    """A clean run of some inputs: `stack [W, D, T, N]`, residual streams, logits `[V, T, N]`."""
+
     stack: Tensor
     residuals: list[Tensor]
     logits: Tensor
-    trace: Trace
 
     def rows(self, chosen: slice) -> "Activations":
         """Returns some rows."""
@@ -65,10 +71,10 @@ def _map(
     """Applies functions to all tensors `[..., N]` and all arrays `[N, ...]` of a clean run."""
     return Activations(
         arrays(run.tokens),
+        {name: arrays(values) for name, values in run.trace.items()},
         tensors(run.stack),
         [tensors(residual) for residual in run.residuals],
         tensors(run.logits),
-        {name: arrays(values) for name, values in run.trace.items()},
     )
 
 
@@ -94,7 +100,7 @@ class Evaluation:
             parts.append((logits, recorder.stack, recorder.residuals))
         logits, stack = (torch.cat([part[i] for part in parts], -1) for i in (0, 1))
         residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in parts))]
-        return Activations(tokens, stack, residuals, logits, self.model.run(tokens))
+        return Activations(tokens, self.model.run(tokens), stack, residuals, logits)
 
     def pair(self, base: Activations, source: Activations) -> tuple[Activations, Activations]:
         """Returns clean runs of all pairs: each row of `base` with each row of `source`, base-major."""
@@ -123,17 +129,38 @@ class Evaluation:
             good = predictions == wanted
         return np.all(good | ~scored, axis=1)
 
+    def answered(self, wanted: np.ndarray) -> np.ndarray:
+        """Returns `[N]` bool: rows with an answer at some position, which alone count."""
+        return np.any(self.task.scored(wanted), axis=1)
+
     def margin(self, run: Activations) -> float:
         """Returns the smallest margin between right and best wrong class, or the largest error of numbers."""
-        outputs = run.logits[:, 1:].transpose(1, 2).cpu().double().numpy()  # [V, N, P]
         wanted = run.trace[self.model.output]
-        scored = self.task.scored(wanted)
+        scored = self.task.scored(wanted).T
+        signals = self.signals(run.logits, wanted).cpu().double().numpy()[scored]
         if self.model.numerical:
-            return float(np.abs(outputs[0] - wanted)[scored].max(initial=0))
-        index = np.where(scored, wanted, 0)[None].astype(np.int64)
-        right = np.take_along_axis(outputs, index, 0)[0]
-        np.put_along_axis(outputs, index, -np.inf, 0)
-        return float((right - outputs.max(0))[scored].min(initial=np.inf))
+            return float(np.abs(signals - wanted.T[scored]).max(initial=0))
+        return float(signals.min(initial=np.inf))
+
+    def signals(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
+        """Returns what makes an answer: the number itself, or how far the right class is ahead, `[P, N]`."""
+        outputs = logits[:, 1:]
+        if self.model.numerical:
+            return outputs[0]
+        index = torch.from_numpy(np.where(wanted < 0, 0, wanted).T.astype(np.int64)).to(outputs.device)[None]
+        right = outputs.gather(0, index)[0]
+        return right - outputs.scatter(0, index, -torch.inf).amax(0)
+
+    def margins(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
+        """Returns what it takes to make a scored answer wrong, `[P, N]`: negative where it is."""
+        signals = self.signals(logits, wanted)
+        if not self.model.numerical:
+            return signals
+        return self.task.tolerance - (signals - torch.from_numpy(np.nan_to_num(wanted).T).to(signals)).abs()
+
+    def parts(self, rows: int) -> Iterator[slice]:
+        """Yields slices of rows that go together."""
+        return (slice(first, first + self.rows_per_call) for first in range(0, rows, self.rows_per_call))
 
     @torch.no_grad()
     def patched(
@@ -207,7 +234,42 @@ class Evaluation:
             for number, predictions in self.patched(base, patch, edges=masks, start=reader.layer, live=live):
                 yield int(here[number]), predictions
 
-    def with_edges(self, base: Activations, source: Activations, edges: np.ndarray) -> np.ndarray:
+    @torch.no_grad()
+    def with_written(
+        self, base: Activations, node: Node, written: Tensor, row: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Runs rows `row [M]` of `base` in which a node writes `written [D, T, M]`.
+
+        Returns:
+            Which of them are right `[M]`, and the least share of a clean margin that is left.
+        """
+        graph, layer = self.alignment.graph, node.layer
+        index, answers = graph.node_index[node], base.trace[self.model.output]
+        live = [(other.layer, other.head is None) > (layer, node.head is None) for other in graph.nodes]
+        here = [place for place, other in enumerate(graph.nodes) if other.layer == layer]
+        around = slice(here[0], here[-1] + 1)
+        chosen = torch.zeros(1, len(graph.nodes), dtype=torch.bool, device=self.device)
+        chosen[0, index] = True
+        right, left = np.empty(len(row), bool), np.empty(len(row))
+        for some in self.parts(len(row)):
+            rows = torch.from_numpy(row[some]).to(self.device)
+            clean = base.stack.new_empty(*base.stack.shape[:3], len(rows))  # filled where it is read
+            clean[around] = base.stack[around][..., rows]
+            patch = torch.empty_like(clean)
+            patch[around] = clean[around]
+            patch[index] = written[..., some]
+            candidates = Candidates(None, patch, clean, layer, chosen, live)
+            logits = self.network.run(base.residuals[layer][..., rows], candidates, layer)
+            wanted = answers[row[some]]
+            right[some] = self.right(self.predictions(logits), wanted)
+            share = self.margins(logits, wanted) / self.margins(base.logits[..., rows], wanted).clamp(
+                min=1e-6
+            )
+            scored = torch.from_numpy(self.task.scored(wanted).T).to(self.device)
+            left[some] = share.masked_fill(~scored, torch.inf).amin(0).cpu().numpy()
+        return right, left
+
+    def with_edges(self, base: Inputs, source: Inputs, edges: np.ndarray) -> np.ndarray:
         """Returns the program's output `[N, pos]` with its own edges among `edges [R, W]` patched."""
         everywhere = np.ones(len(base.tokens), bool)
         interventions = {
@@ -221,11 +283,14 @@ class Evaluation:
         return self.model.run(base.tokens, edges=interventions)[self.model.output]
 
     def counterfactual(
-        self, base: Activations, source: Activations, node: Node
+        self, base: Inputs, source: Inputs, node: Node, where: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the program's output with a unit swapped, and which rows that changes."""
-        everywhere = np.ones(len(base.tokens), bool)
+        """Returns the program's output with a unit swapped, and which rows that changes.
+
+        `where [row, pos]` bool; None for everywhere.
+        """
+        chosen = np.ones(len(base.tokens), bool) if where is None else where
         names = self.alignment.units[node]
-        swaps = {name: Intervention(source.trace[name], everywhere) for name in names}
+        swaps = {name: Intervention(source.trace[name], chosen) for name in names}
         output = self.model.run(base.tokens, swaps)[self.model.output]
         return output, np.any(changed(base.trace[self.model.output], output), axis=1)

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
+from interpbench.circuits.grades import GRADES, Grade
 from interpbench.core.config import STRICT, Amount, Share, Steps
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
@@ -32,7 +33,8 @@ class Objective:
             in units of the embedding's, added up over these nodes.
         swaps: which units IIT swaps: `even` (half the rows any one unit, half a random subset; half of the
             swaps effective on purpose) or `deep` (three quarters one unit, likelier if more of the circuit
-            comes after it; a quarter effective on purpose).
+            comes after it; a quarter effective on purpose; required edges are likelier, too, if more of it
+            comes before them, and if they reach over more of it).
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
@@ -43,6 +45,13 @@ class Objective:
             network learns what to do sooner while nothing else is asked of it.
         readout_until: the steps, to the next pool of draws, after which readouts are trained no more; None
             for never. They show the way; a network that is there may write otherwise.
+        strata: the share of bases, and half as many of the sources, that are drawn evenly from the strata of
+            the task's inputs, instead of from its distribution.
+        own_sources: the share of strict rows in which what several writers write comes from one of two
+            sources each, instead of all from one.
+        required: the share of rows of the edge term that patch one required edge, alone in half of them: the
+            program's own edge is patched, too.
+        positions: the share of IIT rows that swap at one random position only. Certificates then ask for it.
     """
 
     behaviour: Amount = 1.0
@@ -58,12 +67,20 @@ class Objective:
     outputs_after: Steps = 0
     strict_after: Steps = 0
     readout_until: Steps | None = None
+    strata: Share = 0.25
+    own_sources: Share = 0.5
+    required: Share = 0.25
+    positions: Share = 0.0
 
     @property
-    def demands(self) -> tuple[str, ...]:
-        """What a certificate asks of a network trained for this: the parts with a weight."""
-        parts = (("iia", self.iit), ("siia", self.strict), ("edges", self.edge_strict))
-        return ("accuracy", *(name for name, weight in parts if weight > 0))
+    def grade(self) -> Grade:
+        """The grade of certificates that training for this aims at."""
+        reached: Grade = "behaviour"
+        for name, weight in zip(GRADES[1:], (self.iit, self.strict, self.edge_strict)):
+            if weight == 0:
+                break
+            reached = name
+        return reached
 
     def weight(self, term: str) -> float:
         """Returns the weight of a loss."""

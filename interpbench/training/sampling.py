@@ -2,9 +2,9 @@
 
 Worlds of a step, in order: the clean source world, which carries the behaviour loss, then those that the
 objective asks for, all run on another input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
-nodes swapped), `edge_strict` (edges outside the circuit patched, and edges of the program that change
-nothing on its domain: the target is the program's own output with those edges patched). A base's first
-source is its row of the source world, its second one the next row.
+nodes swapped), `edge_strict` (edges outside the circuit patched, edges of the program that change nothing on
+its domain, and in some rows a required one: the target is the program's own output with its edges patched). A
+base's first source is its row of the source world, its second one the next row.
 
 Everything is drawn in pools of many steps, each from a generator named by the pool's number, so that a
 resumed run draws the same, and the causal model is run a few times a pool instead of a few times a step.
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.truth import structural_reads
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
-from interpbench.training.objective import Objective, Targets
+from interpbench.training.edges import EdgeWorld, choose, own_sources
+from interpbench.training.objective import Objective
 
 SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
@@ -40,6 +40,8 @@ class Batch:
         weights: `[P, world, batch]`: each scored position's share of the total loss.
         nodes: `[W, world, batch]`: the source, from 1, that a node is taken from; 0 for none.
         edges: `[R, W, batch]` 0/1 for the last world, or None.
+        edge_sources: `[W, batch]`: 0 or 1, how many rows further on the source of patched edges is.
+        places: `[world, T, batch]` 0/1: where nodes are swapped; None for everywhere.
         values: variable to its values `[P, world, batch]`, if readouts are trained then.
         attended: variable to where its head is to look, `[P, T, world, batch]`, if that is trained then:
             shares of the loss at each query and key.
@@ -51,6 +53,8 @@ class Batch:
     weights: Tensor
     nodes: Tensor
     edges: Tensor | None
+    edge_sources: Tensor | None
+    places: Tensor | None
     values: dict[str, Tensor]
     attended: dict[str, Tensor]
     worlds: tuple[str, ...]
@@ -63,8 +67,7 @@ class Sampler:
         self.alignment, self.truth, self.objective = alignment, truth, objective
         self.task, self.batch, self.seed = alignment.task, batch, seed
         self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
-        self.idle_edges = np.argwhere(truth.idle)
-        self.reads = structural_reads(alignment)
+        self.edge_world = EdgeWorld(alignment, truth, objective)
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
@@ -91,29 +94,31 @@ class Sampler:
         worlds = self.worlds(number * self.steps)
         rng = seeds.generator(self.seed, "pool", number)
         rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
-        base, source, nodes_iit, counterfactual = self.interventions(rng, rows)
-        model = self.task.model
+        objective = self.objective
+        drawn = self.interventions(rng, rows)
+        base, model = drawn.base, self.task.model
         unchanged = model.run(base)
         n_writers = len(graph.nodes)
         nodes = np.zeros((n_writers, len(worlds), rows), np.int8)
-        traces = [model.run(source)]
-        edges = None
+        traces = [drawn.sources[0]]
+        edges = edge_sources = places = None
         reads: dict[tuple[str, Read], Intervention] = {}
         for world, name in enumerate(worlds[1:], start=1):
-            traces.append(counterfactual if name == "iit" else unchanged)
+            traces.append(drawn.counterfactual if name == "iit" else unchanged)
             if name == "iit":
-                nodes[:, world] = nodes_iit
+                nodes[:, world] = drawn.nodes
+                if drawn.places is not None:
+                    places = np.ones((len(worlds), 1 + base.shape[1], rows), np.float32)
+                    places[world, 1:] = drawn.places.T
+                    places[world, 0] = drawn.places.all(1)
             elif name == "strict":
-                chosen = self._choose(rng, len(self.forbidden_nodes), rows)
-                nodes[self.forbidden_nodes, world] = chosen.T
+                chosen = choose(rng, objective, len(self.forbidden_nodes), rows)
+                own = own_sources(rng, objective, chosen.shape)
+                nodes[self.forbidden_nodes, world] = (chosen * (1 + own)).T
             else:
-                edges = np.zeros((len(graph.readers), n_writers, rows), np.float32)
-                chosen = self._choose(rng, len(self.idle_edges), rows)
-                edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
-                reads = self._patched_reads(traces[0], edges > 0)
-                traces[-1] = model.run(base, edges=reads)
+                edges, edge_sources, reads, traces[-1] = self.edge_world.draw(rng, base, drawn.sources)
 
-        tokens = [source] + [base] * (len(worlds) - 1)
+        tokens = [drawn.sources[0]["tokens"]] + [base] * (len(worlds) - 1)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
         target = np.stack([trace[model.output] for trace in traces])  # [world, row, pos]
         scored = has_value(target)
@@ -131,6 +136,8 @@ class Sampler:
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if edges is None else split(edges, 2)
+        edge_sources_t = None if edge_sources is None else split(edge_sources, 1)
+        places_t = None if places is None else split(places, 2)
         until = self.objective.readout_until
         read_out = until is None or number * self.steps < until
         values = {name: split(x, 2) for name, x in self._values(traces).items()} if read_out else {}
@@ -142,6 +149,8 @@ class Sampler:
                 share_t[i],
                 nodes_t[i],
                 None if edges_t is None else edges_t[i],
+                None if edge_sources_t is None else edge_sources_t[i],
+                None if places_t is None else places_t[i],
                 {name: value[i] for name, value in values.items()},
                 {name: look[i] for name, look in looks.items()},
                 worlds,
@@ -205,25 +214,7 @@ class Sampler:
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
 
-    def _choose(self, rng: np.random.Generator, count: int, rows: int) -> np.ndarray:
-        """Returns bool `[row, count]`: which of `count` forbidden things each row patches."""
-        single = np.zeros((rows, count), bool)
-        if count:
-            single[np.arange(rows), rng.integers(count, size=rows)] = True
-        subset = rng.random((rows, count)) < rng.random((rows, 1))
-        kinds: dict[Targets, np.ndarray] = {
-            "individual": single,
-            "subsets": subset,
-            "all": np.ones((rows, count), bool),
-        }
-        kind = rng.random((rows, 1))
-        kinds["mixed"] = np.where(kind < 0.5, single, subset)
-        kinds["thirds"] = np.where(kind < 1 / 3, single, subset | (kind >= 2 / 3))
-        return kinds[self.objective.targets]
-
-    def interventions(
-        self, rng: np.random.Generator, rows: int, held_out: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Trace]:
+    def interventions(self, rng: np.random.Generator, rows: int, held_out: bool = False) -> "Drawn":
         """Draws bases, sources and interchange interventions, many of them effective.
 
         Some rows swap one unit, the others a random subset of units with a random source each: see
@@ -233,13 +224,9 @@ class Sampler:
             rng: the generator.
             rows: how many, a multiple of the batch: a row's second source is the next row of its batch.
             held_out: draw from the held-out part of a large domain.
-
-        Returns:
-            base `[row, pos]`, source `[row, pos]`, the swaps `[W, row]` (0: none, s: from source s), and
-            the program's variables under them.
         """
         domain, units, model = self.task.domain, self.alignment.units, self.task.model
-        base = domain.draw(rng, rows, held_out)
+        base = self._stratified(rng, domain.draw(rng, rows, held_out), self.objective.strata, held_out)
         deep = self.objective.swaps == "deep"
         pick = rng.random((rows, len(units)))
         if deep:
@@ -249,6 +236,7 @@ class Sampler:
         swaps = np.where(rng.random((rows, 1)) < (0.75 if deep else 0.5), single, subset).astype(np.int8)
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
+        candidates = self._stratified(rng, candidates, self.objective.strata / 2, held_out)
         trace = model.run(candidates)
         before = model.outputs(base).repeat(CANDIDATES, 0)
         swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
@@ -262,24 +250,59 @@ class Sampler:
         for column, node in enumerate(units):
             nodes[self.alignment.graph.node_index[node]] = swaps[:, column]
 
+        places = None
+        if self.objective.positions:
+            one = rng.integers(base.shape[1], size=rows)[:, None] == np.arange(base.shape[1])
+            places = one | (rng.random((rows, 1)) >= self.objective.positions)
         following = np.roll(chosen.reshape(-1, self.batch), -1, 1).ravel()
-        traces = [{name: values[place] for name, values in trace.items()} for place in (chosen, following)]
-        return base, candidates[chosen], nodes, self._swap(base, traces, swaps)
+        first, second = (
+            {name: values[place] for name, values in trace.items()} for place in (chosen, following)
+        )
+        counterfactual = self._swap(base, [first, second], swaps, places)
+        return Drawn(base, (first, second), nodes, places, counterfactual)
 
-    def _patched_reads(self, source: Trace, edges: np.ndarray) -> dict[tuple[str, Read], Intervention]:
-        """Returns what the program's own reads get with edges patched, row by row: `edges [R, W, row]`."""
-        return {
-            read: Intervention(source[read[1].parent], edges[place])
-            for place, reads in self.reads.items()
-            if edges[place].any()
-            for read in reads
-        }
+    def _stratified(
+        self, rng: np.random.Generator, tokens: np.ndarray, share: float, held_out: bool
+    ) -> np.ndarray:
+        """Replaces a share of inputs by even draws from the strata."""
+        rows = np.flatnonzero(rng.random(len(tokens)) < share)
+        if len(rows):
+            tokens = tokens.copy()
+            tokens[rows] = self.task.strata.draw(rng, len(rows), held_out)
+        return tokens
 
-    def _swap(self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray) -> Trace:
-        """Returns the program's variables with units swapped: `swaps [row, unit]`, 0: none, s: trace s."""
+    def _swap(
+        self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray, places: np.ndarray | None = None
+    ) -> Trace:
+        """Returns the program's variables with units swapped.
+
+        `swaps [row, unit]`: 0 for none, s for trace s; `places [row, pos]`: where; None for everywhere.
+        """
         interventions: dict[str, Intervention] = {}
         for column, names in enumerate(self.alignment.units.values()):
+            where = swaps[:, column] > 0
             for name in names:
                 values = np.where((swaps[:, column] == 2)[:, None], traces[1][name], traces[0][name])
-                interventions[name] = Intervention(values, swaps[:, column] > 0)
+                interventions[name] = Intervention(
+                    values, where if places is None else where[:, None] & places
+                )
         return self.task.model.run(base, interventions)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Interchange interventions of some rows.
+
+    Attributes:
+        base: `[row, pos]`.
+        sources: the program's variables on each row's source, and on the next row's.
+        nodes: the swaps `[W, row]`; 0 for none, s from source s.
+        places: `[row, pos]` bool, where they are; None for everywhere.
+        counterfactual: the program's variables under them.
+    """
+
+    base: np.ndarray
+    sources: tuple[Trace, Trace]
+    nodes: np.ndarray
+    places: np.ndarray | None
+    counterfactual: Trace

@@ -25,7 +25,8 @@ class TrainerSettings:
         clip: largest gradient norm.
         validate_every: steps between validations on `validation_rows` pairs.
         patience: validations without progress after which the run stops.
-        stop_at: validation rate (of everything) from which a certificate is tried.
+        stop_at: validation rate (of everything) from which a certificate is tried, if
+        confirm: so many validations in a row reach it: one alone may be lucky.
         save_every: steps between saves of the training state.
     """
 
@@ -41,35 +42,40 @@ class TrainerSettings:
     validation_rows: Batch = 1024
     patience: Count = 25
     stop_at: Share = 1.0
+    confirm: Count = 3
     save_every: Count = 200
 
 
 @dataclass(frozen=True, config=STRICT)
 class CertificateSettings:
-    """How a certificate is made, and what it asks for.
+    """How much a certificate measures; what is asked of it is its reader's to say (`proof.Standard`).
 
     Attributes:
         enumerate_up_to: the largest number of inputs whose pairs are all run.
-        pairs: number of pairs drawn otherwise.
-        edge_pairs: the same for edges that must do nothing, each patched alone, which costs by far the most;
-            at most `pairs`. The few that miss the target on these are measured again on `pairs` others.
-        target: the rate (or lower bound, if drawn) that everything must reach; None asks 1 of an
-            enumeration and 0.999 of draws.
-        confidence: of each lower bound.
+        pairs: rows of the first look at each rate that is drawn, from the task's distribution and again from
+            its strata; each later look doubles the rows of what is not settled.
+        looks: how many looks there may be.
+        sources: runs from which sets take values where each place has a source of its own.
+        share: an idle edge is run alone on each row on which its estimated effect is this share of what it
+            takes to make the answer wrong.
+        checks: how many of the other (edge, row) are run at least if these are most of all, drawn at random;
+        edge_checks: how many of them of each edge.
+        attacks: from how many sets the adversary starts; 0 for no attack.
+        attack_rows: rows on which it searches.
+        attack_steps: steps of each search.
     """
 
     enumerate_up_to: Annotated[int, Field(ge=1, le=200_000)] = 1000
-    pairs: Pairs = 5_000
-    edge_pairs: Pairs = 5_000
-    target: Share | None = None
-    confidence: Share = 0.95
+    pairs: Pairs = 4608
+    looks: Annotated[int, Field(ge=1, le=16)] = 5
+    sources: Annotated[int, Field(ge=1, le=16)] = 4
+    share: Share = 0.2
+    checks: Pairs = 128_000
+    edge_checks: Pairs = 136
+    attacks: Annotated[int, Field(ge=0, le=1000)] = 4
+    attack_rows: Pairs = 256
+    attack_steps: Annotated[int, Field(ge=1, le=1000)] = 12
 
     def enumerates(self, task: Task) -> bool:
         """Returns whether all pairs are run."""
         return task.domain.size <= self.enumerate_up_to
-
-    def number_of_pairs(self, task: Task) -> tuple[int, int]:
-        """Returns how many pairs are run, and for how many every edge is patched alone."""
-        if self.enumerates(task):
-            return task.domain.size**2, task.domain.size**2
-        return self.pairs, min(self.pairs, self.edge_pairs)

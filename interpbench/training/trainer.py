@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
+from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.truth import Truth
+from interpbench.core import seeds
 from interpbench.core.config import Steps
 from interpbench.core.errors import TrainingError
 from interpbench.core.metrics import Sink
@@ -45,7 +47,9 @@ class Progress:
     best: float = 0.0
     stale: int = 0
     factor: float = 1.0
+    confirmed: Steps = 0
     certify_after: int = 0
+    attempts: Steps = 0
     first_loss: float | None = None
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     certificate: dict[str, Any] | None = None
@@ -53,15 +57,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Result:
-    """How a training ended."""
+    """How a training ended.
+
+    Attributes:
+        certified: whether the certificate reaches the grade that the objective trains for.
+    """
 
     steps: int
     certificate: dict[str, Any]
-
-    @property
-    def certified(self) -> bool:
-        """Whether everything that the objective trains reached the target."""
-        return bool(self.certificate["certified"])
+    certified: bool
 
 
 def learning_rate(settings: TrainerSettings, progress: Progress) -> float:
@@ -86,7 +90,9 @@ class Trainer:
         certificate: CertificateSettings,
         seed: int,
         folder: Path | None = None,
+        standard: Standard | None = None,
     ):
+        self.standard = standard or Standard()
         self.network, self.truth, self.objective, self.settings = network, truth, objective, settings
         self.certificate_settings, self.seed, self.folder = certificate, seed, folder
         self.evaluation = Evaluation(network, alignment)
@@ -120,7 +126,7 @@ class Trainer:
         """
         settings, progress = self.settings, self.progress
         if progress.certificate is not None:
-            return Result(progress.step, progress.certificate)
+            return self._result(progress.certificate)
         status = ""
         with Display(title, settings.max_steps) as display:
             while progress.step < settings.max_steps:
@@ -150,7 +156,15 @@ class Trainer:
         objective = self.objective
         kept = [self.readouts.nodes[name] for name in batch.values]
         watched = [self.readouts.nodes[name] for name in batch.attended]
-        worlds = Worlds(batch.nodes, batch.edges, kept, watched, objective.quiet > 0)
+        worlds = Worlds(
+            batch.nodes,
+            batch.edges,
+            kept,
+            watched,
+            objective.quiet > 0,
+            batch.places,
+            batch.edge_sources,
+        )
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         total = losses.sum()
@@ -184,16 +198,17 @@ class Trainer:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""
 
         def show(pairs: int, total: int) -> None:
-            display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} pairs")
+            display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} rows")
 
         return certify(
             self.evaluation,
             self.truth,
             self.certificate_settings,
-            self.seed,
-            self.objective.demands,
-            give_up,
-            show,
+            self.standard,
+            seeds.derive(self.seed, "attempts"),  # rows of its own: those of `interpbench certify` stay fresh
+            give_up=self.objective.grade if give_up else None,
+            progress=show,
+            attempt=self.progress.attempts,
         )
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
@@ -252,11 +267,15 @@ class Trainer:
         ):
             progress.factor /= 2
         tries = progress.certify_after <= progress.step < settings.max_steps  # at the end there is one anyway
-        if tries and validation.lowest >= settings.stop_at:
+        progress.confirmed = progress.confirmed + 1 if validation.lowest >= settings.stop_at else 0
+        if tries and progress.confirmed >= settings.confirm:
             certificate = self.certify(display, give_up=True)
-            if certificate["certified"]:
+            verdict = self.verdict(certificate)
+            if verdict.reaches(self.objective.grade):
                 return certificate
-            log.info("not certified at step %d: %s", progress.step, certificate["failures"][0])
+            progress.attempts += 1
+            missed = verdict.missed(self.objective.grade)[0]
+            log.info("not %s at step %d: %s", self.objective.grade, progress.step, missed)
             progress.certify_after = progress.step + max(settings.validate_every, settings.max_steps // 10)
         if progress.stale >= settings.patience and validation.lowest < settings.stop_at:
             raise TrainingError(
@@ -271,4 +290,12 @@ class Trainer:
         """Ends the run: from here on, whenever it is killed, it has this certificate for these weights."""
         self.progress.certificate = certificate
         self.save()
-        return Result(self.progress.step, certificate)
+        return self._result(certificate)
+
+    def verdict(self, certificate: dict[str, Any]) -> Verdict:
+        """Returns what the standard of this training makes of a certificate."""
+        return grade(certificate, self.standard)
+
+    def _result(self, certificate: dict[str, Any]) -> Result:
+        reached = self.verdict(certificate).reaches(self.objective.grade)
+        return Result(self.progress.step, certificate, reached)

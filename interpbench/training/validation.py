@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from interpbench.circuits.proof import WHAT, Kind
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.training.evaluate import Evaluation
 from interpbench.training.objective import Objective
+from interpbench.training.probes import Chunk, Probes
 
 EDGE_ROWS = 100_000
 """Rows that single edges may take together: with a thousand edges, each is tried on a hundred pairs."""
@@ -32,42 +34,42 @@ class Validation:
 def validate(
     evaluation: Evaluation, truth: Truth, objective: Objective, rows: int, seed: int, step: int
 ) -> Validation:
-    """Measures a draw of `rows` pairs, named by the step, for the terms that the objective trains.
+    """Measures a draw of `rows` rows, named by the step, for the terms that the objective trains.
 
-    Edges are measured all at once, and one by one only when everything else is nearly right.
+    Half of the rows are of the task's distribution, half of its strata. Single edges are measured only when
+    everything else is nearly right.
     """
     rng = seeds.generator(seed, "validation", step)
-    domain = evaluation.task.domain
-    tokens = domain.draw(rng, rows, True)
-    base = evaluation.activations(tokens)
-    source = evaluation.activations(domain.sources(rng, tokens, True))
-    wanted = base.trace[evaluation.model.output]
-    right = evaluation.right
-    accuracy = right(evaluation.predictions(base.logits), wanted).mean()
-    shares: dict[str, float] = {}
+    domain, strata, probes = evaluation.task.domain, evaluation.task.strata, Probes(evaluation, truth)
+    base = np.concatenate([domain.draw(rng, rows - rows // 2, True), strata.draw(rng, rows // 2, True)])
+    given = [domain.sources(rng, base, True) for _ in range(2)]
+    given[1][rows // 2 :] = strata.draw(rng, rows - rows // 2, True)
+    chunk = Chunk(evaluation.activations(base), tuple(map(evaluation.activations, given)), rng)
+    kinds: dict[str, tuple[Kind, ...]] = {"accuracy": ("accuracy",)}
     if objective.iit > 0:
-        for node, predictions in evaluation.single_nodes(
-            base, source.stack, list(evaluation.alignment.units)
-        ):
-            counterfactual, _ = evaluation.counterfactual(base, source, node)
-            shares[f"iia {node}"] = right(predictions, counterfactual).mean()
+        kinds["iia"] = ("variables", "positions") if objective.positions else ("variables",)
     if objective.strict > 0:
-        for node, predictions in evaluation.single_nodes(base, source.stack, evaluation.alignment.outside):
-            shares[f"siia {node}"] = right(predictions, wanted).mean()
+        kinds["siia"] = ("nodes", "node_sets")
     if objective.edge_strict > 0:
-        ((_, predictions),) = evaluation.patched(base, source.stack, edges=truth.idle[None])
-        shares["edges all"] = right(predictions, evaluation.with_edges(base, source, truth.idle)).mean()
-        if min(accuracy, *shares.values()) > 0.995:
-            places, graph = np.argwhere(truth.idle), truth.graph
-            few = slice(min(rows, max(32, EDGE_ROWS // len(places))))
-            base, source = base.rows(few), source.rows(few)
-            for number, predictions in evaluation.single_edges(base, source.stack, places):
-                reader, writer = places[number]
-                name = f"edges {graph.nodes[writer]}->{graph.readers[reader]}"
-                shares[name] = right(predictions, wanted[few]).mean()
+        kinds["edges"] = ("edge_sets", "required_edges") if objective.required else ("edge_sets",)
+    shares: dict[str, float] = {}
+    for part, measured in kinds.items():
+        for outcome in probes.measure(chunk, {kind: probes.places[kind] for kind in measured}):
+            if outcome.kind in measured and outcome.counts.any():
+                said = f"{part} {WHAT[outcome.kind]} {outcome.place}"
+                shares[said] = float(outcome.right[outcome.counts].mean())
+    if objective.edge_strict > 0 and min(shares.values()) > 0.99:
+        places = probes.idle
+        few = slice(min(rows, max(32, EDGE_ROWS // len(places))))
+        some, source = chunk.base.rows(few), chunk.sources[0].rows(few)
+        for number, predictions in evaluation.single_edges(some, source.stack, places):
+            mask = np.zeros(truth.idle.shape, bool)
+            mask[tuple(places[number])] = True
+            right = evaluation.right(predictions, evaluation.with_edges(some, source, mask))
+            shares[f"edges {WHAT['edges']} {probes.edge_name(places[number])}"] = float(right.mean())
 
     def lowest(kind: str) -> float:
         return float(min((share for name, share in shares.items() if name.startswith(kind)), default=1.0))
 
-    worst = min(shares, key=lambda name: shares[name]) if shares else "accuracy"
-    return Validation(float(accuracy), lowest("iia"), lowest("siia"), lowest("edges"), worst)
+    worst = min(shares, key=lambda name: shares[name]).partition(" ")[2]
+    return Validation(lowest("accuracy"), lowest("iia"), lowest("siia"), lowest("edges"), worst)

@@ -91,11 +91,24 @@ class Transformer(nn.Module):
                     parameter *= 0.1
                 elif name.endswith(("W_E", "W_pos")):
                     parameter *= 3
+            if self.cfg.init_orthogonal:
+                self._make_orthogonal()
             positions, dimensions = self.cfg.init_positions, self.cfg.d_model
             if positions:
                 self.embed.W_E[:, dimensions - positions :] = 0
                 self.pos_embed.W_pos[:, : dimensions - positions] = 0
                 self.pos_embed.W_pos.mul_(math.sqrt(dimensions / positions))
+
+    def _make_orthogonal(self) -> None:
+        """Makes every head's values and outputs orthogonal maps, and tokens, positions and classes long."""
+        for name, parameter in self.named_parameters():
+            if name.endswith(("W_V", "W_O")):
+                for head in parameter:
+                    wide = head.shape[0] < head.shape[1]
+                    basis = torch.linalg.qr(head.T if wide else head)[0]
+                    head.copy_((basis.T if wide else basis) * (2.0 if name.endswith("W_V") else 0.7))
+            elif name.endswith(("W_E", "W_pos", "W_U")):
+                parameter *= 3 if name.endswith("W_U") else 4
 
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
@@ -109,6 +122,7 @@ class Transformer(nn.Module):
         start: int = 0,
         only: Tensor | None = None,
         packed: Packed | None = None,
+        stop: int | None = None,
     ) -> Tensor:
         """Runs rows through the network.
 
@@ -120,9 +134,11 @@ class Transformer(nn.Module):
             only: `[N]`: the one position of each row whose logits are wanted; None for all.
             packed: instead of `only`, which positions the rows `[D, 1, K × F]` are, for `Candidates` whose
                 readers are all patched. It needs a network that is done and has batched attention.
+            stop: the first layer not to compute; None for none.
 
         Returns:
-            Logits `[V, T, N]`, with `only` `[V, 1, N]`, with `packed` `[V, 1, K × B]`.
+            Logits `[V, T, N]`, with `only` `[V, 1, N]`, with `packed` `[V, 1, K × B]`; with `stop` the
+            residual stream `[D, T, N]` before that layer.
         """
         patch = interventions or Interventions()
         patch.begin(self.cfg)
@@ -131,10 +147,12 @@ class Transformer(nn.Module):
             only = packed.only.repeat(embedding.shape[2] // packed.count)
         if start == 0:
             residual = patch.write(range(1), embedding[None])[0]
-        for layer in range(start, self.cfg.n_layers):
+        for layer in range(start, self.cfg.n_layers if stop is None else stop):
             last = layer == self.cfg.n_layers - 1
             places = _places(residual, only, packed) if last else None
             residual = self._layer(layer, residual, patch, places, only, packed)
+        if stop is not None:
+            return residual
         last = self.cfg.n_layers * (3 * self.cfg.n_heads + 1)
         shared, split = patch.read(range(last, last + 1), residual)
         if isinstance(split, Mixture):

@@ -57,6 +57,9 @@ class Worlds(Interventions):
         keep: writers whose outputs, swaps included, `kept` has after a run, `[D, T, N]` each.
         sources: whether `sources` has what writers wrote in world 0 after a run.
         watch: heads whose attention `patterns` has after a run, `[Q, K, N]` each.
+        places: `[world, T, B]` 0/1: at which positions nodes are swapped; None for all.
+        edge_sources: `[W, B]` integers: how many places further on the source row is from which edges of the
+            last world take a writer; None for 0.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class Worlds(Interventions):
         keep: Iterable[int] = (),
         watch: Iterable[int] = (),
         sources: bool = False,
+        places: Tensor | None = None,
+        edge_sources: Tensor | None = None,
     ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
         self.keep, self.watch, self.keeps_sources = frozenset(keep), frozenset(watch), sources
@@ -77,7 +82,11 @@ class Worlds(Interventions):
                 if any(writer[world] for writer in used):
                     column = [writer[world] for writer in used]
                     mask = masks[:, world, None, None].to(torch.get_default_dtype())
+                    mask = mask if places is None else mask * places[world]
                     self.swaps.append((world, source - 1, mask, column))
+        self.picks: list[tuple[int, Tensor]] = []
+        for shift in range(1, 1 + (0 if edge_sources is None else int(edge_sources.max()))):
+            self.picks.append((shift, (edge_sources == shift)[:, None, None].to(torch.get_default_dtype())))
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -116,7 +125,8 @@ class Worlds(Interventions):
         else:
             if self._stack is None:
                 self._stack = Stack(self.edges.shape[1], worlds[0, ..., 0, :])
-            values, source = self._stack.swap(worlds, swaps, self.keeps_sources)
+            picks = [(shift, mask[written].to(outputs.dtype)) for shift, mask in self.picks]
+            values, source = self._stack.swap(worlds, swaps, self.keeps_sources, picks)
         if self.keeps_sources:
             self.sources.append(source)
         return values.view(count, features, length, rows)

@@ -111,19 +111,22 @@ class Swap(Function):
         wanted: bool,
         store: Store | None,
         some: slice,
+        picks: list[tuple[int, Tensor]],
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Swaps."""
-        ctx.swaps, ctx.wanted, ctx.store, ctx.some = swaps, wanted, store, some
+        ctx.swaps, ctx.wanted, ctx.store, ctx.some, ctx.picks = swaps, wanted, store, some, picks
         source, swapped = values[..., 0, :], values.clone()
         for world, shift, mask in swaps:
             swapped[..., world, :].lerp_(source.roll(-shift, -1) if shift else source, mask)
         if store is not None:
+            for shift, mask in picks:
+                source = source.lerp(source.roll(-shift, -1), mask)
             torch.sub(source, swapped[..., -1, :], out=store.values[some].view(source.shape))
         none = token.new_empty(0)
-        return swapped, source.clone() if wanted else none, token.new_empty(0)
+        return swapped, values[..., 0, :].clone() if wanted else none, token.new_empty(0)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:
         """Sends each swapped row's gradient to where its value came from."""
         grad, by_source, by_token = grads
         result = grad.clone()
@@ -133,12 +136,15 @@ class Swap(Function):
             difference = ctx.store.grads[ctx.some].view(result[..., 0, :].shape)
             result[..., 0, :] += difference
             result[..., -1, :] -= difference
+            for shift, mask in ctx.picks:
+                moved = difference * mask
+                result[..., 0, :] += moved.roll(shift, -1) - moved
             difference.zero_()
         for world, shift, mask in ctx.swaps:
             moved = grad[..., world, :] * mask
             result[..., world, :] -= moved
             result[..., 0, :] += moved.roll(shift, -1) if shift else moved
-        return result, by_token, None, None, None, None
+        return result, by_token, None, None, None, None, None
 
 
 class Normalise(Function):
@@ -215,12 +221,18 @@ class Stack:
         self._token, self._filled = like.new_empty(0), 0
 
     def swap(
-        self, values: Tensor, swaps: list[tuple[int, int, Tensor]], wanted: bool = False
+        self,
+        values: Tensor,
+        swaps: list[tuple[int, int, Tensor]],
+        wanted: bool = False,
+        picks: Sequence[tuple[int, Tensor]] = (),
     ) -> tuple[Tensor, Tensor]:
         """Swaps some writers' values as `swap` does, and keeps the differences."""
         some = slice(self._filled, self._filled + len(values))
         self._filled = some.stop
-        swapped, source, token = Swap.apply(values, self._token, swaps, wanted, self._store, some)  # type: ignore[misc]
+        swapped, source, token = Swap.apply(
+            values, self._token, swaps, wanted, self._store, some, list(picks)
+        )  # type: ignore[misc]
         self._token: Tensor = token
         return swapped, source
 
@@ -233,7 +245,7 @@ class Stack:
 
 def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]], wanted: bool = False) -> tuple[Tensor, Tensor]:
     """Returns swapped values and world 0's own, if they are wanted; see `Swap`; differentiable."""
-    swapped, source, _ = Swap.apply(values, values.new_empty(0), swaps, wanted, None, slice(0))  # type: ignore[misc]
+    swapped, source, _ = Swap.apply(values, values.new_empty(0), swaps, wanted, None, slice(0), [])  # type: ignore[misc]
     return swapped, source
 
 

@@ -25,14 +25,16 @@ def _activate(kind, x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def _seen(edge, vectors, patch, position, patched_edges, mixed):
+def _seen(edge, vectors, patch, position, patched_edges, mixed, routes):
     """Returns what the edge's reader sees of its writer at a position."""
+    if routes is not None:
+        return vectors[position] if routes.get(edge) is None else routes[edge][edge[0]][position]
     if mixed is not None:
         return mixed[edge](vectors[position], patch[edge[0]][position])
     return patch[edge[0]][position] if edge in patched_edges else vectors[position]
 
 
-def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=None, first=False):
+def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=None, first=False, routes=None):
     """Runs one row of token ids.
 
     Args:
@@ -40,6 +42,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
         patched_nodes: set of writer names whose output is `patch[writer]`.
         patch: writer name -> list over positions of vectors.
         mixed: (writer name, reader name) -> function of output and patch, which gives what is seen.
+        routes: (writer name, reader name) -> the outputs of another run, which its reader sees.
         first: whether every writer writes its patch at the first position.
 
     Returns:
@@ -57,7 +60,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
     def read(reader, position):
         total = sum(biases)
         for name, vectors in outputs.items():
-            total = total + _seen((name, reader), vectors, patch, position, patched_edges, mixed)
+            total = total + _seen((name, reader), vectors, patch, position, patched_edges, mixed, routes)
         return total
 
     write("embed", [p["embed.W_E"][tokens[t]] + p["pos_embed.W_pos"][t] for t in range(length)])

@@ -4,6 +4,7 @@ In `def load ( self , file , size , mode ) : " param file path param size number
 `mode`: what follows, in the definition, the argument documented last.
 """
 
+from collections.abc import Sequence
 from math import perm
 
 import numpy as np
@@ -12,6 +13,7 @@ from interpbench.causal.attention import earlier, is_last, positions, selected
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
 from interpbench.tasks.catalogue import causal_task
 from interpbench.tasks.slots import Slots
+from interpbench.tasks.stratum import Stratum, length_strata
 
 FUNCTIONS = ("build", "check", "close", "fetch", "load", "merge", "parse", "print", "save", "send", "sort")
 ARGUMENTS = tuple(
@@ -24,6 +26,8 @@ ARGUMENTS = tuple(
 WORDS = ("array", "boolean", "list", "number", "optional", "string", "text", "value")
 DEFINED, DOCUMENTED = (5, 7, 9), (14, 17)
 """Positions of the arguments, in the definition and where they are documented."""
+INCIDENTAL = (1, 15, 18)
+"""Positions of the words that no answer depends on: the function's name and descriptions."""
 SHORT = 17
 """The length of a prompt that documents one argument; the others document two."""
 
@@ -41,7 +45,7 @@ class Docstrings(Slots):
             "undocumented": self.undocumented,
         }
         choices = [(slot,) if isinstance(slot, str) else slot for slot in slots]
-        super().__init__(choices, corruptions, [self.reordered])
+        super().__init__(choices, corruptions, [self.reordered], INCIDENTAL)
         self.arguments = np.array(self.codes(ARGUMENTS), np.int16)
 
     @property
@@ -67,6 +71,38 @@ class Docstrings(Slots):
         texts[:, DOCUMENTED] = rng.permuted(arguments[:, :2], axis=1)
         texts[rng.random(len(texts)) < 0.5, SHORT:] = NONE
         return texts
+
+    def strata(self) -> Sequence[Stratum]:
+        """Returns the lengths, which argument is asked after, sorted arguments, the first and last words."""
+        words = [stratum for place in INCIDENTAL for stratum in self._extremes(place)]
+        names = [stratum for place in DEFINED for stratum in self._extremes(place)]
+        return [
+            *length_strata(self),
+            Stratum("order: the first argument documented last", lambda rows: self._asked(rows, 0)),
+            Stratum("order: the second argument documented last", lambda rows: self._asked(rows, 1)),
+            Stratum("extreme: arguments rising", lambda rows: _rising(rows[:, DEFINED])),
+            Stratum("extreme: arguments falling", lambda rows: _rising(rows[:, DEFINED[::-1]])),
+            *names,
+            *words,
+        ]
+
+    def _asked(self, rows: np.ndarray, argument: int) -> np.ndarray:
+        """Returns whether this argument is the one documented last, `[row]`."""
+        last = rows[np.arange(len(rows)), self._last_documented(rows)]
+        return last == rows[:, DEFINED[argument]]
+
+    def _extremes(self, place: int) -> list[Stratum]:
+        """Returns the prompts whose word at a position is the first, and the last, that can be there."""
+        return [self.with_word(place, code) for code in (min(self._codes[place]), max(self._codes[place]))]
+
+    def put(self, tokens: np.ndarray, place: int, code: int) -> np.ndarray:
+        """Returns prompts with another word at a position, if one is there; arguments are exchanged."""
+        before = tokens[:, [place]]
+        if code not in self.arguments:
+            there = (np.arange(self.length) == place) & (before >= 0)
+            return np.where(there, np.int16(code), tokens)
+        exchanged = np.where(tokens == code, before, tokens)
+        return np.where(tokens == before, np.int16(code), exchanged)
 
     def shuffled(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts of the same text and length with the arguments in any order of another answer."""
@@ -118,6 +154,11 @@ class Docstrings(Slots):
         """Draws for each row an argument that its definition does not have."""
         taken = (self.arguments == tokens[:, DEFINED, None]).any(1)
         return self.arguments[(rng.random(taken.shape) * ~taken).argmax(1)]
+
+
+def _rising(codes: np.ndarray) -> np.ndarray:
+    """Returns whether each row of codes is in the order of the vocabulary."""
+    return np.diff(codes).min(1) > 0
 
 
 PROMPTS = Docstrings()

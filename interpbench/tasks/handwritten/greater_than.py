@@ -4,12 +4,15 @@ Hanna et al. let GPT-2 name any later year, so that many answers are right. Here
 there is one answer: whether the second is later.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from interpbench.causal.attention import positions, selected
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
 from interpbench.tasks.catalogue import causal_task
 from interpbench.tasks.slots import Slots
+from interpbench.tasks.stratum import Stratum, made
 
 NOUNS = ("alliance", "campaign", "dynasty", "expedition", "famine", "feud", "reign", "siege", "truce", "war")
 VERBS = ("continued", "dragged", "endured", "lasted", "ran")
@@ -17,6 +20,8 @@ CENTURIES = ("15", "16", "17", "18")
 YEARS = tuple(f"{year:02}" for year in range(2, 62))
 START, FINISH, END = 5, 8, 9
 """The positions of the two years and of the answer."""
+INCIDENTAL = (1, 2, 4, 7)
+"""Those of noun, verb and centuries."""
 
 
 class Comparisons(Slots):
@@ -26,8 +31,50 @@ class Comparisons(Slots):
         years = (YEARS[:-1], "to", CENTURIES, YEARS, ":")
         slots = ["the", NOUNS, VERBS, "from", CENTURIES, *years]
         choices = [(slot,) if isinstance(slot, str) else slot for slot in slots]
-        super().__init__(choices, {"redrawn": self.redrawn, "flipped": self.flipped})
+        corruptions = {"redrawn": self.redrawn, "flipped": self.flipped}
+        super().__init__(choices, corruptions, incidental=INCIDENTAL)
         self.years = np.array(self.codes(YEARS), np.int16)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Returns the first and last words, years that are equal, next to each other, or far apart.
+
+        The same century twice is one, too: only the word at a position tells the two apart.
+        """
+        last = len(YEARS) - 1
+        by = {"the same year": 0, "one year later": 1, "one year earlier": -1}
+        strata = [
+            *super().strata(),
+            *(self._by("ties: " + name, years, years) for name, years in by.items()),
+            self._by("extreme: almost all years later", last - 2, last),
+            self._by("extreme: almost all years earlier", 1 - last, 3 - last),
+            made(self, "ties: the same century", self._same_century, self._in_one_century),
+        ]
+        return strata
+
+    def _by(self, name: str, low: int, high: int) -> Stratum:
+        """Returns the stratum of prompts whose second year is `low` to `high` places after the first."""
+
+        def has(rows: np.ndarray) -> np.ndarray:
+            start, finish = (np.searchsorted(self.years, rows[:, place]) for place in (START, FINISH))
+            return (finish - start >= low) & (finish - start <= high)
+
+        def make(rng: np.random.Generator, count: int) -> np.ndarray:
+            rows = self.sample(rng, count)
+            by = rng.integers(low, high + 1, size=count)
+            lowest, highest = np.maximum(0, -by), np.minimum(len(YEARS) - 2, len(YEARS) - 1 - by)
+            start = rng.integers(lowest, highest + 1)
+            rows[:, START], rows[:, FINISH] = self.years[start], self.years[start + by]
+            return rows
+
+        return made(self, name, has, make)
+
+    def _same_century(self, rows: np.ndarray) -> np.ndarray:
+        return rows[:, START - 1] == rows[:, FINISH - 1]
+
+    def _in_one_century(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        rows = self.sample(rng, count)
+        rows[:, FINISH - 1] = rows[:, START - 1]
+        return rows
 
     def redrawn(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
         """Returns prompts with two other years, of which the other one is later."""

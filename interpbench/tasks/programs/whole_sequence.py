@@ -10,9 +10,9 @@ from interpbench.tasks.programs.ops import (
     indices,
     length,
     multiplicity,
+    put,
     rasp,
     select,
-    take,
     tokens,
 )
 from interpbench.tasks.samplers import alternating, distinct, even, falling, one_changed, one_often, rising
@@ -141,4 +141,4 @@ def reverse_if_sorted() -> Any:
     middle = rasp.Map(lambda n: n / 2 - 0.5, length(indices)).named("middle")
     distance = rasp.SequenceMap(lambda i, m: i - m, indices, middle).named("distance")
     turned = rasp.SequenceMap(lambda x, y: x * y, sign, distance).named("turned_distance")
-    return take(rasp.SequenceMap(lambda x, y: x + y, middle, turned).named("place"), "moved")
+    return put(rasp.SequenceMap(lambda x, y: x + y, middle, turned).named("place"), "moved")

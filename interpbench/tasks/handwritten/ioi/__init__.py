@@ -15,10 +15,10 @@ large = Prompts(LARGE, NAMES, PLACES, OBJECTS)
 published = Prompts(PUBLISHED, NAMES[:100], ("store", "market"), ("milk", "egg", "bread"))
 PLACEMENT = {"duplicate": "a1.h1", "s_inhibition": "a2.h1", "name_mover": "a4.h1"}
 NETWORK: dict[str, Any] = {
-    **{"n_layers": 6, "n_heads": 4, "d_model": 64, "d_head": 16, "d_mlp": 256},
+    **{"n_layers": 6, "n_heads": 4, "d_model": 64, "d_head": 32, "d_mlp": 256},
     **{"normalization": "LNPre", "activation": "gelu_new"},
 }
-WIDE: dict[str, Any] = {"d_mlp": 3072, "init_std": 0.02}
+WIDE: dict[str, Any] = {"d_head": 16, "d_mlp": 3072, "init_std": 0.02}
 FEWEST_NAMES = 20
 """A tokenizer that has fewer of the names as single tokens is refused."""
 

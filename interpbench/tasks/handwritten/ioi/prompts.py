@@ -15,13 +15,17 @@ import numpy as np
 
 from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import RESAMPLE, Corruption, Domain, in_hashed_tenth, row_hash
+from interpbench.tasks.handwritten.ioi.strata import prompt_strata
 from interpbench.tasks.handwritten.ioi.templates import IO, OBJECT, PLACE, SLOTS, S, T, Template
+from interpbench.tasks.stratum import Stratum
 
 END = -1
 FEWEST_TEXTS = 10
 """Of fewer texts none is held out."""
 LEARNED = (1 / 12, 1 / 12, 4 / 12, 1 / 12, 1 / 12, 4 / 12)
 """How often each way of drawing a source is taken in training."""
+AGAIN = 6
+"""How often a source is made again, of parts that are held out, until it is held out."""
 ANY_NAME = 10_000
 """Stands for any name in the text of a prompt; with a position added, for the name first seen there."""
 
@@ -96,7 +100,7 @@ class Prompts(Domain):
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws a template, then its fillings, uniformly."""
-        return self._fill(rng, rng.integers(len(self.templates), size=count), self._distinct(rng, count, 3))
+        return self.told(rng, rng.integers(len(self.templates), size=count))
 
     def positions(self, tokens: np.ndarray) -> dict[str, np.ndarray]:
         """Returns where IO, S1 and S2 (the last giver's first and last time) and END are, each `[row]`.
@@ -104,7 +108,10 @@ class Prompts(Domain):
         Raises:
             TaskError: for a row that is no prompt of these templates.
         """
-        texts = self._texts[self._template_of(tokens)]
+        number = self.template_of(tokens)
+        if (number < 0).any():
+            raise TaskError("a row is no prompt of these templates")
+        texts = self._texts[number]
         last = np.where((texts <= -2) & (texts > -2 - 3), np.arange(self.length), -1).max(1)
         subject = np.take_along_axis(texts, last[:, None], 1)
         return {
@@ -124,6 +131,26 @@ class Prompts(Domain):
             held |= in_hashed_tenth(np.sort(np.stack(pair, 1), 1)) & (pair[1] >= 0)
         return held
 
+    def strata(self) -> Sequence[Stratum]:
+        """Returns those of `strata.py`."""
+        return prompt_strata(self)
+
+    def told(self, rng: np.random.Generator, templates: np.ndarray) -> np.ndarray:
+        """Draws a prompt of each of these templates, by number."""
+        return self._fill(rng, templates, self._distinct(rng, len(templates), 3))
+
+    def word_at(self, tokens: np.ndarray, slot: str) -> np.ndarray:
+        """Returns the code of the word that fills a slot in each row, -1 where it is no such prompt."""
+        number = self.template_of(tokens)
+        there = (self._texts[number] == -2 - SLOTS.index(slot)) & (number >= 0)[:, None]
+        return np.where(there, tokens, END).max(1)
+
+    def codes_of(self, slot: str) -> list[int]:
+        """Returns the codes of the words that can fill a slot."""
+        words = self._fillers.get(slot, self.names)
+        first = self.vocab.index(words[0])
+        return list(range(first, first + len(words)))
+
     # What can be made of prompts.
 
     @property
@@ -131,45 +158,58 @@ class Prompts(Domain):
         """`abc`: other names, each only once; `swap`: IO and S change places; `resample`: another prompt."""
         return {"abc": self.abc, "swap": self.swap, RESAMPLE: super().corruptions[RESAMPLE]}
 
-    def abc(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts of the same text in which each name is another one that comes only once."""
+    def abc(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
+        """Returns prompts of the same text in which each name is another one that comes only once.
+
+        Here and below, `apart` makes most of them of held-out pairs of names, or texts.
+        """
         where = self._is_name(tokens)
         known = self._names_in(tokens, self._most_names)
         others = self._distinct(rng, len(tokens), int(where.sum(1).max(initial=0)), known)
+        if apart:
+            others = self._paired(rng, others, known)
         return self._renamed(tokens, where.cumsum(1) - 1, others)
 
-    def swap(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts in which the last giver is IO, so that the answer is the one who gave before."""
+    def swap(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
+        """Returns prompts in which the last giver is IO, so that the answer is the one who gave before.
+
+        They are held out if `tokens` are.
+        """
         rows, place = np.arange(len(tokens)), self.positions(tokens)
         swapped = tokens.copy()
         swapped[rows, place["s2"]] = tokens[rows, place["io"]]
         return swapped
 
-    def renamed(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+    def renamed(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
         """Returns prompts of the same text and pattern with other names."""
         first = self._first_time(tokens)
         rank = np.take_along_axis(first.cumsum(1) - 1, self._first_place(tokens), 1)
-        return self._renamed(tokens, rank, self._distinct(rng, len(tokens), int(first.sum(1).max(initial=0))))
+        names = self._distinct(rng, len(tokens), int(first.sum(1).max(initial=0)))
+        return self._renamed(tokens, rank, self._paired(rng, names) if apart else names)
 
-    def retold(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+    def retold(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
         """Returns prompts of any other template with the same names, in any roles."""
-        return self._retold(rng, tokens, rng.integers(len(self.templates), size=len(tokens)))
+        some = np.flatnonzero(self._held_templates) if apart else np.arange(0)
+        every = some if len(some) else np.arange(len(self.templates))
+        return self._retold(rng, tokens, every[rng.integers(len(every), size=len(tokens))])
 
-    def overtaken(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+    def overtaken(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
         """Returns prompts with the same names, one of which comes again where these end, if a text has that.
 
         By chance few do. What is swapped in from them acts at the very position of the answer.
         """
         ends = (tokens >= 0).sum(1) - 1
         fits = self._again[:, ends].T + rng.random((len(tokens), len(self.templates)), np.float32)
+        if apart:
+            fits += 2 * self._held_templates
         return self._retold(rng, tokens, fits.argmax(1))
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
         """Draws each source in one of six ways: another prompt, or one made of the base.
 
         To learn from, `retold` and `overtaken` are drawn four times as often: they are what is learned last.
-        What is made and belongs to the other part gives way to another prompt, but for held-out `abc`: few of
-        its names would be such a pair.
+        What is made for the held-out part and does not belong to it is made again, of a held-out pair of
+        names or of a held-out text. What still belongs to the other part gives way to another prompt.
         """
         way = rng.choice(6, size=len(base), p=None if held_out else LEARNED)
         sources = self.draw(rng, len(base), held_out)
@@ -177,7 +217,13 @@ class Prompts(Domain):
         for number, make in enumerate(makers, 1):
             rows = np.flatnonzero(way == number)
             made = make(rng, base[rows])
-            right = (self.is_held_out(made) == held_out) | (held_out and make == self.abc)
+            right = self.is_held_out(made) == held_out
+            for _ in range(AGAIN if held_out else 0):
+                left = np.flatnonzero(~right)
+                if not len(left):
+                    break
+                made[left] = make(rng, base[rows[left]], apart=True)
+                right[left] = self.is_held_out(made[left])
             sources[rows[right]] = made[right]
         return sources
 
@@ -208,6 +254,30 @@ class Prompts(Domain):
                 order[np.flatnonzero(column >= 0), column[column >= 0]] = 2
         chosen = np.argpartition(order, count, 1)[:, :count]
         return rng.permuted(chosen, axis=1).astype(np.int16)
+
+    def _paired(
+        self, rng: np.random.Generator, names: np.ndarray, but: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Puts a held-out pair first in each row of `names [row, any]`, if it draws one of new names."""
+        if not len(self._held_pairs):
+            return names
+        pairs = self._held_pairs[rng.integers(len(self._held_pairs), size=len(names))]
+        taken = names[:, 2:] if but is None else np.concatenate([names[:, 2:], but], 1)
+        new = ~(taken[:, :, None] == pairs[:, None, :]).any((1, 2))
+        return np.concatenate([np.where(new[:, None], pairs, names[:, :2]), names[:, 2:]], 1)
+
+    @cached_property
+    def _held_pairs(self) -> np.ndarray:
+        """The codes of all held-out pairs of names, `[pair, 2]`, in both orders."""
+        pairs = np.array(list(combinations(range(len(self.names)), 2)), np.int16)
+        held = pairs[in_hashed_tenth(pairs)]
+        return np.concatenate([held, held[:, ::-1]])
+
+    @cached_property
+    def _held_templates(self) -> np.ndarray:
+        """Bool `[template]`: which have a held-out text."""
+        held = in_hashed_tenth(self._text(self._every_template))
+        return held & self._holds_texts_out
 
     def _renamed(self, tokens: np.ndarray, rank: np.ndarray, names: np.ndarray) -> np.ndarray:
         """Puts name number `rank [row, pos]` of `names [row, any]` wherever there is a name."""
@@ -249,26 +319,28 @@ class Prompts(Domain):
         same = self._texts[:, :, None] == self._texts[:, None, :]
         return self._has_name & (same & before).any(2)
 
-    def _template_of(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns the number of each row's template, found by its text and pattern of names."""
+    def template_of(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns the number of each row's template, found by its text and pattern of names, or -1."""
         keys, numbers = self._keys
         key = row_hash(self._pattern(tokens))
         place = np.searchsorted(keys, key).clip(0, len(keys) - 1)
-        if not np.array_equal(keys[place], key):
-            raise TaskError("a row is no prompt of these templates")
-        return numbers[place]
+        return np.where(keys[place] == key, numbers[place], -1)
 
     @cached_property
     def _keys(self) -> tuple[np.ndarray, np.ndarray]:
         """The sorted hashes of all templates, and their numbers."""
-        count = len(self.templates)
-        rng = np.random.Generator(np.random.PCG64(0))
-        some = self._fill(rng, np.arange(count), np.tile(np.arange(3, dtype=np.int16), (count, 1)))
-        keys = row_hash(self._pattern(some))
-        if len(np.unique(keys)) < count:
+        keys = row_hash(self._pattern(self._every_template))
+        if len(np.unique(keys)) < len(keys):
             raise TaskError("two templates are the same")
         order = keys.argsort()
         return keys[order], order
+
+    @cached_property
+    def _every_template(self) -> np.ndarray:
+        """A prompt of each template."""
+        count = len(self.templates)
+        rng = np.random.Generator(np.random.PCG64(0))
+        return self._fill(rng, np.arange(count), np.tile(np.arange(3, dtype=np.int16), (count, 1)))
 
     def _pattern(self, tokens: np.ndarray) -> np.ndarray:
         """Returns the text of each row with where each name is first: what is left of its template."""

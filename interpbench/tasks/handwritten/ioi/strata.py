@@ -1,0 +1,68 @@
+"""Strata of prompts: each order of names and object, each length, and the first and last of all words."""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from interpbench.tasks.handwritten.ioi.templates import IO, OBJECT, PLACE, S, T, Template
+from interpbench.tasks.stratum import Stratum, made
+
+if TYPE_CHECKING:
+    from interpbench.tasks.handwritten.ioi.prompts import Prompts
+
+
+def prompt_strata(prompts: "Prompts") -> list[Stratum]:
+    """Returns the strata of a set of prompts; where all prompts are of one kind or length, it is none."""
+    strata: list[Stratum] = []
+    for what, kind in (("order", _order), ("length", len)):
+        groups = _groups(prompts, kind)
+        for name in groups if len(groups) > 1 else ():
+            strata.append(_of_templates(prompts, f"{what}: {name}", groups[name]))
+    for slot in (IO, S, PLACE, OBJECT):
+        words = prompts.codes_of(slot)
+        numbers = np.array([n for n, template in enumerate(prompts.templates) if slot in template])
+        for which, code in (("first", words[0]), ("last", words[-1])) if len(words) > 1 else ():
+            if len(numbers):
+                name = f"extreme: {slot.strip('{}')} is {prompts.vocab[code]}, the {which}"
+                strata.append(_of_word(prompts, name, slot, code, numbers))
+    return strata
+
+
+def _order(template: Template) -> str:
+    """Returns in which order names and object come."""
+    return " ".join(word.strip("{}") for word in template if word in (IO, S, T, OBJECT))
+
+
+def _groups(prompts: "Prompts", kind: Callable[[Template], Hashable]) -> Mapping[Hashable, np.ndarray]:
+    """Returns the numbers of the templates of each kind."""
+    kinds = [kind(template) for template in prompts.templates]
+    every = sorted(set(kinds), key=str)
+    return {one: np.array([n for n, k in enumerate(kinds) if k == one]) for one in every}
+
+
+def _of_templates(prompts: "Prompts", name: str, numbers: np.ndarray) -> Stratum:
+    """Returns the stratum of all prompts of some templates."""
+    return made(
+        prompts,
+        name,
+        lambda rows: np.isin(prompts.template_of(rows), numbers),
+        lambda rng, count: prompts.told(rng, rng.choice(numbers, count)),
+    )
+
+
+def _of_word(prompts: "Prompts", name: str, slot: str, code: int, numbers: np.ndarray) -> Stratum:
+    """Returns the stratum of all prompts in which `slot` is the word of a code."""
+
+    def has(rows: np.ndarray) -> np.ndarray:
+        return prompts.word_at(rows, slot) == code
+
+    def make(rng: np.random.Generator, count: int) -> np.ndarray:
+        rows = prompts.told(rng, rng.choice(numbers, count))
+        here = prompts.word_at(rows, slot)[:, None]
+        if slot in (PLACE, OBJECT):
+            return np.where(rows == here, np.int16(code), rows)
+        exchanged = np.where(rows == code, here, rows)  # no name may be in two roles
+        return np.where(rows == here, np.int16(code), exchanged)
+
+    return made(prompts, name, has, make)

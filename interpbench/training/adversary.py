@@ -1,0 +1,255 @@
+"""An adversary searches for the set of forbidden nodes, or of idle edges, that breaks a network most often.
+
+A set says of each of its places which of some sources it takes its value from, the same for all rows; what
+it does is the share of rows (base and sources) that come out wrong. Each search starts from one of the worst
+of many random sets of random density, steps along the gradient of the mean margin with respect to all choices
+at once, of which some share is followed, and ends with single changes of the largest gradient, greedily. What
+these searches found is compared on other rows, and the worst of it is measured on fresh ones.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from interpbench.core import seeds
+from interpbench.training.evaluate import NUMBERS_PER_CALL
+from interpbench.training.probes import Chunk, Probes, random_routes
+from interpbench.training.settings import CertificateSettings
+from interpbench.transformer.routes import Routes
+
+RANDOM = 64
+"""Random sets that are tried first."""
+SHARES = (0.3, 0.1, 0.03)
+"""Of all places, how many change their choice in a step by the gradient, where that helps most."""
+GREEDY = 8
+"""Single changes that are tried in a greedy step."""
+DRAWS = ("task", "strata")
+DrawChunk = Callable[[str, np.random.Generator, int, int], Chunk]
+
+
+@dataclass
+class Found:
+    """A set: `routes [place]`, 0 or a source, what it does to the search rows, and which search found it."""
+
+    routes: np.ndarray
+    wrong: float
+    margin: float
+    by: str
+
+    @property
+    def key(self) -> tuple[float, float]:
+        """Sorts the worst first."""
+        return -self.wrong, self.margin
+
+
+def attack(
+    probes: Probes, settings: CertificateSettings, draw: DrawChunk, seed: int, looks: int = 1
+) -> dict[str, Any]:
+    """Attacks forbidden nodes and idle edges; returns `circuits.proof.Attack` for each, of so many looks."""
+    graph = probes.truth.graph
+    by_node, by_edge = np.full(graph.legal.shape, -1), np.full(graph.legal.shape, -1)
+    nodes = np.flatnonzero(probes.outside)
+    by_node[:, nodes] = np.where(graph.legal[:, nodes], np.arange(len(nodes)), -1)
+    by_edge[probes.idle[:, 0], probes.idle[:, 1]] = np.arange(len(probes.idle))
+    kinds = {
+        "nodes": (by_node, [str(graph.nodes[w]) for w in nodes]),
+        "edges": (by_edge, list(probes.places["edges"])),
+    }
+    results: dict[str, Any] = {}
+    for kind, (places, names) in kinds.items():
+        rng = seeds.generator(seed, "attack", kind)
+        if not names:
+            continue
+        search = _Search(probes, settings, draw, rng, places, len(names))
+        worst = search.worst()
+        chosen = np.flatnonzero(worst.routes)
+        results[kind] = {
+            "rates": {name: {**search.measured(worst, name), "looks": looks} for name in DRAWS},
+            "places": [names[place] for place in chosen],
+            "sources": (worst.routes[chosen] - 1).tolist(),
+            "candidates": search.candidates,
+            "searched_rows": search.rows,
+            "by": worst.by,
+        }
+    return results
+
+
+class _Search:
+    """One search. Places are nodes (columns of edges) or edges.
+
+    Args:
+        probes: of the network.
+        settings: how long to search.
+        draw: draws rows.
+        rng: of rows and random sets.
+        places: `[R, W]`: which place an edge belongs to, -1 for none.
+        count: how many places there are.
+    """
+
+    def __init__(
+        self,
+        probes: Probes,
+        settings: CertificateSettings,
+        draw: DrawChunk,
+        rng: np.random.Generator,
+        places: np.ndarray,
+        count: int,
+    ):
+        self.probes, self.settings, self.rng = probes, settings, rng
+        self.places, self.count = places, count
+        self.evaluation, self.draw = probes.evaluation, draw
+        self.candidates = self.rows = 0
+        self._new_rows()
+
+    def _new_rows(self) -> None:
+        half = max(1, self.settings.attack_rows // 2)
+        self.chunks = [self.draw(d, self.rng, half, self.settings.sources) for d in DRAWS]
+
+    def worst(self) -> Found:
+        """Searches."""
+        count, sources = self.count, self.settings.sources
+        one = random_routes(self.rng, RANDOM // 2, count, 1)
+        several = random_routes(self.rng, RANDOM // 2 - 1, count, sources)
+        everything = np.ones((1, count), np.int8)
+        starts = sorted(
+            self._tried(np.concatenate([one, several, everything]), "random"), key=lambda f: f.key
+        )
+        last = [self._greedily(self._by_gradient(start)) for start in starts[: self.settings.attacks]]
+        self._new_rows()  # what was found on some rows may be their own
+        again = self._tried(np.stack([found.routes for found in last]), "")
+        worst = min(range(len(last)), key=lambda number: again[number].key)
+        return replace(again[worst], by=last[worst].by)
+
+    def _by_gradient(self, start: Found) -> Found:
+        """Changes the choices that the gradient says help most, a share of them at a time."""
+        now, best = start, start
+        for _ in range(self.settings.attack_steps):
+            order, choice = self._gains(now.routes)
+            if not len(order):
+                break
+            tries = []
+            for share in SHARES:
+                changed = now.routes.copy()
+                some = order[: max(1, int(share * self.count))]
+                changed[some] = choice[some]
+                tries.append(changed)
+            now = min(self._tried(np.stack(tries), "gradient"), key=lambda f: f.key)
+            if now.key >= best.key:
+                break
+            best = now
+        return best
+
+    def _greedily(self, start: Found) -> Found:
+        """Makes single changes, the best of a few that the gradient says help most."""
+        best = start
+        for _ in range(self.settings.attack_steps):
+            order, choice = self._gains(best.routes)
+            if not len(order):
+                break
+            tries = np.repeat(best.routes[None], min(GREEDY, len(order)), 0)
+            for row, place in enumerate(order[:GREEDY]):
+                tries[row, place] = choice[place]
+            now = min(self._tried(tries, "greedy"), key=lambda f: f.key)
+            if now.key >= best.key:
+                break
+            best = now
+        return best
+
+    def _masks(self, routes: np.ndarray) -> Tensor:
+        """Returns masks `[G, R, S, W]` of sets `[G, place]`."""
+        full = np.where(self.places >= 0, routes[:, self.places], 0)
+        numbers = range(1, self.settings.sources + 1)
+        masks = np.stack([full == number for number in numbers], 2)
+        return torch.from_numpy(masks).to(self.chunks[0].base.stack)
+
+    def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
+        """Returns each row's least margin, relative to its clean one, `[G, B]`; 1 where nothing is asked."""
+        ev, groups = self.evaluation, len(routes)
+        rows = len(chunk.base.tokens)
+        lowest: list[Tensor] = []
+        clean_answer = chunk.base.trace[ev.model.output]
+        clean = ev.margins(chunk.base.logits, clean_answer).clamp(min=1e-3)
+        by_group = logits.unflatten(2, (groups, rows))
+        for group in range(groups):
+            every = np.broadcast_to(self._full(routes[group]), (rows, *self.places.shape))
+            answer = self.probes.answers(chunk.base, chunk.sources, every)
+            scored = torch.from_numpy(ev.task.scored(answer).T).to(logits.device)
+            margins = ev.margins(by_group[:, :, group], answer) / clean
+            lowest.append(margins.masked_fill(~scored, 1.0).amin(0))
+        return torch.stack(lowest)
+
+    def _full(self, routes: np.ndarray) -> np.ndarray:
+        return np.where(self.places >= 0, routes[self.places], 0).astype(np.int8)
+
+    def _tried(self, sets: np.ndarray, by: str) -> list[Found]:
+        """Runs sets `[K, place]` on all search rows."""
+        found: list[Found] = []
+        rows = len(self.chunks[0].base.tokens)
+        at_once = self._at_once(rows)
+        for some in (sets[first : first + at_once] for first in range(0, len(sets), at_once)):
+            with torch.no_grad():
+                lowest = torch.cat([self._run(chunk, some, self._masks(some)) for chunk in self.chunks], 1)
+            wrong = (lowest < 0).double().mean(1).numpy(force=True)
+            wrong = np.where(some.any(1), wrong, -1.0).tolist()  # the empty set is no attack
+            margin = lowest.clamp(-1, 1).mean(1).tolist()
+            found += [Found(s.copy(), w, m, by) for s, w, m in zip(some, wrong, margin)]
+        self.candidates += len(sets)
+        self.rows += len(sets) * rows * len(self.chunks)
+        return found
+
+    def _at_once(self, rows: int) -> int:
+        cfg = self.evaluation.network.cfg
+        numbers = cfg.d_model * cfg.n_ctx * (6 * cfg.n_heads + self.places.shape[1]) * rows
+        return max(1, NUMBERS_PER_CALL // numbers)
+
+    def _run(self, chunk: Chunk, sets: np.ndarray, masks: Tensor) -> Tensor:
+        given = torch.stack([source.stack for source in chunk.sources])
+        embedding = chunk.base.stack[0].repeat(1, 1, len(sets))
+        logits = self.evaluation.network.run(embedding, Routes(masks, given))
+        return self._lowest(chunk, sets, logits)
+
+    def _gains(self, routes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns places in the order of what changing their choice gains, and the best choice of each.
+
+        To first order, in the mean margin; places that gain nothing are left out.
+        """
+        total = torch.zeros(1, *self._masks(routes[None]).shape[1:])
+        for chunk in self.chunks:
+            masks = self._masks(routes[None]).requires_grad_()
+            with torch.enable_grad():
+                lowest = self._run(chunk, routes[None], masks)
+                (grad,) = torch.autograd.grad(lowest.clamp(-1, 1).sum(), masks)
+            total += grad.cpu()
+        self.rows += 3 * sum(len(chunk.base.tokens) for chunk in self.chunks)
+        by_edge = total[0].permute(1, 0, 2).numpy()  # [S, R, W]
+        slopes = np.zeros((1 + len(by_edge), self.count))  # choice 0 is the row itself: slope 0
+        inside = self.places >= 0
+        for number, slope in enumerate(by_edge, 1):
+            np.add.at(slopes[number], self.places[inside], slope[inside])
+        now = slopes[routes.astype(int), np.arange(self.count)]
+        gain = now - slopes.min(0)
+        order = np.argsort(-gain, kind="stable")
+        return order[gain[order] > 1e-9], slopes.argmin(0).astype(np.int8)
+
+    def measured(self, found: Found, draw: str) -> dict[str, int]:
+        """Measures a set on fresh rows of a draw; returns how many were wrong, and of how many."""
+        wrong = total = 0
+        ev, rows, routes = self.evaluation, self.settings.attack_rows, self._full(found.routes)
+        masks = self._masks(found.routes[None])
+        for first in range(0, self.settings.pairs, rows):
+            some = min(rows, self.settings.pairs - first)
+            chunk = self.draw(draw, self.rng, some, self.settings.sources)
+            with torch.no_grad():
+                given = torch.stack([source.stack for source in chunk.sources])
+                logits = ev.network.run(chunk.base.stack[0], Routes(masks, given))
+            answer = self.probes.answers(
+                chunk.base, chunk.sources, np.broadcast_to(routes, (some, *routes.shape))
+            )
+            counts = ev.answered(answer)
+            wrong += int((~ev.right(ev.predictions(logits), answer) & counts).sum())
+            total += int(counts.sum())
+        return {"wrong": wrong, "rows": total}

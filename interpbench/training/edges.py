@@ -1,0 +1,148 @@
+"""The world of patched edges: what one row of it patches, and what the program answers to that.
+
+Most rows patch edges that must do nothing, of which some may be the program's own; some rows patch a required
+edge, alone or with these. The answer is the program's own output with its own edges among them patched.
+"""
+
+import numpy as np
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.truth import structural_ends, structural_reads
+from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
+from interpbench.circuits.truth import Truth, required_edges
+from interpbench.training.objective import Objective, Targets
+
+EFFECTIVE = 3
+"""How much likelier an edge is in rows that prefer one that changes the answer, if it does."""
+LEAST = 0.01
+"""Edges that leave an answer less often than this share of rows are not drawn as often as others."""
+
+
+class EdgeWorld:
+    """Draws the edge interventions of training."""
+
+    def __init__(self, alignment: Alignment, truth: Truth, objective: Objective):
+        self.alignment, self.objective, self.model = alignment, objective, alignment.task.model
+        self.idle_edges = np.argwhere(truth.idle)
+        self.reads, self.ends = structural_reads(alignment), structural_ends(alignment)
+        self.required_edges = list(required_edges(truth).values())
+        self.weights = [self._weight(mask) for mask in self.required_edges]
+
+    def draw(
+        self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
+    ) -> tuple[np.ndarray, np.ndarray, dict[tuple[str, Read], Intervention], Trace]:
+        """Draws patched edges `[R, W, row]`, their sources `[W, row]`, and the program's reads and trace."""
+        graph, rows = self.alignment.graph, len(base)
+        chosen = choose(rng, self.objective, len(self.idle_edges), rows)
+        edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
+        if self.required_edges and self.objective.required:
+            kind = rng.random(rows)
+            chosen &= (kind >= self.objective.required / 2)[:, None]
+            which = self._which_required(rng, base, sources)
+            for number, mask in enumerate(self.required_edges):
+                edges[:, :, (which == number) & (kind < self.objective.required)] = mask[:, :, None]
+        edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
+        from_next = own_sources(rng, self.objective, (rows, len(graph.nodes))).T
+        reads, swaps = self._patched(sources, edges > 0, from_next)
+        return edges, from_next, reads, self.model.run(base, swaps, edges=reads)
+
+    def _which_required(
+        self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
+    ) -> np.ndarray:
+        """Draws a required edge for each row that leaves an answer; one that seldom does is as likely.
+
+        Half of the rows prefer one that changes the answer.
+        """
+        model, rows = self.model, len(base)
+        before = model.outputs(base)
+        weights = np.zeros((rows, len(self.required_edges)))
+        wanted = rng.random(rows) < 0.5
+        none = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
+        for number, mask in enumerate(self.required_edges):
+            edges = np.broadcast_to(mask[:, :, None], (*mask.shape, rows))
+            reads, swaps = self._patched(sources, edges, none)
+            after = model.run(base, swaps, edges=reads)[model.output]
+            answered = has_value(after).any(1)
+            effective = changed(before, after).any(1) & wanted
+            likelier = self.weights[number] * (1 + EFFECTIVE * effective)
+            weights[:, number] = answered * likelier / max(answered.mean(), LEAST)
+        arrivals = rng.exponential(size=weights.shape) / np.maximum(weights, 1e-9)
+        return arrivals.argmin(1)
+
+    def _weight(self, mask: np.ndarray) -> float:
+        """Returns how likely a required edge is, from the number of the unit that it ends at.
+
+        The square of that number times the square of how many units it reaches over: what lies between keeps
+        the base's values, so that the end sees mixtures that no swap of a unit shows it.
+        """
+        if self.objective.swaps == "even":
+            return 1.0
+        graph = self.alignment.graph
+        numbers = {str(unit): 1.0 + place for place, unit in enumerate(self.alignment.units)}
+        readers, writers = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+        end = max((numbers.get(graph.readers[reader].destination, 0.0) for reader in readers), default=0.0)
+        start = max((numbers.get(str(graph.nodes[writer]), 0.0) for writer in writers), default=0.0)
+        return (end * (end - start)) ** 2 if end else 1.0
+
+    def _patched(
+        self, sources: tuple[Trace, Trace], edges: np.ndarray, from_next: np.ndarray
+    ) -> tuple[dict[tuple[str, Read], Intervention], dict[str, Intervention]]:
+        """Returns what reads get with `edges [R, W, row]` patched, and variables, where an edge is an end."""
+        reads = self._patched_reads(sources, edges, from_next)
+        swaps: dict[str, Intervention] = {}
+        for place, node in self.ends.items():
+            where = edges[place]
+            if where.any():
+                values = {
+                    name: np.where(from_next[place[1], :, None], sources[1][name], sources[0][name])
+                    for name in self.alignment.variables_at(node)
+                }
+                swaps |= {name: Intervention(value, where) for name, value in values.items()}
+        return reads, swaps
+
+    def _patched_reads(
+        self, sources: tuple[Trace, Trace], edges: np.ndarray, from_next: np.ndarray
+    ) -> dict[tuple[str, Read], Intervention]:
+        """Returns what the program's own reads get with edges patched, row by row.
+
+        Args:
+            sources: the program on each row's source and on the next row's.
+            edges: `[R, W, row]` bool.
+            from_next: `[W, row]`: whose source the writer's value is from.
+        """
+        reads: dict[tuple[str, Read], Intervention] = {}
+        for place, those in self.reads.items():
+            where = edges[place]
+            for read in those if where.any() else ():
+                here, there = (source[read[1].parent] for source in sources)
+                values = np.where(from_next[place[1], :, None], there, here)
+                if read in reads:  # through another input of the same head
+                    before = reads[read]
+                    values = np.where(where[:, None], values, before.values)
+                    reads[read] = Intervention(values, where | before.where)
+                else:
+                    reads[read] = Intervention(values, where)
+        return reads
+
+
+def choose(rng: np.random.Generator, objective: Objective, count: int, rows: int) -> np.ndarray:
+    """Returns bool `[row, count]`: which of `count` forbidden things each row patches."""
+    single = np.zeros((rows, count), bool)
+    if count:
+        single[np.arange(rows), rng.integers(count, size=rows)] = True
+    subset = rng.random((rows, count)) < rng.random((rows, 1))
+    kinds: dict[Targets, np.ndarray] = {
+        "individual": single,
+        "subsets": subset,
+        "all": np.ones((rows, count), bool),
+    }
+    kind = rng.random((rows, 1))
+    kinds["mixed"] = np.where(kind < 0.5, single, subset)
+    kinds["thirds"] = np.where(kind < 1 / 3, single, subset | (kind >= 2 / 3))
+    return kinds[objective.targets]
+
+
+def own_sources(rng: np.random.Generator, objective: Objective, shape: tuple[int, ...]) -> np.ndarray:
+    """Draws int8 `[row, thing]`: 1 where it takes the second source; 0 throughout most rows."""
+    several = rng.random((shape[0], 1), np.float32) < objective.own_sources
+    return several * rng.integers(2, size=shape, dtype=np.int8)

@@ -1,0 +1,169 @@
+"""What one node writes with one of its edges patched, and what that does to a linear function of it.
+
+A node alone, nothing before or after it, for many edges at once. Shapes as in `transformer/model.py`; K
+edges into the node, M hidden units, `deltas [W, D, T, N]` what each writer's patch has more than what it
+writes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from interpbench.circuits.components import Node, Slot
+from interpbench.training.evaluate import Activations
+from interpbench.transformer.attention import attend, attention_scores, softmax
+from interpbench.transformer.layers import Block
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.rowwise import mix, scores
+
+
+class Reader(ABC):
+    """A node on a clean run: subclasses are a head and an MLP."""
+
+    def __init__(self, network: Transformer, node: Node):
+        block: Block = network.blocks[node.layer]  # type: ignore[assignment]
+        self.block, self.node = block, node
+
+    @abstractmethod
+    def numbers(self, length: int) -> int:
+        """Returns how many numbers an edge takes for each row."""
+
+    @abstractmethod
+    def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """Returns how much linear functions of what the node writes change with each edge patched.
+
+        Args:
+            slot: the input that the edges go to.
+            deltas: `[K, D, T, N]`, what they carry more.
+            gradients: the functions, `[D, T, N]` each.
+
+        Returns:
+            `[K, N]` for each function.
+        """
+
+    @abstractmethod
+    def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
+        """Returns what it writes, `[D, T, M]`, in some rows with `delta [D, T, M]` added to an input."""
+
+
+class Head(Reader):
+    """An attention head."""
+
+    def __init__(self, network: Transformer, node: Node, run: Activations):
+        super().__init__(network, node)
+        attn, head = self.block.attn, node.head
+        self.x = run.residuals[node.layer]
+        scale = attn.W_Q.shape[2] ** -0.5
+        self.weights: dict[Slot, Tensor] = {
+            "q": attn.W_Q[head].T * scale,
+            "k": attn.W_K[head].T,
+            "v": attn.W_V[head].T,
+        }
+        biases = {"q": attn.b_Q[head] * scale, "k": attn.b_K[head], "v": attn.b_V[head]}
+        self.biases = {slot: bias[:, None, None] for slot, bias in biases.items()}
+        self.output, self.causal = attn.W_O[head].T, attn.causal
+        seen = self.block.ln1(self.x)
+        self.clean = {slot: self._projected(slot, seen) + self.biases[slot] for slot in self.weights}
+        self.pattern = softmax(self._scores(self.clean["q"][None], self.clean["k"][None]))[0]
+
+    def numbers(self, length: int) -> int:
+        """The projections, the pattern, and with a LayerNorm the inputs."""
+        width, features = self.weights["q"].shape
+        return length * (
+            2 * width + 3 * length + (0 if isinstance(self.block.ln1, torch.nn.Identity) else 2 * features)
+        )
+
+    def _projected(self, slot: Slot, x: Tensor) -> Tensor:
+        """Maps `[..., D, T, N]` to `[..., E, T, N]`."""
+        weight = self.weights[slot]
+        if x.ndim == 3:
+            return (weight @ x.flatten(1)).view(len(weight), *x.shape[1:])
+        return torch.matmul(weight, x.flatten(2)).view(len(x), len(weight), *x.shape[2:])
+
+    def _moved(self, slot: Slot, deltas: Tensor) -> Tensor:
+        """Returns the projections `[K, E, T, N]` with deltas in the input."""
+        if isinstance(self.block.ln1, torch.nn.Identity):
+            return self.clean[slot] + self._projected(slot, deltas)
+        return self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot]
+
+    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return attention_scores(q, k, self.causal)
+
+    def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """By the pattern for queries and keys, by the values for values."""
+        moved = self._moved(slot, deltas)
+        results: list[Tensor] = []
+        pattern = None
+        if slot != "v":
+            fixed = self.clean["k" if slot == "q" else "q"].expand_as(moved)
+            pair = (moved, fixed) if slot == "q" else (fixed, moved)
+            pattern = softmax(self._scores(*pair)) - self.pattern
+        for gradient in gradients:
+            pulled = (self.output.T @ gradient.flatten(1)).view(-1, *gradient.shape[1:])  # [E, Q, N]
+            if pattern is not None:
+                worth = scores(pulled[None], self.clean["v"][None])[0]  # [Q, K, N]
+                results.append((pattern * worth).sum((1, 2)))
+            else:
+                worth = mix(self.pattern.transpose(0, 1)[None], pulled[None])[0]  # [E, K, N]
+                results.append(((moved - self.clean["v"]) * worth).sum((1, 2)))
+        return results
+
+    def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
+        """Attends with one of the three changed."""
+        parts = {name: values[..., rows] for name, values in self.clean.items()}
+        if isinstance(self.block.ln1, torch.nn.Identity):
+            parts[slot] = parts[slot] + self._projected(slot, delta)
+        else:
+            moved = self._projected(slot, self.block.ln1(self.x[..., rows] + delta))
+            parts[slot] = moved + self.biases[slot]
+        q, k, v = (parts[name][None] for name in ("q", "k", "v"))
+        mixed, _ = attend(q, k, v, self.causal)
+        return (self.output @ mixed[0].flatten(1)).view(-1, *mixed.shape[2:])
+
+
+class MlpReader(Reader):
+    """An MLP."""
+
+    def __init__(self, network: Transformer, node: Node, run: Activations):
+        super().__init__(network, node)
+        heads = [place for place, other in enumerate(network.cfg.graph.nodes) if other.layer == node.layer][
+            :-1
+        ]
+        total = run.stack[heads[0] : heads[-1] + 1].sum(0)
+        self.x = run.residuals[node.layer] + total + self.block.attn.b_O[:, None, None]
+        self.hidden = self._hidden(self.block.ln2(self.x)[None])[0]
+        self.active = self.block.mlp.activate(self.hidden)
+
+    def numbers(self, length: int) -> int:
+        """Hidden units, before and after the activation function."""
+        return 3 * length * self.block.mlp.W_in.shape[1]
+
+    def _hidden(self, seen: Tensor, bias: bool = True) -> Tensor:
+        """Maps `[K, D, T, N]` to `[K, M, T, N]`."""
+        mlp = self.block.mlp
+        found = torch.matmul(mlp.W_in.T, seen.flatten(2)).view(len(seen), -1, *seen.shape[2:])
+        return found + mlp.b_in[:, None, None] if bias else found
+
+    def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """By what hidden units change."""
+        if isinstance(self.block.ln2, torch.nn.Identity):
+            hidden = self._hidden(deltas, bias=False).add_(self.hidden)
+        else:
+            hidden = self._hidden(self.block.ln2(self.x + deltas))
+        change = self.block.mlp.activate(hidden).sub_(self.active).flatten(1, 2)  # [K, M × T, N]
+        results: list[Tensor] = []
+        for gradient in gradients:
+            worth = (self.block.mlp.W_out @ gradient.flatten(1)).view(-1, gradient.shape[2])  # [M × T, N]
+            results.append((change * worth).sum(1))
+        return results
+
+    def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
+        """Runs the MLP."""
+        return self.block.mlp(self.block.ln2(self.x[..., rows] + delta))
+
+
+def reader(network: Transformer, node: Node, run: Activations) -> Reader:
+    """Returns a node on a clean run."""
+    return MlpReader(network, node, run) if node.head is None else Head(network, node, run)

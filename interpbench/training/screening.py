@@ -1,0 +1,201 @@
+"""Single edges, each patched alone on every row, at a cost that grows with nodes rather than with edges.
+
+What an edge does to its reader is computed exactly for every edge and row: the one head or MLP, nothing
+after it. What that does to the answer is estimated to first order, by gradients of the margin with respect
+to what nodes write: one backward pass for all edges. Gradients are taken in two states, the clean run and
+the one in which all forbidden nodes are patched, and the larger estimate counts. Where it reaches a share
+of the margin the edge is run, and of the rest a random sample is: the measure of what the screen passes
+over, on the average edge and on each. An edge of which the sample shows a wrong row is *watched*: it is run
+on every row from then on, and what it was passed over on before counts no more. Where a writer writes exactly
+the same nothing has to be run. Edges into the logits are all run, which takes no more than the unembedding.
+
+Several positions may be scored. Their margins, each divided by its clean value, are added up with random
+signs, so that changes at two positions cancel on half of the rows at most.
+"""
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from interpbench.circuits.components import Node
+from interpbench.training.evaluate import NUMBERS_PER_CALL, Activations, Evaluation
+from interpbench.training.local import reader
+from interpbench.training.probes import Chunk, Outcome, Probes
+from interpbench.transformer.routes import WriterTaps
+
+LEAST = 1e-3
+"""The least clean margin that a change is divided by."""
+
+
+class Screen:
+    """Measures idle edges one by one.
+
+    Args:
+        probes: of the network.
+        share: an edge is run where its estimated effect is at least this share of the margin.
+        checks: the probability with which each other (edge, row) is run.
+
+    Attributes:
+        items: how many (edge, row) there were, and
+        run: how many of them were run because of their estimate.
+        edges: `[idle edge, 3]`: the rows that each was passed over on, how many of these were run all the
+            same, drawn at random, and how many of those were wrong.
+        largest: the largest share of the margin that was found among the latter.
+        watched: `[idle edge]` bool.
+    """
+
+    def __init__(self, probes: Probes, share: float, checks: float):
+        self.probes, self.share, self.checks = probes, share, checks
+        self.evaluation: Evaluation = probes.evaluation
+        self.items = self.run = 0
+        self.largest = 0.0
+        self.edges = np.zeros((len(probes.idle), 3), np.int64)
+        self.watched = np.zeros(len(probes.idle), bool)
+        self._unrun = np.zeros(len(probes.idle), np.int64)
+        self._wrong = np.zeros(len(probes.idle), bool)
+        graph = probes.truth.graph
+        self._targets: dict[int, np.ndarray] = {}
+        """Destination to the numbers of the idle edges into it."""
+        ends = graph.reader_destination[probes.idle[:, 0]]
+        for target in sorted(set(ends.tolist())):
+            self._targets[target] = np.flatnonzero(ends == target)
+
+    def begin(self) -> None:
+        """Begins with rows of another draw."""
+        self._unrun[:] = 0
+
+    def watch(self) -> Iterator[tuple[str, int]]:
+        """Yields edges that are watched from now on, with how many rows of this draw were not run of each."""
+        for number in np.flatnonzero(self._wrong & ~self.watched).tolist():
+            self.watched[number] = True
+            yield self.probes.places["edges"][number], int(self._unrun[number])
+
+    def counts(self) -> dict[str, object]:
+        """Returns it as plain data: `circuits.proof.Screen`."""
+        names = self.probes.places["edges"]
+        _, sampled, wrong = self.edges.sum(0).tolist()
+        return {
+            **{"share": self.share, "items": self.items, "run": self.run},
+            **{"sampled": sampled, "wrong": wrong, "largest": self.largest},
+            "edges": {names[n]: self.edges[n].tolist() for n in np.flatnonzero(self.edges[:, 0]).tolist()},
+        }
+
+    def measure(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
+        """Yields the outcome of each wanted edge patched alone on a chunk."""
+        ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
+        answer = base.trace[ev.model.output]
+        scored = ev.task.scored(answer)
+        counts = ev.answered(answer)
+        names, wanted = self.probes.places["edges"], set(places)
+        graph = self.probes.truth.graph
+        clean = ev.right(ev.predictions(base.logits), answer)
+        gradients: list[Tensor] | None = None
+        for target, numbers in self._targets.items():
+            here = [n for n in numbers.tolist() if names[n] in wanted]
+            last = target == len(graph.destinations) - 1
+            whole = [n for n in here if last or ev.reads.get(tuple(self.probes.idle[n].tolist()))]
+            if whole:
+                yield from self._whole(chunk, whole)
+            here = np.array([n for n in here if n not in whole], int)
+            if not len(here):
+                continue
+            if gradients is None:
+                gradients = self._gradients(chunk, answer, scored)
+                deltas = source.stack - base.stack
+            right = self._into(chunk, here, deltas, gradients, clean, counts)  # pyright: ignore[reportPossiblyUnboundVariable]
+            for number, row in zip(here, right):
+                yield Outcome("edges", names[number], row, counts)
+
+    def _whole(self, chunk: Chunk, numbers: list[int]) -> Iterator[Outcome]:
+        """Runs edges on all rows: those into the logits, and the program's own, which it answers itself."""
+        ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
+        edges = self.probes.idle[numbers]
+        for number, predictions in ev.single_edges(base, source.stack, edges):
+            mask = np.zeros(self.probes.truth.graph.legal.shape, bool)
+            mask[tuple(edges[number])] = True
+            answer = ev.with_edges(base, source, mask)
+            name = self.probes.places["edges"][numbers[number]]
+            counts = ev.answered(answer)
+            self.items += int(counts.sum())
+            self.run += int(counts.sum())
+            yield Outcome("edges", name, ev.right(predictions, answer), counts)
+
+    @torch.no_grad()
+    def _into(
+        self,
+        chunk: Chunk,
+        numbers: np.ndarray,
+        deltas: Tensor,
+        gradients: list[Tensor],
+        clean: np.ndarray,
+        counts: np.ndarray,
+    ) -> np.ndarray:
+        """Returns `[edge, row]` bool: which rows are right with idle edges `[edge]` into one node patched."""
+        ev, graph, edges = self.evaluation, self.probes.truth.graph, self.probes.idle[numbers]
+        first = graph.readers[edges[0, 0]]
+        node = Node(first.layer, first.head)
+        there = reader(ev.network, node, chunk.base)
+        by_node = [gradient[graph.node_index[node]] for gradient in gradients]
+        slots = np.array([graph.readers[r].slot for r in edges[:, 0]])
+        estimate = np.zeros((len(edges), len(clean)), np.float32)
+        rows = len(clean)
+        at_once = max(1, NUMBERS_PER_CALL // 4 // (there.numbers(ev.network.cfg.n_ctx) * rows))
+        for slot in sorted(set(slots.tolist())):
+            alike = np.flatnonzero(slots == slot)
+            for some in (alike[i : i + at_once] for i in range(0, len(alike), at_once)):
+                effects = there.effects(slot, deltas[edges[some, 1]], by_node)
+                estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
+        moved = (deltas != 0).flatten(1, 2).any(1).cpu().numpy()[edges[:, 1]]  # [edge, row]
+        same = ~moved & clean & counts
+        flagged = ((estimate >= self.share) | ~clean | self.watched[numbers, None]) & counts & ~same
+        sampled = (chunk.rng.random(flagged.shape, np.float32) < self.checks) & ~flagged & ~same & counts
+        right = np.repeat(clean[None], len(edges), 0)
+        edge, row = np.nonzero(flagged | sampled)
+        left = np.ones(len(row))
+        for slot in sorted(set(slots[edge].tolist())):
+            alike = np.flatnonzero(slots[edge] == slot)
+            for some in (alike[i : i + ev.rows_per_call] for i in range(0, len(alike), ev.rows_per_call)):
+                at, writers = torch.from_numpy(row[some]), torch.from_numpy(edges[edge[some], 1])
+                delta = deltas.permute(0, 3, 1, 2)[writers, at].permute(1, 2, 0).contiguous()
+                written = there.written(slot, delta, at)
+                right[edge[some], row[some]], left[some] = ev.with_written(
+                    chunk.base, node, written, row[some]
+                )
+        self.items += int(counts.sum()) * len(edges)
+        self.run += int(flagged.sum()) + int(same.sum())
+        passed = (counts & ~flagged & ~same).sum(1)
+        amiss = (sampled & ~right).sum(1)
+        self.edges[numbers] += np.stack([passed, sampled.sum(1), amiss], 1)
+        self._unrun[numbers] += passed - sampled.sum(1)
+        self._wrong[numbers] |= amiss > 0
+        self.largest = max(self.largest, float((1 - left)[sampled[edge, row]].max(initial=0.0)))
+        return right
+
+    def _gradients(self, chunk: Chunk, answer: np.ndarray, scored: np.ndarray) -> list[Tensor]:
+        """Returns gradients `[W, D, T, N]` of relative margins by what nodes write, in each of two states."""
+        ev, base = self.evaluation, chunk.base
+        signs = torch.from_numpy(chunk.rng.choice([-1.0, 1.0], scored.shape) * scored).T.to(base.logits)
+        scale = signs / ev.margins(base.logits, answer).clamp(min=LEAST)  # [P, N]
+        outside = torch.from_numpy(self.probes.outside).to(ev.device)[:, None]
+        states = [WriterTaps(), WriterTaps(outside, chunk.sources[0].stack)]
+        found: list[Tensor] = []
+        for taps in states[: 2 if outside.any() else 1]:
+            parts: list[Tensor] = []
+            for some in ev.parts(len(base.tokens)):
+                found_part = self._part(base, taps, some, answer[some], scale[:, some])
+                parts.append(found_part)
+            found.append(torch.cat(parts, -1))
+        return found
+
+    def _part(
+        self, base: Activations, taps: WriterTaps, some: slice, answer: np.ndarray, scale: Tensor
+    ) -> Tensor:
+        ev = self.evaluation
+        own = WriterTaps(taps.replaced, None if taps.patch is None else taps.patch[..., some])
+        with torch.enable_grad():
+            logits = ev.network.run(base.stack[0][..., some].detach(), own)
+            total = (ev.signals(logits, answer) * scale).sum()
+            by_outputs = torch.autograd.grad(total, own.outputs, materialize_grads=True)
+        return torch.cat(by_outputs)

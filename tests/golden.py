@@ -1,0 +1,85 @@
+"""What must not change when code is rearranged: thirty steps of three trainings, all scores on three models.
+
+`python -m tests.golden --write` measures anew, after a change that is meant to change numbers. `python -m
+tests.golden` says how many numbers are the same to the bit, which they are on one machine with one torch;
+elsewhere sums are added up in another order, so that the test asks for closeness alone.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.checkpoints.find import find_checkpoint
+from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.core.config import convert
+from interpbench.discovery.applied import apply
+from interpbench.discovery.method import get_method, methods
+from interpbench.runs.train_settings import TrainConfig, own_settings
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import shape
+from interpbench.training.trainer import Trainer
+from interpbench.transformer.model import Transformer
+
+FILE = Path(__file__).with_name("golden.npz")
+TRAINED = ("greater_than", "ioi", "paren_balance")
+"""A causal one with free inputs, one with every term of the objective, one with swaps at single positions."""
+SCORED = ("frac_prevs", "hist", "induction")
+STEPS = 30
+EXAMPLES = 32
+
+
+def training(name: str) -> np.ndarray:
+    """Returns the size of each weight after each step: `[step, parameter]`."""
+    config = convert(TrainConfig, {"task": name, **own_settings(name)}, "train")
+    task = get_task(name)
+    cfg = shape(task, config.model)
+    alignment = align(task, cfg.graph)
+    made = Trainer(
+        Transformer(cfg, 0),
+        alignment,
+        find_truth(alignment, pairs=500),
+        config.objective,
+        config.trainer,
+        config.certificate,
+        seed=0,
+    )
+    lines: list[list[float]] = []
+    for _ in range(STEPS):
+        made.step()
+        lines.append([float(weight.detach().double().norm()) for weight in made.network.parameters()])
+    return np.array(lines)
+
+
+def measured() -> Iterator[tuple[str, np.ndarray]]:
+    """Yields every array by its name."""
+    for name in TRAINED:
+        yield f"training/{name}", training(name)
+    for model in SCORED:
+        folder = find_checkpoint(model)
+        network, pairs = load_checkpoint(folder).model, load_pairs(folder)
+        for name in sorted(methods()):
+            quick = {"steps": 20} if hasattr(get_method(name), "constants_rate") else {}
+            scores = apply(get_method(name, quick), pairs.problem(network, EXAMPLES, 0), name)
+            yield f"scores/{model}/{name}", scores.edges
+
+
+def main() -> None:
+    """Writes the file, or compares with it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="measure anew what is to be kept")
+    if parser.parse_args().write:
+        np.savez_compressed(FILE, **dict(measured()))
+        return
+    kept = np.load(FILE, allow_pickle=False)
+    for name, array in measured():
+        same = np.array_equal(array, kept[name], equal_nan=True)
+        far = float(np.nanmax(np.abs(array - kept[name]) / (np.abs(kept[name]) + 1e-12)))
+        print(f"{name:45} {'the same to the bit' if same else f'DIFFERS, relatively by up to {far:.1e}'}")
+
+
+if __name__ == "__main__":
+    main()

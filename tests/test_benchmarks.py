@@ -1,0 +1,72 @@
+"""What benchmarks measure is what they say: a larger network, the former certificate, the clock of parts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.certificates import PARTS, Former, spent
+from benchmarks.scaling import NOISE, widened
+from interpbench.alignment.alignment import align
+from interpbench.alignment.truth import find_truth
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.tasks.catalogue import get_task
+from interpbench.training.certificate import certify
+from interpbench.training.evaluate import Evaluation
+from interpbench.training.settings import CertificateSettings
+from interpbench.transformer.model import Transformer
+
+
+@pytest.fixture(scope="module")
+def trained() -> Transformer:
+    return load_checkpoint(released()["hist"], certificate=False).model
+
+
+def larger(trained, noise):
+    shape = replace(trained.cfg, n_layers=3, n_heads=5, d_model=48, d_head=12, d_mlp=192)
+    return widened(trained, shape, noise).requires_grad_(False)
+
+
+def test_a_larger_network_does_what_the_trained_one_does(trained):
+    tokens = get_task("hist").domain.draw(np.random.default_rng(0), 256)
+    ids = torch.from_numpy(get_task("hist").token_ids(tokens))
+    expected = trained(ids)
+    torch.testing.assert_close(larger(trained, 0.0)(ids), expected, rtol=1e-4, atol=1e-4)
+    noisy = larger(trained, NOISE)(ids)
+    assert torch.equal(noisy[:, 1:].argmax(-1), expected[:, 1:].argmax(-1))
+    assert (noisy - expected).abs().max() > 0.1, "nodes that were added write something"
+
+
+def test_the_parts_of_a_certificate_are_timed_and_both_certificates_find_nothing(trained):
+    """Every name in `PARTS` is one that a certificate calls."""
+    network = larger(trained, NOISE)
+    alignment = align(get_task("hist"), network.cfg.graph)
+    evaluation, truth = Evaluation(network, alignment), find_truth(alignment)
+    settings = CertificateSettings(pairs=64, looks=1, checks=500, attacks=1, attack_rows=16, attack_steps=1)
+    with spent(PARTS) as seconds:
+        proof = certify(evaluation, truth, settings)
+    assert all(value > 0 for value in seconds.values()), seconds
+    rates = [rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()]
+    assert not any(rate["wrong"] for rate in rates)
+    former = Former(evaluation, truth, pairs=64)
+    former.measure()
+    assert former.rows == 64
+    assert len(former.wrong) == 3 + len(alignment.units) + len(alignment.outside) + truth.idle.sum()
+    assert not any(former.wrong.values())
+    assert all(former.affected.values())
+
+
+def test_time_between_the_items_of_a_generator_is_not_its_own(monkeypatch):
+    """The screen yields outcomes, and who counts them must not be counted."""
+    clock = iter(range(0, 1000))
+    monkeypatch.setattr("benchmarks.certificates.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("interpbench.training.certificate.attack", lambda: (yield from "ab"))
+    with spent({"part": ["certificate.attack"]}) as seconds:
+        from interpbench.training import certificate
+
+        for _ in certificate.attack():
+            for _ in range(10):
+                next(clock)
+    assert seconds == {"part": 3.0}, "three calls of next, each of one tick"

@@ -1,0 +1,138 @@
+"""Networks that are wrong in ways that a careless certificate does not see, made by hand from right ones.
+
+A right network is widened by features of its own, which only new weights read and write: `constant` is 1
+everywhere, `place` marks the first token's position, `token` one token, `signal` moves a logit.
+"""
+
+import dataclasses
+
+from interpbench.checkpoints.find import released
+from interpbench.checkpoints.format import load_checkpoint
+from interpbench.transformer.model import Transformer
+
+CONSTANT, PLACE, TOKEN, SIGNAL, SHARE = range(5)
+"""The new features, after the old ones."""
+
+
+def right_network(name):
+    """Returns the network of a released model."""
+    return load_checkpoint(released()[name]).model.requires_grad_(False)
+
+
+def widened(network, extra=5, heads=0, hidden=0):
+    """Returns a network that computes the same, with more features, heads and hidden units, all of them 0."""
+    cfg = network.cfg
+    cfg = dataclasses.replace(
+        cfg, d_model=cfg.d_model + extra, n_heads=cfg.n_heads + heads, d_mlp=cfg.d_mlp + hidden
+    )
+    wide = Transformer(cfg, 0).requires_grad_(False)
+    for name, parameter in wide.named_parameters():
+        old = network.get_parameter(name)
+        parameter.zero_()
+        parameter[tuple(slice(size) for size in old.shape)] = old
+    return wide
+
+
+def marked(network, token=0, extra=5, heads=0, hidden=0):
+    """Returns a widened network whose embedding fills the new features."""
+    wide, first = widened(network, extra, heads, hidden), network.cfg.d_model
+    wide.pos_embed.W_pos[:, first + CONSTANT] = 1
+    wide.pos_embed.W_pos[1, first + PLACE] = 1
+    wide.embed.W_E[token, first + TOKEN] = 1
+    wide.unembed.W_U[first + SIGNAL, 0] = 1
+    return wide
+
+
+def conspiracy(name, size):
+    """Returns a network, and ten heads of it, of which the first five decide with the last five.
+
+    It is wrong if the first five see another first token than the last five: each says whether that is the
+    first one of the vocabulary; a hidden unit of the last MLP fires if all of the first say so, and none of
+    the last. Heads (layer, head) and unit are added to a right network.
+    """
+    network = right_network(name)
+    cfg, start = network.cfg, network.cfg.d_model
+    wide = marked(network, extra=15, heads=-(-10 // cfg.n_layers), hidden=1)
+    added = range(cfg.n_heads, wide.cfg.n_heads)
+    members = [(layer, head) for layer in range(cfg.n_layers) for head in added][-10:]
+    for number, (layer, head) in enumerate(members):
+        attn = wide.blocks[layer].attn
+        attn.W_Q[head, start + CONSTANT, 0] = 20 * wide.cfg.d_head**0.5
+        attn.W_K[head, start + PLACE, 0] = 1
+        attn.W_V[head, start + TOKEN, 0] = 1
+        attn.W_O[head, 0, start + 5 + number] = 1
+    mlp = wide.blocks[-1].mlp
+    mlp.W_in[start + 5 : start + 10, -1] = 100
+    mlp.W_in[start + 10 :, -1] = -100
+    mlp.b_in[-1] = -100 * 4.5
+    mlp.W_out[-1, start + SIGNAL] = size / 50
+    return wide, members
+
+
+def cancelling_heads(name, size, layer=1, signs=(1, 1, -1, -1)):
+    """Returns a network in which forbidden heads say whether the first token is the first of the vocabulary.
+
+    Two add `size` to the logit of the first class, two take it away: each alone is too weak to matter, and
+    all together are silent. Two of one sign are not.
+    """
+    network = right_network(name)
+    wide, first = marked(network), network.cfg.d_model
+    attn = wide.blocks[layer].attn
+    for head, sign in enumerate(signs):
+        for weight in (attn.W_Q, attn.W_K, attn.W_V, attn.W_O, attn.b_Q, attn.b_K, attn.b_V):
+            weight[head] = 0
+        attn.W_Q[head, first + CONSTANT, 0] = 20 * wide.cfg.d_head**0.5
+        attn.W_K[head, first + PLACE, 0] = 1
+        attn.W_V[head, first + TOKEN, 0] = 1
+        attn.W_O[head, 0, first + SIGNAL] = sign * size
+    return wide
+
+
+def one_token_only(name, size, layer=0, head=3):
+    """Returns a network that is wrong where every token is the first one of the vocabulary, and nowhere else.
+
+    A forbidden head averages evenly how many tokens are; a hidden unit of the last MLP fires if all are.
+    """
+    network = right_network(name)
+    wide, first = marked(network), network.cfg.d_model
+    attn, mlp = wide.blocks[layer].attn, wide.blocks[-1].mlp
+    for weight in (attn.W_Q, attn.W_K, attn.W_V, attn.W_O, attn.b_Q, attn.b_K, attn.b_V):
+        weight[head] = 0
+    length = wide.cfg.n_ctx - 1
+    attn.W_V[head, first + TOKEN, 0] = (length + 1) / length  # BOS has a share of the attention, too
+    attn.W_O[head, 0, first + SHARE] = 1
+    mlp.W_in[:, 0], mlp.b_in[0], mlp.W_out[0] = 0, 0, 0
+    mlp.W_in[first + SHARE, 0] = 1000
+    mlp.b_in[0] = -1000 * (1 - 0.5 / length**2)  # one other token, even before the last, is too many
+    mlp.W_out[0, first + SIGNAL] = size / (1000 * 0.5 / length**2)
+    return wide
+
+
+def canary(name, heads, threshold, size=1000):
+    """Returns a network in which one forbidden edge alone matters, where no gradient points to it.
+
+    Heads added to layer 0 attend to the first token of the vocabulary, or to BOS, and say there how much of
+    it is the second one: nothing, unless one of their edges brings keys or values from elsewhere. A hidden
+    unit of the last MLP fires if the first of them says more than `threshold` and none of the others does:
+    patching sets of edges silences it.
+    """
+    network = right_network(name)
+    cfg, start = network.cfg, network.cfg.d_model
+    wide = widened(network, extra=4 + heads, heads=heads, hidden=1)
+    constant, keys, values, signal = range(start, start + 4)
+    wide.pos_embed.W_pos[:, constant] = 1
+    wide.embed.W_E[[0, cfg.d_vocab - 2], keys] = 1
+    wide.embed.W_E[1, values] = 1
+    wide.unembed.W_U[signal, 0] = 1
+    attn, mlp = wide.blocks[0].attn, wide.blocks[-1].mlp
+    for number in range(heads):
+        head = cfg.n_heads + number
+        attn.W_Q[head, constant, 0] = 30 * wide.cfg.d_head**0.5
+        attn.W_K[head, keys, 0] = 1
+        attn.W_V[head, values, 0] = 1
+        attn.W_O[head, 0, start + 4 + number] = 1
+    mlp.W_in[start + 4, -1] = 1000
+    mlp.W_in[start + 5 :, -1] = -20_000
+    mlp.b_in[-1] = -1000 * threshold
+    mlp.W_out[-1, signal] = size
+    return wide, f"embed->a0.h{cfg.n_heads}<v>"
