@@ -307,8 +307,8 @@ def test_most_swaps_that_can_matter_do() -> None:
     drawn = sampler.interventions(rng(), 1024)
     after = drawn.counterfactual[task.model.output]
     before = task.model.outputs(drawn.base)
-    assert 0.4 < changed(before, after).any(1).mean() < 0.8
-    assert (after >= 0).any(1).mean() > 0.8, "rows without an answer teach nothing"
+    assert 0.3 < changed(before, after).any(1).mean() < 0.8
+    assert (after >= 0).any(1).mean() > 0.6, "rows without an answer teach nothing"
     assert ((after >= 0) & (after == before)).any(1).mean() > 0.05
 
 

@@ -21,11 +21,12 @@ def inhibitions(duplicate: Sequence[int | None], tokens: Row, names: Sequence[st
 
 
 def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool) -> list[str | None]:
-    """The one name up to j that is not inhibited up to j, where only names up to j are inhibited."""
+    """The one name up to j that no name up to j inhibits, where only names up to j are inhibited."""
     answers: list[str | None] = []
     for j in range(len(tokens)):
         seen = {token for token in tokens[: j + 1] if token in names}
-        inhibited = {name for name in inhibition[: j + 1] if name is not None}
+        at_names = [name for name, token in zip(inhibition[: j + 1], tokens, strict=False) if token in names]
+        inhibited = {name for name in at_names if name is not None}
         left = seen - inhibited if inhibited <= seen else set()
         scored = _is_scored(tokens, j, only_at_end)
         answers.append(left.pop() if scored and len(left) == 1 else None)

@@ -3,11 +3,14 @@
 After Wang et al. 2022, in the simplified form of the published InterpBench model; exact, on rows of different
 lengths: a position after a row's end (token None) has no value and reads as none. Values swapped in from a
 row of another length act position by position. Only names are inhibited: the published model inhibits every
-word that comes twice, which changes no answer.
+word that comes twice, which changes no answer. The name mover looks at names, and reads at each of them the
+name and what is inhibited there. Without interventions names are inhibited nowhere else; where a swap
+inhibits a name at the position of another word, the name mover does not see it.
 
 The published name mover adds 10 for each time that a name comes and takes 15 away for each inhibition of it.
 On prompts the two agree. They differ where a swap inhibits a name that is not in the prompt: there the
-published one answers the name that comes most often, and ours has no answer. A head 16 wide that adds up what
+published one answers the name that comes most often, and ours has no answer, and where a swap inhibits a name
+at another word, which the published one counts. A head 16 wide that adds up what
 it reads cannot tell a hundred names apart in such sums (`benchmarks/ioi_capacity.py`), so no network of this
 shape could be certified for it.
 """
@@ -56,10 +59,10 @@ def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bo
                 (Read("tokens"), Read("s_inhibition")),
                 mover,
                 vocab[:n_names],
-                "the only name up to here that is not inhibited; none if several or none are left, or if a "
-                "name is inhibited that is not there"
+                "the only name up to here that is not inhibited at a name; none if several or none are left, "
+                "or if a name is inhibited that is not there"
                 + ("; none before the last position" if only_at_end else ""),
-                lambda tokens, inhibition: named(tokens, inhibition, n_names),
+                lambda tokens, _: named(tokens, n_names),
             ),
         ],
         "name_mover",
@@ -85,19 +88,20 @@ def at(places: np.ndarray) -> np.ndarray:
     return places[:, :, None] == np.arange(places.shape[1])
 
 
-def named(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
-    """Returns bool `[row, query, key]`: every position up to the query with a name or an inhibition."""
-    counts = ((tokens >= 0) & (tokens < n_names)) | (inhibition >= 0)
-    return counts[:, None, :] & earlier(tokens.shape[1])
+def named(tokens: np.ndarray, n_names: int) -> np.ndarray:
+    """Returns bool `[row, query, key]`: every position up to the query that has a name."""
+    return ((tokens >= 0) & (tokens < n_names))[:, None, :] & earlier(tokens.shape[1])
 
 
 def remaining_name(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
     """Returns `[row, pos]`: of the names up to there without the inhibited ones, the only one that remains.
 
-    None if several or none remain, or if an inhibited name is not among the names.
+    None if several or none remain, or if an inhibited name is not among the names. What is inhibited at the
+    position of another word does not count.
     """
     upto = earlier(tokens.shape[1])  # [pos, earlier or same]
     names = np.where(tokens < n_names, tokens, NONE)
+    inhibition = np.where(names >= 0, inhibition, NONE)
     same = (inhibition[:, :, None] == names[:, None, :]) & (names >= 0)[
         :, None, :
     ]  # [row, inhibited at, named at]
