@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.truth import State, Truth
+from interpbench.runs.certify import rows_of_all_pairs, subject_of
 from interpbench.tasks.catalogue import get_task
 
 SETS = ("all", "subsets", "subsets, a source for each")
@@ -79,6 +81,7 @@ def proof_of(
     }
     each = 1 + 100_000 // max(1, len(idle))
     passed = {edge: [10 * each, each, 0] for edge in idle}
+    run = 100_000 * len(idle)
     return {
         "format": 2,
         "all_pairs": all_pairs,
@@ -92,7 +95,7 @@ def proof_of(
             name: 0.25 for name in [*truth.names("node", State.REQUIRED), *required] if name != "embed"
         },
         "screen": {
-            **{"share": 0.2, "items": 20_000 + 10 * each * len(idle), "run": 20_000},
+            **{"share": 0.2, "items": run + 10 * each * len(idle), "run": run},
             **{"sampled": each * len(idle), "wrong": 0, "largest": 0.01, "edges": passed},
         },
         "attacks": found if upto == "adversarial" else {},
@@ -113,7 +116,13 @@ def certificate_of(folder: Path, **faults: Any) -> dict[str, Any]:
     every = task.domain.enumerated
     held_out = None if every else {"bases": 1.0, "sources": 1.0}
     domain = {"strata": list(task.strata.names), "trained_on_all": every, "held_out": held_out}
-    return {**proof_of(truth, record.alignment, **{**domain, **faults}), "identity": identity}
+    made = proof_of(truth, record.alignment, **{**domain, **faults})
+    if made["all_pairs"]:
+        checkpoint = load_checkpoint(folder, certificate=False)
+        for (kind, place), rows in rows_of_all_pairs(subject_of(checkpoint), checkpoint.model).items():
+            if "pairs" in (draws := made["rates"].get(kind, {}).get(place, {})):
+                draws["pairs"]["rows"] = rows
+    return {**made, "identity": identity}
 
 
 def put_certificate(folder: Path, **faults: Any) -> dict[str, Any]:

@@ -81,6 +81,9 @@ def test_the_card_of_a_repository_lists_its_models(model: Callable[..., Path]) -
     folders = {"frac_prevs": model("frac_prevs", all_pairs=True), "reverse": model("reverse", upto="siit")}
     index = Index(FORMAT, {name: indexed(folder) for name, folder in folders.items()})
     card = repository_card(index, "me/models")
-    assert "| [frac_prevs](frac_prevs/README.md) | 3 | adversarial, positions, all pairs | " in card
+    assert (
+        "| [frac_prevs](frac_prevs/README.md) | 3 | adversarial, positions, all pairs, sets ≥ 99.9% | "
+        in card
+    )
     assert "| [reverse](reverse/README.md) | 2 | siit, positions ≥ 99.9% | " in card
     assert "INTERPBENCH_HUB=me/models@main" in card

@@ -163,7 +163,7 @@ def compiled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compiled")
     status, _, err = train(out, "task=frac_prevs", "model=compiled", f"out={out}", "device=cpu")
     assert status == 0, err
-    assert "frac_prevs: certified (adversarial, positions, all pairs) after 0 steps" in err
+    assert "frac_prevs: certified (adversarial, positions, all pairs, sets ≥ 99.9%) after 0 steps" in err
     return out
 
 

@@ -24,7 +24,7 @@ NAME = "me/models"
 MODELS = ("frac_prevs", "trend_to_next")
 WEIGHTS = "frac_prevs/model.safetensors"
 RELEASED = Path(__file__).parent.parent / "models"
-GRADE = "adversarial, positions, all pairs"
+GRADE = "adversarial, positions, all pairs, sets ≥ 99.9%"
 
 
 @pytest.fixture

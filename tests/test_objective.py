@@ -76,7 +76,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
 
 def test_deep_draws_long_edges_most():
     alignment = align(get_task("ioi"), shape(get_task("ioi")).graph)
-    truth = find_truth(alignment, pairs=100)
+    truth = find_truth(alignment, pairs=1000)
     world, names = EdgeWorld(alignment, truth, Objective(swaps="deep")), required_edges(truth)
     assert dict(zip(names, world.weights)) == {
         **{"embed->a1.h1": 1, "a1.h1->a2.h1": 4, "embed->a2.h1": 16},

@@ -55,7 +55,7 @@ def test_a_certificate_without_a_fault_reaches_everything() -> None:
     verdict = grade(proof())
     assert (verdict.grade, verdict.positions, verdict.missed("adversarial")) == ("adversarial", True, [])
     assert said_of(proof()) == "adversarial, positions ≥ 99.9%"
-    assert said_of(proof(all_pairs=True)) == "adversarial, positions, all pairs"
+    assert said_of(proof(all_pairs=True)) == "adversarial, positions, all pairs, sets ≥ 99.9%"
     assert said_of(proof(), Standard(target=0.9996)) == "not even behaviour"
     assert (
         said_of(proof(), Standard(target=0.995, missed=1e-3, confidence=0.99))

@@ -120,7 +120,9 @@ def test_certificate_table_names_what_is_wrong(all_pairs: bool) -> None:
     shown["bad"] = text(certificate_table(bad), 100)
     assert max(len(line) for text in shown.values() for line in text.splitlines()) <= 100
     good, bad = (flat(shown[name]) for name in ("good", "bad"))
-    assert good.startswith(f"adversarial, positions{', all pairs' if all_pairs else ' ≥ 99.9%'}; asked for")
+    assert good.startswith(
+        f"adversarial, positions{', all pairs, sets' if all_pairs else ''} ≥ 99.9%; asked for"
+    )
     assert "swap of m0 = is_x" in good and "each of 3 forbidden nodes alone" in good and "Not " not in good
     assert bad.startswith("iit, positions")
     assert f"forbidden node m1 {'70 / 65,536' if all_pairs else '0 / 8,192'}" in bad
@@ -261,6 +263,6 @@ def test_report_links_pictures_and_says_what_is_certified(tmp_path: Path) -> Non
     assert path == folder / "report.md"
     assert "| hist | exact | 1.000 / 1.000 |" in report
     assert "![hist: roc](../my%20pictures/roc.png)" in report
-    assert "**adversarial, positions, all pairs**; asked for: 99.9%" in report
+    assert "**adversarial, positions, all pairs, sets ≥ 99.9%**; asked for: 99.9%" in report
     assert "No row came out wrong" in report and "**iit, positions ≥ 99.9%**" in report
     assert "Rows that came out wrong: 70 of 8,192 with forbidden node m1. Not *siit*: `forbidden" in report

@@ -45,7 +45,9 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
         end = ends.get((reader, node))
         required = effects.of_reads(fixed) if end is None else effects.of_node(end)
         state = State.REQUIRED if required else State.ALLOWED
-        empty.qkv_edges[where] = State.FREE if len(fixed) < len(reads) and not required else state
+        if end is None and not required and len(fixed) < len(reads):  # read through any of q, k and v
+            state = State.FREE if effects.of_reads(list(dict.fromkeys(reads))) else State.ALLOWED
+        empty.qkv_edges[where] = state
     for (destination, node), reads in heads.items():
         parts = empty.qkv_edges[:, graph.node_index[node]][graph.reader_destination == place[destination]]
         required = (parts == State.REQUIRED).any() or effects.of_reads(list(dict.fromkeys(reads)))

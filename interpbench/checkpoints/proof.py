@@ -183,8 +183,12 @@ def _misdrawn(proof: Proof, draws: Draws, rare: bool) -> str | None:
     if "pairs" not in draws and not (rare and draws):
         if missing := next((draw for draw in ("task", "strata") if draw not in draws), None):
             return f"says nothing of draws from the {missing}"
-    settled = next((draw for draw, rate in draws.items() if draw != "pairs" and not rate["looks"]), None)
-    return settled and f"has all rows of what is drawn from the {settled}"
+    for draw, rate in draws.items():
+        if draw != "pairs" and not rate["looks"]:
+            return f"has all rows of what is drawn from the {draw}"
+        if draw != "pairs" and rate["looks"] <= proof["attempts"]:
+            return f"was settled at look {rate['looks']}, where {proof['attempts']} attempts were before"
+    return None
 
 
 def _effects(proof: Proof, places: Places) -> str | None:
@@ -211,6 +215,9 @@ def _screened(proof: Proof) -> str | None:
             return f"its screen passed over {edge}, which is no idle edge"
         if not wrong <= sampled <= passed:
             return f"its screen ran {sampled} of {passed} rows of {edge}, {wrong} wrong"
+    rows = sum(rate["rows"] for draws in rates.values() for rate in draws.values())
+    if screen["items"] < rows:
+        return f"its screen had {screen['items']:,} (edge, row), its single edges {rows:,}"
     passed, sampled, wrong = (sum(counts[i] for counts in screen["edges"].values()) for i in range(3))
     said = (screen["items"] - screen["run"], screen["sampled"], screen["wrong"])
     return None if said == (passed, sampled, wrong) else "its screen does not add up over edges"
@@ -237,5 +244,7 @@ def _attacked(proof: Proof, places: Places) -> str | None:
 
 def _held_out(proof: Proof) -> str | None:
     """Returns whether it is unclear what of the pairs training has seen."""
-    known = proof["trained_on_all"] or proof["all_pairs"] or proof["held_out"] is not None
+    if proof["trained_on_all"]:
+        return None if proof["held_out"] is None else "it says that all and not all inputs were held out"
+    known = proof["all_pairs"] or proof["held_out"] is not None
     return None if known else "it does not say which share of the pairs was held out"

@@ -52,6 +52,7 @@ class Standard:
         missed: the largest upper bound of the share of (edge, row) that the screen of single edges may have
             passed over though an answer changes, on average over idle edges;
         missed_edge: the same of each idle edge.
+        tried: the least number of sets that the adversary must have tried, of nodes and of edges.
         positions: whether variables must also be swappable at one position alone.
     """
 
@@ -60,6 +61,7 @@ class Standard:
     worst: Share = 0.99
     missed: Share = 1e-4
     missed_edge: Share = 0.05
+    tried: Annotated[int, Field(ge=1)] = 64
     positions: bool = False
 
 
@@ -91,12 +93,18 @@ def is_demanded(kind: Kind, standard: Standard) -> bool:
     return kind in DEMANDED or (kind in POSITIONS and standard.positions)
 
 
-def in_words(grade: str | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:
-    """Returns a grade as it is shown: `siit+edges, all pairs`, `siit+edges, positions ≥ 99.9%`."""
+def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:
+    """Returns a grade as it is shown: `siit, positions ≥ 99.9%`, `siit+edges, all pairs, sets ≥ 99.9%`.
+
+    Random sets are drawn even where everything else is run on all pairs. Positions are named from `iit` on.
+    """
     if grade is None:
         return "not even behaviour"
-    reached = f"{grade}, positions" if positions else grade
-    return f"{reached}, all pairs" if all_pairs else f"{reached} ≥ {100 * target:.6g}%"
+    reached = f"{grade}, positions" if positions and grade != "behaviour" else grade
+    if not all_pairs:
+        return f"{reached} ≥ {100 * target:.6g}%"
+    sets = f", sets ≥ {100 * target:.6g}%" if GRADES.index(grade) >= GRADES.index("siit") else ""
+    return f"{reached}, all pairs{sets}"
 
 
 def bound(rate: Any, confidence: float = Standard().confidence) -> float:
@@ -124,7 +132,7 @@ def grade(proof: Any, standard: Standard | None = None) -> Verdict:
         failures[name] = [said for _, said in sorted(missed)] + _others(proof, name, standard)
     reached = [name for place, name in enumerate(GRADES) if not any(failures[g] for g in GRADES[: place + 1])]
     positions = None
-    if proof["rates"].get("positions"):
+    if proof["rates"].get("effective_positions"):
         positions = not any(_missed(proof, kind, standard) for kind in POSITIONS)
     return Verdict(reached[-1] if reached else None, failures, positions)  # type: ignore[arg-type]
 
@@ -175,6 +183,8 @@ def _others(proof: Any, name: str, standard: Standard) -> list[str]:
         if attack is None or not attack["places"] or not rates or not all(r["rows"] for r in rates.values()):
             said.append(f"no attack on {kind} was made")
             continue
+        if attack["candidates"] < standard.tried:
+            said.append(f"the attack on {kind} tried {attack['candidates']:,} < {standard.tried:,} sets")
         for draw, rate in rates.items():
             low = bound(rate, standard.confidence)
             if low < standard.worst:

@@ -158,6 +158,7 @@ class Proof(TypedDict):
         screen: of single edges, if they were screened.
         attacks: on forbidden nodes and on idle edges.
         attempts: how many certificates were tried before in the same training, on rows of their own.
+        seed: of all draws: bounds hold for a seed that was chosen before anything was measured.
     """
 
     format: Literal[2]
@@ -176,6 +177,7 @@ class Proof(TypedDict):
     margin_kind: Literal["largest error", "smallest logit margin"]
     stress: dict[Annotated[str, Field(max_length=40)], Share]
     attempts: Steps
+    seed: NotRequired[Annotated[int, Field(ge=0, lt=2**64)]]
     settings: dict[Annotated[str, Field(max_length=40)], int | float | bool | None]
 
 

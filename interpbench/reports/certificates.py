@@ -36,7 +36,7 @@ COUNTED: dict[Kind, str] = {
     **{"effective": ", where that changes the answer", "positions": ", at one random position"},
     **{"effective_positions": ", at one random position, where that changes the answer"},
     **{"effective_edges": " required edges alone, where that changes the answer"},
-    **{"nodes": " forbidden nodes alone", "edges": " idle edges alone, screened"},
+    **{"nodes": " forbidden nodes alone", "edges": " idle edges alone"},
     **{"required_edges": " required edges alone, as in the program"},
 }
 """What is said of all places of a kind together, after `each of` and their number."""
@@ -250,6 +250,8 @@ def _inputs(proof: Any) -> Iterator[str]:
         )
     if proof["strata"] and not proof["all_pairs"]:
         yield f"{len(proof['strata'])} strata: {_few(proof['strata'])}."
+    if (seed := proof.get("seed")) is not None:
+        yield f"Drawn with seed {seed}."
     if proof["attempts"]:
         yield f"{proof['attempts']} certificates were tried before, on pairs of their own."
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 
 from interpbench.alignment.alignment import Alignment, align
@@ -16,6 +17,7 @@ from interpbench.checkpoints.index import INDEX
 from interpbench.checkpoints.proof import identified, read_proof
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
+from interpbench.circuits.proof import Kind, name_of
 from interpbench.circuits.truth import State, Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
@@ -25,9 +27,13 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.task import Task
 from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation
+from interpbench.training.probes import Probes
 from interpbench.training.settings import CertificateSettings
+from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
+MOST_COUNTED = 1000
+"""Of more inputs, the pairs on which a swap has an answer are not counted anew."""
 
 
 class Subject(NamedTuple):
@@ -94,7 +100,7 @@ def certify_checkpoints(
             )
             log.info("wrote %s", folder / CERTIFICATE)
         else:
-            _compare(checkpoint, subject.task)
+            _compare(checkpoint, subject)
         good = good and reached
     return good
 
@@ -118,13 +124,13 @@ def subject_of(checkpoint: Checkpoint) -> Subject:
     return Subject(task, alignment, truth)
 
 
-def check_task(path: Path, certificate: Mapping[str, Any], task: Task) -> None:
+def check_task(path: Path, certificate: Mapping[str, Any], subject: Subject, network: Transformer) -> None:
     """Refuses a certificate, read from `path`, that is not of this task's program on its domain.
 
     Raises:
         CheckpointError: if it is of another, or says something of the domain that is not so.
     """
-    again = f"`interpbench certify {path.parent} --save` makes a new one"
+    task, again = subject.task, f"`interpbench certify {path.parent} --save` makes a new one"
     if certificate["identity"]["task"] != task.sha256:
         raise CheckpointError(
             f"{path} is of another program or domain than task {task.name} has here; {again}"
@@ -136,16 +142,33 @@ def check_task(path: Path, certificate: Mapping[str, Any], task: Task) -> None:
         raise CheckpointError(f"{path} is damaged: trained_on_all is not so of task {task.name}; {again}")
     if not certificate["all_pairs"]:
         return
-    pairs = 0
-    if domain.enumerated:
-        answered = task.scored(task.model.outputs(domain.all())).any(1)
-        pairs = int(answered.sum()) * domain.size
-    rates = certificate["rates"]
-    for kind in ("accuracy", "nodes"):
-        rows = {rate["pairs"]["rows"] for rate in rates.get(kind, {}).values()}
-        if rows - {pairs}:
-            said = f"has {min(rows):,} rows, where all pairs are {pairs:,}"
-            raise CheckpointError(f"{path} is damaged: {kind} {said}; {again}")
+    wanted = rows_of_all_pairs(subject, network)
+    for kind, places in certificate["rates"].items():
+        for place, draws in places.items():
+            rows, counted = draws.get("pairs", {"rows": None})["rows"], wanted.get((kind, place))
+            if counted is not None and rows is not None and rows != counted:
+                said = f"has {rows:,} rows, where all pairs are {counted:,}"
+                raise CheckpointError(f"{path} is damaged: {name_of(kind, place)} {said}; {again}")
+
+
+def rows_of_all_pairs(subject: Subject, network: Transformer) -> dict[tuple[Kind, str], int]:
+    """Returns how many pairs of inputs count for each kind and place; of single positions, chance says."""
+    task, probes = subject.task, Probes(Evaluation(network, subject.alignment), subject.truth)
+    inputs = task.domain.all() if task.domain.enumerated else task.domain.draw(np.random.default_rng(0), 0)
+    alike: tuple[Kind, ...] = ("accuracy", "nodes", "edges", "node_sets", "edge_sets")
+    answered = int(task.scored(task.model.outputs(inputs)).any(1).sum()) * len(inputs)
+    rows: dict[tuple[Kind, str], int] = {
+        (kind, place): answered for kind in alike for place in probes.places[kind]
+    }
+    if len(inputs) > MOST_COUNTED:
+        return rows
+    base, source = inputs.repeat(len(inputs), 0), np.tile(inputs, (len(inputs), 1))
+    nowhere = np.zeros(len(base), np.intp)
+    by_program: tuple[Kind, ...] = ("variables", "effective", "required_edges")
+    for kind in by_program:
+        for place in probes.places[kind]:
+            rows[kind, place] = int(probes.counting(kind, place, base, source, nowhere).sum())
+    return rows
 
 
 def _measure(
@@ -167,7 +190,7 @@ def _measure(
         return certify(evaluation, subject.truth, settings, standard, seed, upto, progress=show)
 
 
-def _compare(checkpoint: Checkpoint, task: Task) -> None:
+def _compare(checkpoint: Checkpoint, subject: Subject) -> None:
     """Says if the certificate that is there is not one of this model."""
     if not is_ours(checkpoint.folder):
         return
@@ -175,7 +198,7 @@ def _compare(checkpoint: Checkpoint, task: Task) -> None:
     try:
         saved = read_proof(path, checkpoint.record)
         if saved is not None:
-            check_task(path, saved, task)
+            check_task(path, saved, subject, checkpoint.model)
     except CheckpointError as error:
         log.warning("%s", error)
 

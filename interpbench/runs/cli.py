@@ -120,7 +120,7 @@ def _evaluate(overrides: Sequence[str], config: Config) -> Outcome:
 MOST_PAIRS = 10**7
 NO_GRADE = "none"
 """What is said where no grade is asked for."""
-STANDARD = ("target", "confidence", "worst", "missed", "missed_edge", "positions")
+STANDARD = ("target", "confidence", "worst", "missed", "missed_edge", "tried", "positions")
 BUDGET = ("pairs", "looks", "checks", "attacks")
 
 
@@ -196,6 +196,7 @@ def _add_certify(commands: Any) -> None:
     certify.add_argument("--pairs", type=_count, help="pairs of the first look, where not all pairs are run")
     certify.add_argument("--looks", type=_count, help="looks at more and more pairs, at most")
     certify.add_argument("--checks", type=_count, help="(edge, row) drawn of those the screen passes over")
+    certify.add_argument("--tried", type=_count, help="least number of sets that the adversary has to try")
     certify.add_argument("--attacks", type=_count, help="sets from which the adversary starts")
     certify.add_argument("--quick", action="store_true", help="measure no more than the grade needs")
     certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")

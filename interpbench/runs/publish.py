@@ -50,9 +50,10 @@ def publish(
             raise CheckpointError(f"two models of task {name}: publish one of them")
         if not NAME.fullmatch(name):
             raise CheckpointError(f"{name!r} cannot be the name of a published folder")
-        task = subject_of(checkpoint).task
+        subject = subject_of(checkpoint)
+        task = subject.task
         if checkpoint.certificate is not None:
-            check_task(folder / CERTIFICATE, checkpoint.certificate, task)
+            check_task(folder / CERTIFICATE, checkpoint.certificate, subject, checkpoint.model)
         made = {CARD: model_card(checkpoint, task, name, str(repository)).encode()}
         made[PICTURE] = picture(checkpoint, task)
         entries[name] = indexed(folder, made)

@@ -64,7 +64,8 @@ def certify(
     """
     settings, standard = settings or CertificateSettings(), standard or Standard()
     measuring = _Certificate(evaluation, truth, settings, standard, upto, progress, give_up, attempt)
-    return measuring.measure(seeds.derive(seed, "certificate", evaluation.task.name, attempt))
+    measured = measuring.measure(seeds.derive(seed, "certificate", evaluation.task.name, attempt))
+    return {**measured, "seed": seed}
 
 
 class _Certificate:
@@ -144,20 +145,32 @@ class _Certificate:
     # What is drawn.
 
     def _draw_chunk(self, draw: str, rng: np.random.Generator, rows: int, sources: int) -> Chunk:
-        """Draws bases and sources by the task, or bases, and half of the sources, from its strata."""
+        """Draws bases and sources by the task, or bases, and half of the sources, from its strata.
+
+        Draws from strata are of held-out inputs in one half of the rows, and of any inputs in the other: a
+        network that fails on what it was trained on is found, too.
+        """
         return self._run(*self._tokens(draw, rng, rows, sources), rng)
 
     def _tokens(
         self, draw: str, rng: np.random.Generator, rows: int, sources: int
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         domain, strata = self.task.domain, self.task.strata
-        base = domain.draw(rng, rows, True) if draw == "task" else strata.draw(rng, rows, True)
-        given = [domain.sources(rng, base, True) for _ in range(sources)]
-        if draw == "strata":
-            for number in range(sources):
-                stratified = rng.random(rows) < 0.5
-                given[number][stratified] = strata.draw(rng, int(stratified.sum()), True)
-        return base, given
+        if draw == "task":
+            base = domain.draw(rng, rows, True)
+            return base, [domain.sources(rng, base, True) for _ in range(sources)]
+        halves: list[tuple[np.ndarray, list[np.ndarray]]] = []
+        for count, held_out in ((rows - rows // 2, True), (rows // 2, False)):
+            base = strata.draw(rng, count, held_out)
+            given = [domain.sources(rng, base, held_out) for _ in range(sources)]
+            for source in given:
+                stratified = rng.random(count) < 0.5
+                source[stratified] = strata.draw(rng, int(stratified.sum()), held_out)
+            halves.append((base, given))
+        (base, given), (more, others) = halves
+        return np.concatenate([base, more]), [
+            np.concatenate(both) for both in zip(given, others, strict=True)
+        ]
 
     def _run(
         self,
