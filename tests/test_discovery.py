@@ -144,7 +144,7 @@ def test_unknown_method_names_the_nearest():
 @pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero"])
 def test_first_order_methods_are_exact_on_a_linear_network(replacement):
     made = linear_problem()
-    settings = {"metric": "shift", "replacement": replacement}
+    settings = {"metric": "logit_diff", "replacement": replacement}
     exact = get_method("exact", settings)(made).edges
     for name in FIRST_ORDER:
         if exempt(name, "linear"):
@@ -156,10 +156,10 @@ def test_first_order_methods_are_exact_on_a_linear_network(replacement):
 
 def test_exact_equals_the_literal_transformer():
     made = problem(2, rows=2)
-    scores = get_method("exact", {"metric": "shift"})(made)
+    scores = get_method("exact", {"metric": "logit_diff"})(made)
     graph, network = made.graph, made.network
     cost = Cost()
-    metric = clean_and_patch(made, "shift", "resample", cost).metric
+    metric = clean_and_patch(made, "logit_diff", "resample", cost).metric
     with torch.no_grad():
         patches = [literal_run(network, row.tolist())[1] for row in made.corrupted]
 
@@ -179,7 +179,7 @@ def test_exact_equals_the_literal_transformer():
 def test_eap_equals_finite_differences():
     """The score is the derivative of the metric when an edge is patched a little."""
     made = problem(4)
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     scores = get_method("eap", {"absolute": False})(made).edges
     from interpbench.transformer.patching import Candidates
 
@@ -204,7 +204,7 @@ def test_eap_runs_each_side_once():
 def test_eap_edges_of_a_node_sum_to_its_node_attribution():
     """Σ over readers of score(u→v) is the node attribution ⟨ã_u − a_u, ∂M/∂a_u⟩."""
     made = problem(5, normalization="LNPre")
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     scores = get_method("eap", {"absolute": False})(made).edges
     from interpbench.transformer.model import Interventions
 
@@ -224,7 +224,7 @@ def test_eap_edges_of_a_node_sum_to_its_node_attribution():
 def test_eap_ig_is_complete_at_the_input():
     """With many points, Σ_v score(input→v) → M(corrupted) − M(clean)."""
     made = problem(6)
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     scores = get_method("eap_ig", {"steps": 400, "absolute": False})(made).edges
     with torch.no_grad():
         clean, corrupted = (
@@ -238,7 +238,7 @@ def test_divergences_have_no_gradient_at_the_clean_point_and_are_refused():
     made = problem(7)
     for metric in Metric.VANISHING:
         for name in ("atp", "atp_star", "eap", "gim", "hisp", "relp"):
-            with pytest.raises(ConfigError, match=f"metric: input should be 'shift' .got '{metric}'"):
+            with pytest.raises(ConfigError, match=f"metric: input should be 'logit_diff' .got '{metric}'"):
                 get_method(name, {"metric": metric})
     assert attribute(made, clean_slopes(made, "kl", "resample", Cost())).abs().max() < 1e-12
 

@@ -16,7 +16,7 @@ from tests.oracles.contextual import reached, relevance
 from tests.oracles.discovery import importance, path_effect, routes
 from tests.test_discovery import problem
 
-SIGNED = {"metric": "shift", "absolute": False}
+SIGNED = {"metric": "logit_diff", "absolute": False}
 
 
 def value(made, runs, interventions=None):
@@ -67,7 +67,7 @@ def test_edges_between_nodes_score_the_lesser_end():
 def test_activation_paths_are_complete_for_each_block():
     """Σ over the edges out of a block → M(block patched) − M(clean)."""
     made = problem(6)
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     scores = get_method("eap_ig_activations", {**SIGNED, "steps": 300})(made).edges
     kinds = [(node.layer, node.head is None) for node in made.graph.nodes]
     for block in set(kinds):
@@ -81,7 +81,7 @@ def test_activation_paths_are_complete_for_each_block():
 def test_mask_path_is_complete():
     """Σ over all edges → M(everything patched) − M(clean)."""
     made = problem(6)
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     sums = [np.nansum(get_method("mask_ig", {**SIGNED, "steps": n})(made).edges) for n in (200, 400)]
     with torch.no_grad():
         corrupted = runs.metric(made.network.run(made.network.embedding(made.corrupted))).mean()
@@ -93,7 +93,7 @@ def test_both_ends_average_the_two_gradients():
     made = problem(9)
     ends = get_method("clean_corrupted", SIGNED)(made).edges
     clean = get_method("eap", SIGNED)(made).edges
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     step, graph = 1e-5, made.graph
 
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_both_ends_average_the_two_gradients():
 
 def test_atp_takes_sizes_pair_by_pair():
     made = problem(5, normalization="LN")
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     own = get_method("atp")(made).own_nodes
     np.testing.assert_allclose(own, node_slopes(made, runs).abs().mean(1).numpy(), atol=1e-12)
     signed = get_method("atp", SIGNED)(made)
@@ -127,7 +127,7 @@ def test_atp_star_is_exact_where_only_the_softmax_is_not_linear(normalization, a
     made.network.ln_final = torch.nn.Identity()
     with torch.no_grad():
         made.network.blocks[0].mlp.W_out.zero_()
-    exact = get_method("exact", {"metric": "shift"})(made).edges
+    exact = get_method("exact", {"metric": "logit_diff"})(made).edges
     star = get_method("atp_star", SIGNED)(made).edges
     plain = get_method("atp", SIGNED)(made).edges
     softmax = slice(0, 2 * made.graph.n_heads)
@@ -137,7 +137,7 @@ def test_atp_star_is_exact_where_only_the_softmax_is_not_linear(normalization, a
 
 def test_grad_drop_averages_gradients_with_a_layer_held():
     made = problem(4, n_layers=3)
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     got = get_method("atp_star_grad_drop", {"exact_softmax": False})(made).own_nodes
     held = torch.stack([node_slopes(made, runs, layer).abs().mean(1) for layer in range(3)])
     others = torch.tensor([[node.layer != layer for node in made.graph.nodes] for layer in range(3)])
@@ -187,7 +187,7 @@ def test_relevance_is_conserved(normalization):
     made = Problem(Transformer(shape, 2).double(), made.clean, made.corrupted, made.scored)
     settings = {**SIGNED, "constant_attention": True, "replacement": "zero"}
     scores = get_method("relp", settings)(made).edges
-    runs = clean_and_patch(made, "shift", "zero", Cost())
+    runs = clean_and_patch(made, "logit_diff", "zero", Cost())
     with torch.no_grad():
         assert np.nansum(scores[:, 0]) == pytest.approx(-float(value(made, runs).mean()), abs=1e-10)
 
@@ -229,7 +229,7 @@ def test_gim_softmax_passes_gradients_at_another_temperature():
 
 def test_head_importance_is_the_size_of_scaling_each_output():
     made = problem(5)
-    runs = clean_and_patch(made, "shift", "zero", Cost())
+    runs = clean_and_patch(made, "logit_diff", "zero", Cost())
     expected = node_slopes(made, runs).abs().mean(1).numpy()
     raw = get_method("hisp", {"normalise": False})(made).own_nodes
     np.testing.assert_allclose(raw, expected, atol=1e-12)
@@ -255,8 +255,8 @@ def test_information_flow_equals_the_literal_routes(normalization):
 @pytest.mark.parametrize("frozen", ["heads", "all"])
 def test_path_patching_equals_literal_paths(frozen):
     made = problem(2, rows=2, normalization="LN")
-    scores = get_method("path_patching", {"frozen": frozen, "metric": "shift"})(made).edges
-    metric = clean_and_patch(made, "shift", "resample", Cost()).metric
+    scores = get_method("path_patching", {"frozen": frozen, "metric": "logit_diff"})(made).edges
+    metric = clean_and_patch(made, "logit_diff", "resample", Cost()).metric
     for r, w in np.argwhere(made.graph.legal)[::6]:
         assert scores[r, w] == pytest.approx(path_effect(made, metric, int(r), int(w), frozen), abs=1e-9)
 
@@ -310,7 +310,7 @@ def test_contextual_decomposition_equals_the_literal_one(shape):
     graph = made.graph
     settings = {"absolute": False, "replacement": "resample"}
     scores, first = (get_method("cdt", {**settings, "iterate": iterate})(made) for iterate in (True, False))
-    runs = clean_and_patch(made, "shift", "resample", Cost())
+    runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     size = float(value(made, runs).detach().abs().mean())
     relevant, shares = [], []
     for w in range(len(graph.nodes)):
@@ -359,5 +359,5 @@ def test_decomposition_is_exact_on_linear_networks_without_biases():
             block.attn.W_Q.zero_()
             block.mlp.W_in.zero_()
     settings = {"opposite_signs": False, "absolute": False, "replacement": "resample"}
-    exact = get_method("exact", {"metric": "shift"})(made).edges
+    exact = get_method("exact", {"metric": "logit_diff"})(made).edges
     np.testing.assert_allclose(get_method("cdt", settings)(made).edges, exact, atol=1e-7)

@@ -25,7 +25,7 @@ def test_gates_have_the_distribution_that_they_say():
 
 def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
     made = problem(1)
-    ablation = Ablation(made, "divergence", "learned", Cost(), 2, 2)
+    ablation = Ablation(made, "kl", "learned", Cost(), 2, 2)
     legal = torch.from_numpy(made.graph.legal)
     removed = torch.rand(2, *legal.shape, dtype=torch.float64) * legal
     removed[:, :, ::2] = legal[:, ::2].double()  # replacements learn from what is replaced whole
@@ -35,7 +35,7 @@ def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
     whole = ablation.loss(removed, shifts)
     first = torch.autograd.grad(whole.sum(), (removed, shifts))
     monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 4)
-    cut = Ablation(made, "divergence", "learned", Cost(), 2, 2).loss(removed, shifts)
+    cut = Ablation(made, "kl", "learned", Cost(), 2, 2).loss(removed, shifts)
     torch.testing.assert_close(cut, whole)
     for a, b in zip(torch.autograd.grad(cut.sum(), (removed, shifts)), first):
         torch.testing.assert_close(a, b)

@@ -51,7 +51,7 @@ def our_relevance(problem: Problem, replacement: Replacement) -> tuple[np.ndarra
     settings = {"replacement": replacement, "absolute": False, "iterate": False}
     scores = get_method("cdt", settings)(problem).own_nodes
     assert scores is not None
-    sweep = cdt.Sweep(problem, clean_and_patch(problem, "shift", replacement, Cost()), True, Cost())
+    sweep = cdt.Sweep(problem, clean_and_patch(problem, "logit_diff", replacement, Cost()), True, Cost())
     sweep.follow(slice(0, len(problem.graph.nodes)))
     heads, later = _heads(problem)
     return scores[heads], sweep.shares[np.ix_(heads, heads)][later]
@@ -62,7 +62,7 @@ def their_relevance(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the same from what their code returns; the metric of the logits is ours."""
     found = load_file(theirs.ask("decompose", replacement=replacement, tolerance=tolerance))
-    metric = clean_and_patch(problem, "shift", replacement, Cost()).metric
+    metric = clean_and_patch(problem, "logit_diff", replacement, Cost()).metric
     relevance = -metric(found["logits"].permute(3, 2, 0, 1)).mean(1)
     return relevance.detach().numpy(), found["shares"].numpy()[_heads(problem)[1]]
 

@@ -31,13 +31,13 @@ STEPS = 5
 """Points of EAP-IG in their README, and in MIB's experiments."""
 EXACT = 1e-6
 """What rounding may come to, of the largest score; their scores come back as numbers in single precision."""
-METRICS: tuple[MetricName, ...] = ("shift", "divergence")
+METRICS: tuple[MetricName, ...] = ("logit_diff", "kl")
 
 
 def compare(problem: Problem, theirs: Published, _name: str) -> Iterator[Row]:
     """Yields a row for each method and metric."""
     problem, graph = doubled(problem), problem.graph
-    direction = shift_of_numbers(problem)
+    direction = direction_of_numbers(problem)
 
     def their(method: str, metric: str, steps: int | None = None) -> np.ndarray:
         found = theirs.ask("scores", method=method, metric=metric, direction=direction, steps=steps)
@@ -46,7 +46,7 @@ def compare(problem: Problem, theirs: Published, _name: str) -> Iterator[Row]:
     def our(method: Method) -> np.ndarray:
         return method(problem).edges[graph.legal]
 
-    yield close("eap, shift", our(Eap(absolute=False)), their("EAP", "shift"), EXACT)
+    yield close("eap, logit_diff", our(Eap(absolute=False)), their("EAP", "logit_diff"), EXACT)
     for metric in METRICS:
         found = their("EAP-IG-inputs", metric, STEPS)
         same = close(
@@ -64,11 +64,11 @@ def doubled(problem: Problem) -> Problem:
     return replace(problem, network=copy.deepcopy(problem.network).double())
 
 
-def shift_of_numbers(problem: Problem) -> list[list[float]] | None:
+def direction_of_numbers(problem: Problem) -> list[list[float]] | None:
     """Returns `[B, T]`, which way an output that is a number moves; None for classes."""
     if not problem.numerical:
         return None
-    return clean_and_patch(problem, "shift", "resample", Cost()).metric.direction.T.tolist()
+    return clean_and_patch(problem, "logit_diff", "resample", Cost()).metric.direction.T.tolist()
 
 
 def at_their_points(problem: Problem, metric: MetricName) -> np.ndarray:

@@ -32,7 +32,7 @@ class Inputs:
         rows = torch.arange(len(self.problem["clean"])).split(BATCH)
         return [(self.problem["clean"][some], self.problem["corrupted"][some], some) for some in rows]
 
-    def shift(self, logits, _other, _lengths, rows):
+    def logit_diff(self, logits, _other, _lengths, rows):
         """The corrupted answer's logit minus the clean answer's, or the number, towards the corrupted one."""
         if self.direction is not None:
             return self.mean(logits[..., 0] * self.direction[rows], rows)
@@ -41,7 +41,7 @@ class Inputs:
         )
         return self.mean(wrong - answer, rows)
 
-    def divergence(self, logits, _other, _lengths, rows):
+    def kl(self, logits, _other, _lengths, rows):
         """KL divergence from the clean output, or the squared difference from the clean number."""
         clean = self.clean[rows]
         if self.direction is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.published.eap_ig import doubled, shift_of_numbers
+from benchmarks.published.eap_ig import direction_of_numbers, doubled
 from benchmarks.published.exchange import Published, Row, close, edges_of
 from interpbench.checkpoints.find import released
 from interpbench.checkpoints.format import load_checkpoint
@@ -31,7 +31,7 @@ def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
     """Yields two rows for each method's ranking."""
     circuit, graph = load_checkpoint(released()[name]).truth.circuit, problem.graph
     problem = doubled(problem)
-    behaviour, direction = Behaviour(problem), shift_of_numbers(problem)
+    behaviour, direction = Behaviour(problem), direction_of_numbers(problem)
     names = [edge.eap_name for edge in edges_of(graph)]
     inside = [edge for edge, kept in zip(names, circuit[graph.legal].tolist()) if kept]
     for method in METHODS:

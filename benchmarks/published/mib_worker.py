@@ -23,7 +23,7 @@ def main():
         """Returns CPR and CMD of a ranking of all edges, by their signed score."""
         inputs = Inputs(network, problem, direction)
         found = evaluate_area_under_curve(
-            network, ranked(scores), inputs.batches(), inputs.shift, quiet=True, absolute=False
+            network, ranked(scores), inputs.batches(), inputs.logit_diff, quiet=True, absolute=False
         )
         return [found[1], found[2]]
 

@@ -33,10 +33,10 @@ FORMAT = 1
 PROBLEM, CONFIG, GUIDE = "problem.json", "config.json", "README.md"
 CONTENTS = (WEIGHTS, CONFIG, DATA, GUIDE)
 METRICS = {
-    "divergence": "of a run from the clean run, at the scored positions: Kullback-Leibler divergence of the "
+    "kl": "of a run from the clean run, at the scored positions: Kullback-Leibler divergence of the "
     "output distributions, or the squared difference of a numerical output",
-    "shift": "logit of the answer to the corrupted input less that of the answer to the clean input, where "
-    "these differ; of a numerical output the difference, signed towards the corrupted answer",
+    "logit_diff": "logit of the answer to the corrupted input less that of the answer to the clean input, "
+    "where these differ; of a numerical output the difference, signed towards the corrupted answer",
 }
 T = TypeVar("T")
 

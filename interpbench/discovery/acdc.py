@@ -52,7 +52,7 @@ class Acdc:
     """
 
     thresholds: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = GRID
-    metric: MetricName = "divergence"
+    metric: MetricName = "kl"
     replacement: Replacement = "resample"
     max_width: Count = 32
     direction: Direction = "noising"

@@ -31,7 +31,7 @@ class Atp:
         direction: patch clean runs (noising, as Kramár et al.), corrupted ones (denoising), or both.
     """
 
-    metric: SlopeName = "shift"
+    metric: SlopeName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

@@ -50,7 +50,7 @@ class AtpStar:
 
     exact_softmax: bool = True
     grad_drop: bool | None = None
-    metric: SlopeName = "shift"
+    metric: SlopeName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

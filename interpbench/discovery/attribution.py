@@ -13,7 +13,7 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
 from interpbench.discovery.method import Replacement, Runs, known_metric, parts, replaced
-from interpbench.tasks.problem import Metric, Problem, agreeing
+from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Taps, record
 
@@ -117,7 +117,7 @@ def clean_slopes(
         embedding = network.embedding(some.clean).detach()
         taps = Taps()
         logits = network.run(embedding.requires_grad_(), taps)
-        measured = Metric(agreeing(metric, problem), some, logits, corrupted_logits[..., rows])
+        measured = Metric(metric, some, logits, corrupted_logits[..., rows])
         cost.count(len(some.clean), backward=True)
         delta = patch[..., rows] - torch.cat(taps.outputs).detach()
         yield Slopes(rows, delta, *_gradients(measured(logits).sum(), taps, 1))

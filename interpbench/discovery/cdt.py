@@ -82,7 +82,7 @@ class ContextualDecomposition:
     def __call__(self, problem: Problem) -> Scores:
         """Follows many sources' parts in one call."""
         graph, cost = problem.graph, Cost()
-        runs = clean_and_patch(problem, "shift", self.replacement, cost)
+        runs = clean_and_patch(problem, "logit_diff", self.replacement, cost)
         sweep = Sweep(problem, runs, self.opposite_signs, cost)
         for some in parts(len(graph.nodes), len(problem.clean)):
             sweep.follow(some)

@@ -25,10 +25,11 @@ class CleanCorrupted:
         metric: any.
         replacement: what the edge would be patched with.
         absolute: rank by absolute value.
-        direction: noising, denoising or both, which are the same here for `shift`: the path has no direction.
+        direction: noising, denoising or both, which are the same here for `logit_diff`: the path has no
+            direction.
     """
 
-    metric: MetricName = "shift"
+    metric: MetricName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

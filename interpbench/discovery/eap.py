@@ -25,7 +25,7 @@ class Eap:
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
-    metric: SlopeName = "shift"
+    metric: SlopeName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

@@ -33,7 +33,7 @@ class EapIgActivations:
     """
 
     steps: Count = 5
-    metric: MetricName = "shift"
+    metric: MetricName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

@@ -57,7 +57,7 @@ class EdgePruning:
     constants_rate: Amount = 0.01
     multiplier_rate: Amount = 0.8
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    metric: MetricName = "divergence"
+    metric: MetricName = "kl"
     replacement: GateReplacement = "resample"
     direction: Direction = "noising"
     about: ClassVar[About] = About(

@@ -21,12 +21,12 @@ class Exact:
     """Patches each edge on its own (activation patching at edges).
 
     Attributes:
-        metric: what is measured; `divergence` is KL from the clean output, or the squared difference.
+        metric: what is measured; `kl` is KL from the clean output, or the squared difference.
         replacement: what is patched in.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
-    metric: MetricName = "divergence"
+    metric: MetricName = "kl"
     replacement: Replacement = "resample"
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -34,7 +34,7 @@ class Exact:
         code="hannamw/EAP-IG at 795f560",
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
-        deviations="the metric is a divergence by default, theirs the logit difference",
+        deviations="the metric is KL by default, theirs the logit difference",
         test="compare_published --tools eap_ig; tests/test_discovery.py",
     )
     sign: ClassVar[str] = "larger: patching this edge alone moves the output further from the clean one"

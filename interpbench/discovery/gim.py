@@ -36,7 +36,7 @@ class Gim:
 
     temperature: Annotated[float, Field(gt=0)] = 2.0
     divide: bool = True
-    metric: SlopeName = "shift"
+    metric: SlopeName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

@@ -31,7 +31,7 @@ class Hisp:
         normalise: divide by the norm within each layer.
     """
 
-    metric: SlopeName = "shift"
+    metric: SlopeName = "logit_diff"
     normalise: bool = True
     about: ClassVar[About] = About(
         source="Michel et al. 2019, section 4.1; Conmy et al. 2023, appendix",

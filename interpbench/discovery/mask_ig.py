@@ -32,7 +32,7 @@ class MaskIg:
     """
 
     steps: Count = 10
-    metric: MetricName = "shift"
+    metric: MetricName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

@@ -19,10 +19,11 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
+from interpbench.core.old_names import renamed_settings
 from interpbench.core.own import is_own, own_name, own_source
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
-from interpbench.tasks.problem import Metric, Problem, agreeing
+from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Interventions
 from interpbench.transformer.patching import record
 
@@ -117,8 +118,10 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
         DiscoveryError: if a user's file cannot be imported.
         ConfigError: for a setting that it does not have.
     """
-    name = method_name(name)
-    return convert(methods()[name], settings or {}, f"method {name}")
+    name, settings = method_name(name), settings or {}
+    if method_source(name) is None:
+        settings = renamed_settings("method", settings)
+    return convert(methods()[name], settings, f"method {name}")
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     cost.count(len(problem.clean))
     cost.count(len(problem.clean))
     patch = replaced(corrupted.stack, replacement)
-    measured = Metric(agreeing(metric, problem), problem, clean_logits, corrupted_logits)
+    measured = Metric(metric, problem, clean_logits, corrupted_logits)
     return Runs(clean.stack, patch, clean.residuals, measured)
 
 
@@ -169,9 +172,8 @@ def known_metric(name: str, problem: Problem) -> None:
     """
     if name not in Metric.NAMES:
         raise DiscoveryError(f"unknown metric {name!r}; choose from {', '.join(Metric.NAMES)}")
-    if name == ("kl" if problem.numerical else "mse"):
-        kind, other = ("a number", "mse") if problem.numerical else ("a class", "kl")
-        raise DiscoveryError(f"metric={name}: the output is {kind}; use {other}, or divergence for either")
+    if name == "mse" and not problem.numerical:
+        raise DiscoveryError("metric=mse: the output is a class; use kl")
 
 
 def replaced(corrupted: Tensor, replacement: Replacement) -> Tensor:

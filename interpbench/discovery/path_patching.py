@@ -36,7 +36,7 @@ class PathPatching:
     """
 
     frozen: Literal["heads", "all"] = "heads"
-    metric: MetricName = "divergence"
+    metric: MetricName = "kl"
     replacement: Replacement = "resample"
     direction: Direction = "noising"
     about: ClassVar[About] = About(

@@ -33,7 +33,7 @@ class RelP:
     """
 
     constant_attention: bool = False
-    metric: SlopeName = "shift"
+    metric: SlopeName = "logit_diff"
     replacement: Replacement = "resample"
     absolute: bool = True
     direction: Direction = "noising"

@@ -51,7 +51,7 @@ class SubnetworkProbing:
     rate: Amount = 0.1
     constants_rate: Amount = 0.01
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    metric: MetricName = "divergence"
+    metric: MetricName = "kl"
     replacement: GateReplacement = "resample"
     direction: Direction = "noising"
     draws: ClassVar[bool] = True

@@ -68,7 +68,7 @@ class UniformGradientSampling:
     constants_rate: Amount = 0.002
     start: float = 1.0
     clip: Annotated[float, Field(gt=0)] = 5.0
-    metric: MetricName = "divergence"
+    metric: MetricName = "kl"
     replacement: GateReplacement = "learned"
     direction: Direction = "noising"
     about: ClassVar[About] = About(

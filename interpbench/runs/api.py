@@ -56,6 +56,7 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
         InterpBenchError: for an unknown task or setting, or a run that cannot go on.
     """
     from interpbench.core.config import convert
+    from interpbench.core.old_names import renamed
     from interpbench.runs.train import train as run
     from interpbench.runs.train_settings import TrainConfig, own_settings
 
@@ -63,7 +64,7 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
     for key, value in settings.items():
         nested = isinstance(value, dict) and isinstance(own.get(key), dict)
         own[key] = {**own[key], **value} if nested else value
-    return run(convert(TrainConfig, {"task": task, **own}, "train"))
+    return run(convert(TrainConfig, {"task": task, **renamed(own)}, "train"))
 
 
 def load_problem(folder: str | Path, examples: int = 256, seed: int = 0) -> "Problem":

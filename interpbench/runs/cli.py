@@ -18,6 +18,7 @@ from interpbench.circuits.grades import GRADES, RELEASED, Standard
 from interpbench.core.config import convert
 from interpbench.core.errors import did_you_mean
 from interpbench.core.files import check_file, check_writable
+from interpbench.core.old_names import renamed_overrides
 from interpbench.core.text import shown
 from interpbench.runs import interchange
 from interpbench.runs.entry import (
@@ -54,7 +55,7 @@ def train() -> None:
     from interpbench.runs.overrides import hydra_overrides
 
     configure_logging()
-    sys.argv[1:] = hydra_overrides(sys.argv[1:])
+    sys.argv[1:] = hydra_overrides(renamed_overrides(sys.argv[1:]))
     run_hydra(Command("train", _train, _check_train, _experiment, _finished))
 
 
@@ -91,7 +92,7 @@ def evaluate() -> None:
     from interpbench.runs.own_methods import offer_methods
 
     configure_logging()
-    overrides = sys.argv[1:]
+    overrides = renamed_overrides(sys.argv[1:])
 
     def rewrite() -> int:
         sys.argv[1:] = expand(offer_methods(overrides))

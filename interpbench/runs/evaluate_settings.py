@@ -17,7 +17,8 @@ from interpbench.checkpoints.record import check_files, task_of
 from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable
-from interpbench.discovery.records import baseline_names, check_method, default, method_names
+from interpbench.core.old_names import renamed
+from interpbench.discovery.records import baseline_names, check_method, default, known_methods, method_names
 from interpbench.runs.device import check_device
 from interpbench.scoring.files import BOARD, Conditions, read_rows
 from interpbench.tasks.catalogue import get_task
@@ -155,6 +156,8 @@ def evaluate_config(data: Mapping[str, Any]) -> EvaluateConfig:
     Raises:
         InterpBenchError: in one line that names the value, if they do not.
     """
+    if data.get("method", {}).get("name") in known_methods():
+        data = renamed(data)
     config = convert(EvaluateConfig, data, "evaluate")
     check_evaluate(config)
     return config
@@ -192,10 +195,8 @@ def _check_one(config: EvaluateConfig, folder: Path) -> None:
     """Checks the files of the one checkpoint that is evaluated, and whether the settings are of its kind."""
     record = check_files(folder)
     for name, settings in config.chosen:
-        if settings.get("metric") == ("kl" if record.classes is None else "mse"):
-            kind = "a number: use mse" if record.classes is None else "a class: use kl"
-            said = f"method {name}: metric={settings['metric']}: the output of {record.task} is {kind}"
-            raise ConfigError(f"{said}, or divergence for either")
+        if settings.get("metric") == "mse" and record.classes is not None:
+            raise ConfigError(f"method {name}: metric=mse: the output of {record.task} is a class: use kl")
     if config.data == "stored":
         if not (folder / DATA).is_file():
             raise ConfigError(f"{folder / DATA} does not exist; data=fresh draws new pairs")

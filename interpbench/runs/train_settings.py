@@ -19,6 +19,7 @@ from interpbench.core import seeds
 from interpbench.core.config import STRICT, Threads, config_folder, convert
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError
 from interpbench.core.files import check_writable, read_bytes, sha256
+from interpbench.core.old_names import renamed
 from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
@@ -135,7 +136,8 @@ def train_config(data: Mapping[str, Any]) -> TrainConfig:
     """
     if data.get("task") in (None, "???"):
         raise ConfigError("task is missing: say task=frac_prevs, or a number; `interpbench tasks` lists them")
-    config = convert(TrainConfig, {key: value for key, value in data.items() if key != "experiment"}, "train")
+    known = renamed({key: value for key, value in data.items() if key != "experiment"})
+    config = convert(TrainConfig, known, "train")
     check_train(config)
     return config
 

@@ -38,7 +38,7 @@ class Behaviour:
         self.logits, clean = record(problem.network, problem.clean)
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)
         self._clean, self._patch = clean.stack, corrupted.stack
-        self._metric = Metric("shift", problem, self.logits, corrupted_logits)
+        self._metric = Metric("logit_diff", problem, self.logits, corrupted_logits)
         self.full, self.empty = (self._measured(x) for x in (self.logits, corrupted_logits))
         self.changed = float(_changed(problem, self.logits, corrupted_logits).mean())
         self._known: dict[bytes, np.ndarray] = {}

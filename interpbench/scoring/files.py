@@ -11,6 +11,7 @@ from interpbench.circuits.truth import Level
 from interpbench.core.config import STRICT, Amount, Finite, Items, MethodName, Share, Steps, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import read_json
+from interpbench.core.old_names import renamed_record
 
 BOARD, FORMAT = "leaderboard.json", 2
 Row = Mapping[str, Any]
@@ -215,4 +216,4 @@ def read_rows(path: Path) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
     found = checked(BoardFile, data, path, ScoresError)
-    return tuple(data["rows"]), tuple(found["missing"])
+    return tuple(map(renamed_record, data["rows"])), tuple(found["missing"])

@@ -9,6 +9,7 @@ from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import LEVELS, Level, State, Truth
 from interpbench.core.config import Amount, Finite, MethodName, TaskName, checked
 from interpbench.core.errors import ScoresError
+from interpbench.core.old_names import renamed_record
 from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
 from interpbench.scoring.files import Behaved, Conditions, Granularity, NotNegative, Place, Weights
@@ -73,7 +74,7 @@ class Record:
         """
         if isinstance(data, dict) and (unknown := set(data) - set(cls.__dataclass_fields__)):  # pyright: ignore
             raise ScoresError(f"{where} is of another version: unknown key {shown(min(map(str, unknown)))!r}")
-        record = checked(cls, data, where, ScoresError)
+        record = checked(cls, renamed_record(data), where, ScoresError)
         if missing := [level for level in LEVELS if level not in record.levels]:
             raise ScoresError(f"{where} is damaged: levels.{missing[0]}: required, but missing")
         counts = [count for curve in record.levels.values() for count in (curve.positives, curve.negatives)]

@@ -10,9 +10,9 @@ from torch.nn import functional
 from interpbench.circuits.graph import Graph
 from interpbench.transformer.model import Transformer
 
-MetricName = Literal["kl", "mse", "divergence", "shift"]
+MetricName = Literal["kl", "mse", "logit_diff"]
 """The names of `Metric`."""
-SlopeName = Literal["shift"]
+SlopeName = Literal["logit_diff"]
 """Those that have a gradient at the clean point, where a divergence from the clean output is 0 and flat."""
 
 
@@ -80,16 +80,15 @@ class Metric:
     """A number for each example from its logits, 0 on a clean run unless said otherwise.
 
     Names:
-        kl: Kullback-Leibler divergence from the clean output distribution (categorical).
+        kl: Kullback-Leibler divergence from the clean output distribution; of a numerical output `mse`.
         mse: squared difference from the clean output (numerical).
-        divergence: `kl` or `mse`, whichever fits the output.
-        shift: how far the output has moved from the clean towards the corrupted answer, to first order: the
-            logit difference between the corrupted and the clean answer, where these differ, or the
+        logit_diff: how far the output has moved from the clean towards the corrupted answer, to first order:
+            the logit difference between the corrupted and the clean answer, where these differ, or the
             signed difference for numbers. Its gradient does not vanish at the clean point.
     """
 
-    VANISHING = ("kl", "mse", "divergence")
-    NAMES = (*VANISHING, "shift")
+    VANISHING = ("kl", "mse")
+    NAMES = (*VANISHING, "logit_diff")
 
     def __init__(self, name: str, problem: Problem, clean_logits: Tensor, corrupted_logits: Tensor):
         self.name, self.scored = name, problem.scored
@@ -136,15 +135,15 @@ class Metric:
 
     def _positions(self, logits: Tensor) -> Tensor:
         extra = (1,) * (logits.ndim - 3)
-        if self.name == "shift":
-            return self._shift(logits, extra)
+        if self.name == "logit_diff":
+            return self._logit_diff(logits, extra)
         clean = self.clean.view(*self.clean.shape[:2], *extra, -1)
         if self.numerical:
             return (logits - clean)[0].square()
         clean_log = self.clean_log.view(clean.shape)
         return (clean_log.exp() * (clean_log - functional.log_softmax(logits, 0))).sum(0)
 
-    def _shift(self, logits: Tensor, extra: tuple[int, ...]) -> Tensor:
+    def _logit_diff(self, logits: Tensor, extra: tuple[int, ...]) -> Tensor:
         if self.numerical:
             direction = self.direction.view(self.direction.shape[0], *extra, -1)
             return logits[0] * direction
@@ -152,8 +151,3 @@ class Metric:
             answer.view(answer.shape[0], *extra, -1).expand(logits.shape[1:])[None] for answer in self.answers
         )
         return (logits.gather(0, corrupted) - logits.gather(0, clean))[0]
-
-
-def agreeing(metric: str, problem: Problem) -> str:
-    """Returns the metric's name with `divergence` resolved."""
-    return {"divergence": "mse" if problem.numerical else "kl"}.get(metric, metric)

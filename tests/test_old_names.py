@@ -1,0 +1,80 @@
+"""Old names of settings are read: with one warning where a user writes them, silently in what is stored."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interpbench.circuits.truth import LEVELS, Level
+from interpbench.core import old_names
+from interpbench.core.old_names import KEYS, VALUES, renamed, renamed_overrides, renamed_record
+from interpbench.discovery.method import get_method, methods
+from interpbench.runs.evaluate_settings import evaluate_config
+from interpbench.scoring.curves import Curve
+from interpbench.scoring.files import read_rows
+from interpbench.scoring.records import Record
+from tests.test_config import composed
+
+
+@pytest.fixture(autouse=True)
+def forgetful() -> None:
+    old_names._warn.cache_clear()
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    lines = [r.getMessage() for r in caplog.records if r.name == "interpbench.core.old_names"]
+    assert all("\n" not in line for line in lines)
+    return lines
+
+
+def test_new_names_are_settings_and_old_ones_are_not() -> None:
+    known = {key for made in methods() for key in getattr(methods()[made], "__dataclass_fields__", {})}
+    assert set(KEYS["method"].values()) <= known
+    assert not set(KEYS["method"]) & known
+    assert set(VALUES["method"]) <= known
+
+
+def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        found = renamed_overrides(["method=exact", "method.metric=shift,divergence", "seed=1", "-m"])
+        assert found == ["method=exact", "method.metric=logit_diff,kl", "seed=1", "-m"]
+    assert warned(caplog) == [
+        "method.metric=shift is now method.metric=logit_diff; only this version reads the old name",
+        "method.metric=divergence is now method.metric=kl; only this version reads the old name",
+    ]
+
+
+def test_settings_of_a_users_own_method_are_theirs(caplog: pytest.LogCaptureFixture) -> None:
+    overrides = ["method=my_method.py:mine", "method.metric=shift"]
+    assert renamed_overrides(overrides) == overrides
+    record = {"settings": {"metric": "shift"}, "conditions": {"source": "0"}}
+    assert renamed_record(record) == record
+    assert not warned(caplog)
+
+
+def test_a_users_yaml_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    data = composed("evaluate", "method=eap_ig", "checkpoint=hist")
+    data["method"]["metric"] = "divergence"
+    for _ in range(2):
+        assert evaluate_config(data).method["metric"] == "kl"
+    assert len(warned(caplog)) == 1
+
+
+def test_a_call_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert getattr(get_method("exact", {"metric": "shift"}), "metric") == "logit_diff"  # noqa: B009
+    assert len(warned(caplog)) == 1
+
+
+def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    curve = Curve(1, 1, 0.5, 0.5, 0.5, 0.5, ())
+    levels: dict[Level, Curve] = dict.fromkeys(LEVELS, curve)
+    record = Record("task", "hash", "eap", {"metric": "shift"}, 0, False, levels, {}, 0.1, {})
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))).settings == {"metric": "logit_diff"}
+    board = json.loads((Path(__file__).parents[1] / "docs" / "leaderboard.json").read_text())
+    board["rows"] = [{**board["rows"][0], "settings": {"metric": "shift"}}]
+    (tmp_path / "leaderboard.json").write_text(json.dumps(board))
+    ((row,), _) = read_rows(tmp_path / "leaderboard.json")
+    assert row["settings"] == {"metric": "logit_diff"}
+    assert renamed_record("damaged") == "damaged"
+    assert renamed({"method": None, "metric": "shift"}, stored=True) == {"method": None, "metric": "shift"}
+    assert not warned(caplog)
