@@ -43,7 +43,10 @@ DRAWN, ENUMERATED = 512, 2048
 TRAINING = "interpbench.training."
 PARTS = {
     "effective rows": ["certificate._Certificate._fill"],
-    "sets": ["probes.Probes._node_sets", "probes.Probes._edge_sets"],
+    "sets": [
+        "intervention_tests.InterventionTests._node_sets",
+        "intervention_tests.InterventionTests._edge_sets",
+    ],
     "single edges": ["screening.Screen.measure"],
     "adversary": ["certificate.attack"],
 }

@@ -38,7 +38,7 @@ def test_heads_look_at_what_their_variable_is_made_of(name):
 
 def test_shares_follow_the_program_in_every_world():
     _, alignment, truth = setting("ioi")
-    objective = Objective(attention=1.0, readout=1.0, readout_until=64)
+    objective = Objective(attention_supervision=1.0, probe=1.0, probe_until=64)
     sampler = Sampler(alignment, truth, objective, 64, 0)
     assert sampler(64, CPU).attended and not sampler(64, CPU).values
     batch = sampler(0, CPU)
@@ -49,7 +49,7 @@ def test_shares_follow_the_program_in_every_world():
     assert (wanted.argmax(1)[seen == -1] == 0).all(), "BOS, on padding too"
     for shares in batch.attended.values():
         assert float(shares.sum()) == pytest.approx(1, abs=1e-5)
-        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * objective.slack, abs=1e-5)
+        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * objective.bos_slack, abs=1e-5)
 
 
 def test_the_loss_is_cross_entropy_query_by_query():
@@ -85,14 +85,14 @@ def test_worlds_keep_the_patterns_that_were_used():
 def test_heads_learn_where_to_look():
     alone = {"behaviour": 0.0, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
     settings = dataclasses.replace(QUICK, batch=32, max_steps=60)
-    made = trainer(objective=Objective(**alone, attention=1.0), settings=settings, name="ioi")
+    made = trainer(objective=Objective(**alone, attention_supervision=1.0), settings=settings, name="ioi")
     losses = []
     for _ in range(40):
         made.step()
-        losses.append(float(made.others["attention"].detach()))
+        losses.append(float(made.others["attention_supervision"].detach()))
     assert losses[-1] < 0.8 * losses[0]
 
 
 def test_a_model_that_does_not_say_where_heads_look_is_refused():
-    with pytest.raises(TrainingError, match="no variable of 'hist' says where its head looks"):
-        trainer(objective=Objective(attention=1.0), name="hist").step()
+    with pytest.raises(TrainingError, match="no variable of 'hist' says where it looks"):
+        trainer(objective=Objective(attention_supervision=1.0), name="hist").step()

@@ -14,8 +14,8 @@ from interpbench.core.clopper_pearson import lower_bound
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.certificate import _Certificate, certify
 from interpbench.training.evaluate import Evaluation
+from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests
 from interpbench.training.objective import Objective
-from interpbench.training.probes import SPARSE, Chunk, Probes
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate
 from tests.test_training import setting
@@ -181,16 +181,20 @@ def test_rows_without_an_answer_count_for_nothing_and_others_take_their_place():
 
 def test_which_rows_count_is_what_measuring_finds():
     evaluation, truth = evaluation_of("induction", right_network("induction"))
-    probes, rng, domain = Probes(evaluation, truth), np.random.default_rng(0), evaluation.task.domain
+    tests, rng, domain = (
+        InterventionTests(evaluation, truth),
+        np.random.default_rng(0),
+        evaluation.task.domain,
+    )
     base = domain.draw(rng, 256)
     source = domain.sources(rng, base)
     at = rng.integers(base.shape[1], size=len(base))
     chunk = Chunk(evaluation.activations(base), (evaluation.activations(source),), rng, at)
     shares = []
-    for outcome in probes.measure(chunk, {kind: probes.places[kind] for kind in SPARSE}):
+    for outcome in tests.measure(chunk, {kind: tests.places[kind] for kind in SPARSE}):
         if outcome.kind not in SPARSE:
             continue
-        counting = probes.counting(outcome.kind, outcome.place, base, source, at)
+        counting = tests.counting(outcome.kind, outcome.place, base, source, at)
         np.testing.assert_array_equal(outcome.counts, counting)
         shares.append(counting.mean())
     assert min(shares) < 0.5 < max(shares)

@@ -1,4 +1,4 @@
-"""What makes deep circuits learnable: readouts that come first, early swaps, quiet nodes."""
+"""What makes deep circuits learnable: linear probes that come first, early swaps, the variance penalty."""
 
 import dataclasses
 
@@ -18,27 +18,27 @@ from interpbench.training.sampling import Sampler
 from tests.test_training import CPU, QUICK, setting, trainer
 
 
-def test_outputs_can_begin_after_the_readouts():
-    objective = Objective(readout=1.0, outputs_after=64, strict_after=64)
+def test_outputs_can_begin_after_the_probes():
+    objective = Objective(probe=1.0, outputs_after=64, strict_after=64)
     made = trainer(objective=objective, settings=dataclasses.replace(QUICK, batch=64))
     early, late = made.sampler(63, CPU), made.sampler(64, CPU)
     assert early.worlds == ("source", "iit") and not early.weights.any()
-    assert early.nodes.any() and early.values, "readouts see swaps from the start"
+    assert early.nodes.any() and early.values, "probes see swaps from the start"
     assert late.worlds == ("source", "iit", "strict", "edge_strict") and late.weights.any((0, 2)).all()
 
 
-def test_readouts_can_end_before_training_does():
-    objective = Objective(readout=1.0, readout_until=20)
+def test_probes_can_end_before_training_does():
+    objective = Objective(probe=1.0, probe_until=20)
     made = trainer(objective=objective, settings=dataclasses.replace(QUICK, batch=128))
     early, late = made.sampler(31, CPU), made.sampler(32, CPU)
     assert early.values and not late.values, "a pool of draws is all of one kind"
     assert late.worlds == early.worlds
     made.step()
-    assert "readout" in made.others
+    assert "probe" in made.others
     made.progress.step = 32
-    before = [weight.clone() for weight in made.readouts.parameters()]
+    before = [weight.clone() for weight in made.probes.parameters()]
     made.step()
-    assert not made.others and all(map(torch.equal, before, made.readouts.parameters()))
+    assert not made.others and all(map(torch.equal, before, made.probes.parameters()))
 
 
 def test_deep_swaps_are_mostly_of_one_early_unit():
@@ -84,7 +84,7 @@ def test_deep_draws_long_edges_most():
     }
 
 
-def test_quiet_nodes_write_the_same_for_every_input():
+def test_the_variance_penalty_has_unaligned_nodes_write_the_same_for_every_input():
     written = torch.randn(3, 4, 5, 6, generator=torch.Generator().manual_seed(0))
     parts = [
         [np.var(node[d, t].numpy(), ddof=1) for d in range(4) for t in range(5)] for node in written.unbind()
@@ -95,12 +95,12 @@ def test_quiet_nodes_write_the_same_for_every_input():
     assert float(relative_variance(blocks, [1, 2])) == pytest.approx(sum(means[1:]) / means[0], rel=1e-5)
     alone = {"behaviour": 0.0, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
     made = trainer(
-        objective=Objective(**alone, quiet=1.0), settings=dataclasses.replace(QUICK, max_steps=200)
+        objective=Objective(**alone, variance_penalty=1.0), settings=dataclasses.replace(QUICK, max_steps=200)
     )
     sums = []
     for _ in range(100):
         made.step()
-        sums.append(float(made.others["quiet"].detach()))
+        sums.append(float(made.others["variance_penalty"].detach()))
     assert sums[-1] < 0.1 * sums[0]
     aligned = [made.truth.graph.node_index[node] for node in made.evaluation.alignment.units]
     run = made.evaluation.activations(made.evaluation.task.domain.all())

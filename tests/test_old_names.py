@@ -1,19 +1,26 @@
 """Old names of settings are read: with one warning where a user writes them, silently in what is stored."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from interpbench.checkpoints.record import read_record
 from interpbench.circuits.truth import LEVELS, Level
 from interpbench.core import old_names
+from interpbench.core.config import convert
 from interpbench.core.old_names import KEYS, VALUES, renamed, renamed_overrides, renamed_record
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.evaluate_settings import evaluate_config
+from interpbench.runs.train_settings import TrainConfig, train_config
 from interpbench.scoring.curves import Curve
 from interpbench.scoring.files import read_rows
 from interpbench.scoring.records import Record
+from interpbench.training.objective import Objective
 from tests.test_config import composed
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +35,10 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_new_names_are_settings_and_old_ones_are_not() -> None:
-    known = {key for made in methods() for key in getattr(methods()[made], "__dataclass_fields__", {})}
-    assert set(KEYS["method"].values()) <= known
-    assert not set(KEYS["method"]) & known
-    assert set(VALUES["method"]) <= known
+    of_methods = {key for made in methods() for key in getattr(methods()[made], "__dataclass_fields__", {})}
+    for section, known in {"method": of_methods, "objective": set(asdict(Objective()))}.items():
+        assert set(KEYS.get(section, {}).values()) | set(VALUES.get(section, {})) <= known
+        assert not set(KEYS.get(section, {})) & known
 
 
 def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,6 +49,24 @@ def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptur
         "method.metric=shift is now method.metric=logit_diff; only this version reads the old name",
         "method.metric=divergence is now method.metric=kl; only this version reads the old name",
     ]
+
+
+def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.LogCaptureFixture) -> None:
+    old = {"readout": 1.0, "readout_until": 20, "attention": 0.5, "slack": 0.1, "quiet": 3.0}
+    new = Objective(probe=1.0, probe_until=20, attention_supervision=0.5, bos_slack=0.1, variance_penalty=3.0)
+    given = renamed_overrides([f"objective.{key}={value}" for key, value in old.items()])
+    assert convert(TrainConfig, composed("train", "task=hist", *given)).objective == new
+    assert renamed_overrides(["+objective.readout=0,1", "++objective.quiet=0"]) == [
+        "+objective.probe=0,1",
+        "++objective.variance_penalty=0",
+    ]
+    assert len(warned(caplog)) == len(old)
+    data = composed("train", "task=frac_prevs", "experiment=none")
+    data["objective"] |= old
+    assert train_config(data).objective == new
+    assert (
+        warned(caplog)[0] == "objective.readout is now objective.probe; only this version reads the old name"
+    )
 
 
 def test_settings_of_a_users_own_method_are_theirs(caplog: pytest.LogCaptureFixture) -> None:
@@ -70,7 +95,13 @@ def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_p
     levels: dict[Level, Curve] = dict.fromkeys(LEVELS, curve)
     record = Record("task", "hash", "eap", {"metric": "shift"}, 0, False, levels, {}, 0.1, {})
     assert Record.from_json(json.loads(json.dumps(record.to_json()))).settings == {"metric": "logit_diff"}
-    board = json.loads((Path(__file__).parents[1] / "docs" / "leaderboard.json").read_text())
+    folder = tmp_path / "hist"
+    folder.mkdir()
+    made = json.loads((ROOT / "models" / "hist" / "model.json").read_text())
+    made["training"]["objective"] = {"readout": 1.0, "quiet": 0.5}
+    (folder / "model.json").write_text(json.dumps(made))
+    assert read_record(folder).training["objective"] == {"probe": 1.0, "variance_penalty": 0.5}
+    board = json.loads((ROOT / "docs" / "leaderboard.json").read_text())
     board["rows"] = [{**board["rows"][0], "settings": {"metric": "shift"}}]
     (tmp_path / "leaderboard.json").write_text(json.dumps(board))
     ((row,), _) = read_rows(tmp_path / "leaderboard.json")

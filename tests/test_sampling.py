@@ -97,10 +97,10 @@ def test_swapped_rows_answer_what_the_program_answers_row_by_row():
 
 
 @pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs", "ioi_published_prompts"])
-def test_readouts_ask_for_the_programs_variables_in_every_world(name):
+def test_probes_ask_for_the_programs_variables_in_every_world(name):
     """World by world and row by row, with the program run on that row alone, padding included."""
     _, alignment, truth = setting(name)
-    batch = Sampler(alignment, truth, Objective(readout=1.0), 8, 0)(1, CPU)
+    batch = Sampler(alignment, truth, Objective(probe=1.0), 8, 0)(1, CPU)
     model, graph = alignment.task.model, alignment.graph
     bos = len(alignment.task.vocab)
     tokens = batch.tokens[:, :, 1:].numpy()

@@ -12,48 +12,48 @@ from interpbench.circuits.components import Node
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.evaluate import Evaluation
+from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.local import reader
-from interpbench.training.probes import Chunk, Probes
 from interpbench.training.screening import Screen
 from interpbench.transformer.model import Transformer
 
 NORMS = (None, "LN", "LNPre")
 
 
-def probes_of(name, seed=0, **settings):
+def tests_of(name, seed=0, **settings):
     task = get_task(name)
     cfg = shape(task, ModelSettings(**{"d_model": 12, "d_head": 3, "d_mlp": 24, **settings}))
     alignment = align(task, cfg.graph)
     network = Transformer(cfg, seed).requires_grad_(False)
-    return Probes(Evaluation(network, alignment), find_truth(alignment, pairs=500))
+    return InterventionTests(Evaluation(network, alignment), find_truth(alignment, pairs=500))
 
 
-def chunk_of(probes, rows=48, sources=1, seed=0):
-    ev, rng = probes.evaluation, np.random.default_rng(seed)
+def chunk_of(tests, rows=48, sources=1, seed=0):
+    ev, rng = tests.evaluation, np.random.default_rng(seed)
     base = ev.task.domain.draw(rng, rows, True)
     given = [ev.task.domain.sources(rng, base, True) for _ in range(sources)]
     return Chunk(ev.activations(base), tuple(map(ev.activations, given)), rng)
 
 
-def direct(probes, chunk):
+def direct(tests, chunk):
     """Runs every idle edge on every row, the whole network after it."""
-    ev = probes.evaluation
+    ev = tests.evaluation
     answer = chunk.base.trace[ev.model.output]
-    runs = ev.single_edges(chunk.base, chunk.sources[0].stack, probes.idle)
-    return {probes.edge_name(probes.idle[number]): ev.right(found, answer) for number, found in runs}
+    runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.idle)
+    return {tests.edge_name(tests.idle[number]): ev.right(found, answer) for number, found in runs}
 
 
 @pytest.mark.parametrize("normalization", NORMS)
 @pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs"])
 def test_where_nothing_is_screened_every_edge_is_run(name, normalization):
     """Also an untrained network has rows that are right by chance, and edges that change that."""
-    probes = probes_of(name, normalization=normalization)
-    chunk = chunk_of(probes)
-    expected = direct(probes, chunk)
-    screen = Screen(probes, share=0.0, checks=0.0)
-    found = {outcome.place: outcome.right for outcome in screen.measure(chunk, probes.places["edges"])}
+    tests = tests_of(name, normalization=normalization)
+    chunk = chunk_of(tests)
+    expected = direct(tests, chunk)
+    screen = Screen(tests, share=0.0, checks=0.0)
+    found = {outcome.place: outcome.right for outcome in screen.measure(chunk, tests.places["edges"])}
     assert list(found) != [] and set(found) == set(expected)
-    own = {probes.edge_name(np.array(place)) for place, reads in probes.evaluation.reads.items() if reads}
+    own = {tests.edge_name(np.array(place)) for place, reads in tests.evaluation.reads.items() if reads}
     for name_of, right in found.items():
         if name_of not in own:  # the program's own edges are held against the program's own answer
             np.testing.assert_array_equal(right, expected[name_of], err_msg=name_of)
@@ -62,9 +62,9 @@ def test_where_nothing_is_screened_every_edge_is_run(name, normalization):
 
 @pytest.mark.parametrize("normalization", NORMS)
 def test_one_node_alone_changes_as_it_does_in_the_network(normalization):
-    probes = probes_of("max_with_previous", normalization=normalization)
-    chunk, graph = chunk_of(probes, 8), probes.truth.graph
-    ev, base, source = probes.evaluation, chunk.base, chunk.sources[0]
+    tests = tests_of("max_with_previous", normalization=normalization)
+    chunk, graph = chunk_of(tests, 8), tests.truth.graph
+    ev, base, source = tests.evaluation, chunk.base, chunk.sources[0]
     deltas = source.stack - base.stack
     generator = torch.Generator().manual_seed(0)
     for node in (Node(1, 2), Node(1)):
@@ -110,17 +110,17 @@ def patched_output(ev, base, source, mask, index):
     return kept.kept
 
 
-def released_probes(name):
+def released_tests(name):
     checkpoint = load_checkpoint(released()[name])
     alignment = align(get_task(name), checkpoint.record.shape.graph, checkpoint.record.alignment)
-    return Probes(Evaluation(checkpoint.model.requires_grad_(False), alignment), checkpoint.truth)
+    return InterventionTests(Evaluation(checkpoint.model.requires_grad_(False), alignment), checkpoint.truth)
 
 
 def test_what_the_screen_passes_over_is_sampled_and_said():
-    probes = released_probes("hist")
-    chunk = chunk_of(probes, 64)
-    screen = Screen(probes, share=0.5, checks=0.5)
-    outcomes = list(screen.measure(chunk, probes.places["edges"]))
+    tests = released_tests("hist")
+    chunk = chunk_of(tests, 64)
+    screen = Screen(tests, share=0.5, checks=0.5)
+    outcomes = list(screen.measure(chunk, tests.places["edges"]))
     assert screen.items == sum(int(outcome.counts.sum()) for outcome in outcomes)
     passed_over, sampled, wrong = screen.edges.sum(0)
     assert 0 < passed_over < screen.items and passed_over == screen.items - screen.run
@@ -129,7 +129,7 @@ def test_what_the_screen_passes_over_is_sampled_and_said():
     counts = screen.counts()
     assert sum(passed for passed, _, _ in counts["edges"].values()) == passed_over
     assert counts["sampled"] == sampled
-    some = probes.places["edges"][:3]
+    some = tests.places["edges"][:3]
     assert {outcome.place for outcome in screen.measure(chunk, some)} == set(some)
 
 
@@ -138,8 +138,8 @@ def test_an_edge_that_gradients_do_not_see_is_found_by_the_sample():
 
     The screen passes over it, as it must by what it knows; the sample is what says so.
     """
-    probes = probes_of("max_with_previous", activation="relu")
-    network, graph = probes.evaluation.network, probes.truth.graph
+    tests = tests_of("max_with_previous", activation="relu")
+    network, graph = tests.evaluation.network, tests.truth.graph
     features = network.cfg.d_model
     for block in network.blocks:  # a network that always answers the first class, by its bias
         for weight in (*block.attn.parameters(), *block.mlp.parameters()):
@@ -149,18 +149,18 @@ def test_an_edge_that_gradients_do_not_see_is_found_by_the_sample():
     first, last = network.blocks[0], network.blocks[1]
     first.attn.W_V[3, :, 0] = network.embed.W_E[0] - network.embed.W_E[1]  # differs between tokens
     first.attn.W_O[3, 0, 0] = 1.0
-    chunk = chunk_of(probes, 512)
+    chunk = chunk_of(tests, 512)
     written = chunk.base.stack[graph.node_index[Node(0, 3)]][0]
     given = chunk.sources[0].stack[graph.node_index[Node(0, 3)]][0]
     last.mlp.W_in[0, 0], last.mlp.W_out[0, 1] = 1.0, 1.0
     last.mlp.b_in[0] = -max(float(written.max()), float(given.max())) + 0.5 * float(written.std())
     network.unembed.W_U[1, 1] = 1e4
-    chunk = chunk_of(probes, 512)
-    probes.evaluation.right = lambda predictions, wanted: (predictions == 0).all(1)  # what it always answers
-    screen = Screen(probes, share=0.2, checks=1.0)
+    chunk = chunk_of(tests, 512)
+    tests.evaluation.right = lambda predictions, wanted: (predictions == 0).all(1)  # what it always answers
+    screen = Screen(tests, share=0.2, checks=1.0)
     edge = "embed->a0.h3<v>"
     (outcome,) = screen.measure(chunk, [edge])
-    clean = (probes.evaluation.predictions(chunk.base.logits) == 0).all(1)
+    clean = (tests.evaluation.predictions(chunk.base.logits) == 0).all(1)
     newly = clean & ~outcome.right
     assert features == 12 and newly.sum() > 0, "the edge alone turns the unit on"
     assert screen.edges[:, 2].sum() > 0, "and the sample says that the screen has missed it"
@@ -168,10 +168,10 @@ def test_an_edge_that_gradients_do_not_see_is_found_by_the_sample():
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_a_trained_network_is_screened_without_a_miss(share):
-    probes = released_probes("hist")
-    chunk = chunk_of(probes, 256)
-    expected = direct(probes, chunk)
-    screen = Screen(probes, share, checks=0.02)
-    for outcome in screen.measure(chunk, probes.places["edges"]):
+    tests = released_tests("hist")
+    chunk = chunk_of(tests, 256)
+    expected = direct(tests, chunk)
+    screen = Screen(tests, share, checks=0.02)
+    for outcome in screen.measure(chunk, tests.places["edges"]):
         np.testing.assert_array_equal(outcome.right, expected[outcome.place])
     assert screen.run < screen.items / 2 and screen.largest < 1

@@ -31,7 +31,7 @@ def test_an_mlp_can_carry_the_tokens() -> None:
     assert {"embed->m0", *(f"m0->{reader}" for reader in readers)} <= set(found)
     assert not any(edge.startswith("embed->a") for edge in found)
     assert "embed->m0" in truth.names("qkv_edge", State.REQUIRED)
-    batch = Sampler(alignment, truth, Objective(readout=1.0), 64, 0)(0, torch.device("cpu"))
+    batch = Sampler(alignment, truth, Objective(probe=1.0), 64, 0)(0, torch.device("cpu"))
     swapped = batch.nodes[alignment.graph.node_index[Node(0)], 1] == 1
     assert swapped.any() and "tokens" in batch.values
     wanted = np.array(batch.tokens[0, swapped, 1:].T)

@@ -16,9 +16,9 @@ from interpbench.core.threads import threads
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
+from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
-from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer
@@ -46,18 +46,18 @@ def trainer(folder=None, objective=None, settings=QUICK, name="frac_prevs", seed
 def test_readout_losses_are_position_by_position(name):
     """Against a loop over positions: half the weight on None, half on the rest."""
     _, alignment, truth = setting(name)
-    batch = Sampler(alignment, truth, Objective(readout=1.0), 8, 0)(1, CPU)
-    readouts = Readouts(alignment, 12, 0)
+    batch = Sampler(alignment, truth, Objective(probe=1.0), 8, 0)(1, CPU)
+    probes = Probes(alignment, 12, 0)
     length, rows = batch.tokens.shape[2], batch.tokens.shape[:2].numel()
-    written = {node: torch.randn(12, length, rows) for node in set(readouts.nodes.values())}
-    losses = readouts.losses(written, batch.values)
-    for number, (name, node) in enumerate(readouts.nodes.items()):
+    written = {node: torch.randn(12, length, rows) for node in set(probes.nodes.values())}
+    losses = probes.losses(written, batch.values)
+    for number, (name, node) in enumerate(probes.nodes.items()):
         parts = {"none": [], "some": [], "number": []}
         values = batch.values[name].flatten(1)
         for position, row in np.ndindex(*values.shape):
             value = values[position, row].item()
-            read = readouts.weights[number] @ written[node][:, 1 + position, row]
-            read = (read + readouts.biases[number][:, 0]).detach()
+            read = probes.weights[number] @ written[node][:, 1 + position, row]
+            read = (read + probes.biases[number][:, 0]).detach()
             if values.dtype.is_floating_point:
                 parts["number"] += [] if np.isnan(value) else [(read[0].item() - value) ** 2]
             else:
@@ -70,9 +70,9 @@ def test_readout_losses_are_position_by_position(name):
         assert losses[number].item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_readouts_train_the_network_and_leave_no_trace(tmp_path):
+def test_probes_train_the_network_and_leave_no_trace(tmp_path):
     """They change what is learned, are resumed with it, and are in no checkpoint."""
-    objective = Objective(readout=1.0)
+    objective = Objective(probe=1.0)
     whole, plain, broken = trainer(objective=objective), trainer(), trainer(tmp_path, objective)
     for _ in range(12):
         whole.step()

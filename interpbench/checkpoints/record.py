@@ -18,6 +18,7 @@ from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_bytes, read_json, sha256
+from interpbench.core.old_names import renamed
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import known_task
 from interpbench.tasks.task import Task
@@ -82,6 +83,8 @@ def read_record(folder: Path) -> ModelRecord:
     """
     path = folder / RECORD
     data = read_numbered(path, FORMAT, "a checkpoint of this project")
+    if isinstance(training := data.get("training"), dict):
+        data["training"] = renamed(training, stored=True)  # pyright: ignore[reportUnknownArgumentType]
     record = checked(ModelRecord, data, path, CheckpointError)
     try:
         _check(record)

@@ -12,7 +12,15 @@ from typing import Any
 from interpbench.core.own import is_own
 
 log = logging.getLogger(__name__)
-KEYS: Mapping[str, Mapping[str, str]] = {"method": {}}
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "objective": {
+        "readout": "probe",
+        "readout_until": "probe_until",
+        "attention": "attention_supervision",
+        "slack": "bos_slack",
+        "quiet": "variance_penalty",
+    }
+}
 """Section of the configuration to the old names of its keys, each with the new one."""
 VALUES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "method": {"metric": {"shift": "logit_diff", "divergence": "kl"}}
@@ -34,13 +42,13 @@ def renamed(data: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
 
 
 def _is_section(section: str, settings: Any) -> bool:
-    return section in KEYS and isinstance(settings, Mapping)
+    return section in {*KEYS, *VALUES} and isinstance(settings, Mapping)
 
 
 def renamed_settings(section: str, settings: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
     """Returns the settings of a section under the new names; an old name outweighs the new one beside it."""
     found = dict(settings)
-    for old, new in KEYS[section].items():
+    for old, new in KEYS.get(section, {}).items():
         if old in found:
             found[new] = found.pop(old)
             _say(stored, f"{section}.{old}", f"{section}.{new}")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from interpbench.core import seeds
 from interpbench.training.evaluate import NUMBERS_PER_CALL
-from interpbench.training.probes import Chunk, Probes, random_routes
+from interpbench.training.intervention_tests import Chunk, InterventionTests, random_routes
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.routes import Routes
 
@@ -47,24 +47,24 @@ class Found:
 
 
 def attack(
-    probes: Probes, settings: CertificateSettings, draw: DrawChunk, seed: int, looks: int = 1
+    tests: InterventionTests, settings: CertificateSettings, draw: DrawChunk, seed: int, looks: int = 1
 ) -> dict[str, Any]:
     """Attacks forbidden nodes and idle edges; returns `circuits.proof.Attack` for each, of so many looks."""
-    graph = probes.truth.graph
+    graph = tests.truth.graph
     by_node, by_edge = np.full(graph.legal.shape, -1), np.full(graph.legal.shape, -1)
-    nodes = np.flatnonzero(probes.outside)
+    nodes = np.flatnonzero(tests.outside)
     by_node[:, nodes] = np.where(graph.legal[:, nodes], np.arange(len(nodes)), -1)
-    by_edge[probes.idle[:, 0], probes.idle[:, 1]] = np.arange(len(probes.idle))
+    by_edge[tests.idle[:, 0], tests.idle[:, 1]] = np.arange(len(tests.idle))
     kinds = {
         "nodes": (by_node, [str(graph.nodes[w]) for w in nodes]),
-        "edges": (by_edge, list(probes.places["edges"])),
+        "edges": (by_edge, list(tests.places["edges"])),
     }
     results: dict[str, Any] = {}
     for kind, (places, names) in kinds.items():
         rng = seeds.generator(seed, "attack", kind)
         if not names:
             continue
-        search = _Search(probes, settings, draw, rng, places, len(names))
+        search = _Search(tests, settings, draw, rng, places, len(names))
         worst = search.worst()
         chosen = np.flatnonzero(worst.routes)
         results[kind] = {
@@ -82,7 +82,7 @@ class _Search:
     """One search. Places are nodes (columns of edges) or edges.
 
     Args:
-        probes: of the network.
+        tests: of the network.
         settings: how long to search.
         draw: draws rows.
         rng: of rows and random sets.
@@ -92,16 +92,16 @@ class _Search:
 
     def __init__(
         self,
-        probes: Probes,
+        tests: InterventionTests,
         settings: CertificateSettings,
         draw: DrawChunk,
         rng: np.random.Generator,
         places: np.ndarray,
         count: int,
     ):
-        self.probes, self.settings, self.rng = probes, settings, rng
+        self.tests, self.settings, self.rng = tests, settings, rng
         self.places, self.count = places, count
-        self.evaluation, self.draw = probes.evaluation, draw
+        self.evaluation, self.draw = tests.evaluation, draw
         self.candidates = self.rows = 0
         self._new_rows()
 
@@ -176,7 +176,7 @@ class _Search:
         by_group = logits.unflatten(2, (groups, rows))
         for group in range(groups):
             every = np.broadcast_to(self._full(routes[group]), (rows, *self.places.shape))
-            answer = self.probes.answers(chunk.base, chunk.sources, every)
+            answer = self.tests.answers(chunk.base, chunk.sources, every)
             scored = torch.from_numpy(ev.task.scored(answer).T).to(logits.device)
             margins = ev.margins(by_group[:, :, group], answer) / clean
             lowest.append(margins.masked_fill(~scored, 1.0).amin(0))
@@ -246,7 +246,7 @@ class _Search:
             with torch.no_grad():
                 given = torch.stack([source.stack for source in chunk.sources])
                 logits = ev.network.run(chunk.base.stack[0], Routes(masks, given))
-            answer = self.probes.answers(
+            answer = self.tests.answers(
                 chunk.base, chunk.sources, np.broadcast_to(routes, (some, *routes.shape))
             )
             counts = ev.answered(answer)

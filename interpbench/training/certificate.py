@@ -22,7 +22,7 @@ from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.adversary import attack
 from interpbench.training.evaluate import Activations, Evaluation
-from interpbench.training.probes import SPARSE, Chunk, Outcome, Probes
+from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests, Outcome
 from interpbench.training.screening import Screen
 from interpbench.training.settings import CertificateSettings
 
@@ -85,18 +85,18 @@ class _Certificate:
         self.evaluation, self.settings, self.standard, self.upto = evaluation, settings, standard, upto
         self.task = evaluation.task
         self.all_pairs = settings.enumerates(self.task)
-        self.probes, self.progress = Probes(evaluation, truth), progress
+        self.tests, self.progress = InterventionTests(evaluation, truth), progress
         self.give_up, self.attempt, self.hopeless = give_up, attempt, False
         grades = GRADES[: GRADES.index(upto) + 1]
         kinds: list[Kind] = [kind for name in grades for kind in NEEDS[name] + BESIDES.get(name, ())]
         self.kinds = kinds
-        self.claims: list[Claim] = [(kind, place) for kind in kinds for place in self.probes.places[kind]]
+        self.claims: list[Claim] = [(kind, place) for kind in kinds for place in self.tests.places[kind]]
         self.counts: dict[Claim, dict[str, Count]] = {claim: {} for claim in self.claims}
         self.vacuous: dict[Kind, list[str]] = {"effective": [], "effective_positions": []}
         self.margin = 0.0 if evaluation.model.numerical else math.inf
         draws = (self.task.domain.size**2,) if self.all_pairs else (settings.pairs,) * 2
         self.planned, self.done = sum(draws) + (2 * settings.pairs if self.all_pairs else 0), 0
-        self.screen = Screen(self.probes, 0.0 if self.all_pairs else settings.share, self._chance(sum(draws)))
+        self.screen = Screen(self.tests, 0.0 if self.all_pairs else settings.share, self._chance(sum(draws)))
         self.from_held_out = {"bases": [0, 0], "sources": [0, 0]}
 
     def measure(self, seed: int) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class _Certificate:
         rates = self._rates()
         attacks: dict[str, Any] = {}
         if self.upto == "adversarial" and not self.hopeless and self.settings.attacks:
-            attacks = attack(self.probes, self.settings, self._draw_chunk, seed, 1 + self.attempt)
+            attacks = attack(self.tests, self.settings, self._draw_chunk, seed, 1 + self.attempt)
         domain = self.task.domain
         return {
             "format": FORMAT,
@@ -124,7 +124,7 @@ class _Certificate:
             "vacuous": self.vacuous,
             "required_effect": {
                 name: right / rows if rows else 0.0
-                for name, (right, rows) in self.probes.effect.items()
+                for name, (right, rows) in self.tests.effect.items()
                 if ("required_edges" if "->" in name else "variables") in self.kinds
             },
             "screen": self.screen.counts() if self.screen.items else None,
@@ -138,7 +138,7 @@ class _Certificate:
 
     def _chance(self, rows: int) -> float:
         """Returns how likely the screen runs an (edge, row) that it would pass over."""
-        settings, edges = self.settings, max(1, len(self.probes.places["edges"]))
+        settings, edges = self.settings, max(1, len(self.tests.places["edges"]))
         each = max(settings.edge_checks, 1.25 * settings.checks / edges)
         return min(1.0, each * (1 + self.attempt / 6) / rows)  # bounds after other attempts need more
 
@@ -212,7 +212,7 @@ class _Certificate:
         if "accuracy" in wanted:
             worse = max if self.evaluation.model.numerical else min
             self.margin = worse(self.margin, self.evaluation.margin(chunk.base))
-        for outcome in self.probes.measure(chunk, wanted):
+        for outcome in self.tests.measure(chunk, wanted):
             if (outcome.kind, outcome.place) in open_claims:
                 self._count(outcome, draw)
         if "edges" in wanted and not self._lost(claims, draw):
@@ -273,9 +273,9 @@ class _Certificate:
 
     def _fill(self, claim: Claim, draw: str, rng: np.random.Generator, until: int) -> None:
         """Adds rows that count (the program has an answer, or one that changes) until there are enough."""
-        count, (kind, place), truth = self._of(claim, draw), claim, self.probes.truth
+        count, (kind, place), truth = self._of(claim, draw), claim, self.tests.truth
         if kind in self.vacuous:
-            if truth.nodes[truth.graph.node_index[self.probes.units[place]]] != State.REQUIRED:
+            if truth.nodes[truth.graph.node_index[self.tests.units[place]]] != State.REQUIRED:
                 return  # it changes nothing on the domain: what rows there are by chance have been counted
         tried, most = 0, MOST_TRIED * until
         while (missing := until - count["rows"]) > 0 and tried < most:
@@ -284,11 +284,11 @@ class _Certificate:
             base, (source,) = self._tokens(draw, rng, 4 * DRAWN, 1)
             tried += len(base)
             at = rng.integers(base.shape[1], size=len(base))
-            chosen = np.flatnonzero(self.probes.counting(kind, place, base, source, at))
+            chosen = np.flatnonzero(self.tests.counting(kind, place, base, source, at))
             chosen = chosen[: min(missing, CHUNK)]
             if len(chosen):
                 chunk = self._run(base[chosen], [source[chosen]], rng, at[chosen])
-                for outcome in self.probes.measure(chunk, {kind: [place]}):
+                for outcome in self.tests.measure(chunk, {kind: [place]}):
                     if outcome.kind == kind:
                         self._count(outcome, draw)
 
@@ -348,6 +348,6 @@ class _Certificate:
         wanted = base.trace[evaluation.model.output]
         results: dict[str, float] = {}
         for name, patch in patches.items():
-            ((_, predictions),) = evaluation.patched(base, patch, nodes=self.probes.outside[None])
+            ((_, predictions),) = evaluation.patched(base, patch, nodes=self.tests.outside[None])
             results[name] = float(evaluation.right(predictions, wanted).mean())
         return results

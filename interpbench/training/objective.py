@@ -21,16 +21,16 @@ class Objective:
             swapped (interchange intervention training, Geiger et al. 2022).
         strict: with activations outside the circuit swapped, its output stays (SIIT, Gupta et al. 2024).
         edge_strict: with edges outside the circuit patched, its output stays.
-        readout: in every one of these worlds, a linear map from what an aligned node writes gives the value
+        probe: in every one of these worlds, a linear map from what an aligned node writes gives the value
             of its variable; the maps are trained along and thrown away.
-        attention: in every one of these worlds, the head of an aligned variable looks where the variable
-            says that it does (cross-entropy of its attention). It is the variable's head that learns it then,
-            and what it makes of what it reads comes after.
-        slack: the share of its attention that a head which is to look somewhere is to leave at BOS. Nothing
-            pushes keys apart of tokens that training never shows together; the less the key that a head wants
-            outweighs BOS, the nearer may another one be that it must not take for it.
-        quiet: what a node outside the circuit writes is the same for every input: its variance over inputs,
-            in units of the embedding's, added up over these nodes.
+        attention_supervision: in every one of these worlds, the head of an aligned variable looks where the
+            variable says that it does (cross-entropy of its attention). It is the variable's head that
+            learns it then, and what it makes of what it reads comes after.
+        bos_slack: the share of its attention that a head which is to look somewhere is to leave at BOS.
+            Nothing pushes keys apart of tokens that training never shows together; the less the key that a
+            head wants outweighs BOS, the nearer may another one be that it must not take for it.
+        variance_penalty: what a node outside the circuit writes is the same for every input: its variance
+            over inputs, in units of the embedding's, added up over these nodes.
         swaps: which units IIT swaps: `even` (half the rows any one unit, half a random subset; half of the
             swaps effective on purpose) or `deep` (three quarters one unit, likelier if more of the circuit
             comes after it; a quarter effective on purpose; required edges are likelier, too, if more of it
@@ -39,11 +39,11 @@ class Objective:
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
         outputs_after: the steps, to the next pool of draws, after which behaviour and IIT are trained; before
-            that readouts and attention alone are, so that variables early in the circuit are there before
-            anything can go around them.
+            that probes and attention supervision alone are, so that variables early in the circuit are there
+            before anything can go around them.
         strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
             network learns what to do sooner while nothing else is asked of it.
-        readout_until: the steps, to the next pool of draws, after which readouts are trained no more; None
+        probe_until: the steps, to the next pool of draws, after which probes are trained no more; None
             for never. They show the way; a network that is there may write otherwise.
         strata: the share of bases, and half as many of the sources, that are drawn evenly from the strata of
             the task's inputs, instead of from its distribution.
@@ -58,15 +58,15 @@ class Objective:
     iit: Amount = 1.0
     strict: Amount = 1.0
     edge_strict: Amount = 1.0
-    readout: Amount = 0.0
-    attention: Amount = 0.0
-    slack: Share = 0.05
-    quiet: Amount = 0.0
+    probe: Amount = 0.0
+    attention_supervision: Amount = 0.0
+    bos_slack: Share = 0.05
+    variance_penalty: Amount = 0.0
     swaps: Swaps = "even"
     targets: Targets = "mixed"
     outputs_after: Steps = 0
     strict_after: Steps = 0
-    readout_until: Steps | None = None
+    probe_until: Steps | None = None
     strata: Share = 0.25
     own_sources: Share = 0.5
     required: Share = 0.25

@@ -42,7 +42,7 @@ class Batch:
         edges: `[R, W, batch]` 0/1 for the last world, or None.
         edge_sources: `[W, batch]`: 0 or 1, how many rows further on the source of patched edges is.
         places: `[world, T, batch]` 0/1: where nodes are swapped; None for everywhere.
-        values: variable to its values `[P, world, batch]`, if readouts are trained then.
+        values: variable to its values `[P, world, batch]`, if probes are trained then.
         attended: variable to where its head is to look, `[P, T, world, batch]`, if that is trained then:
             shares of the loss at each query and key.
         worlds: the name of each world.
@@ -138,9 +138,9 @@ class Sampler:
         edges_t = None if edges is None else split(edges, 2)
         edge_sources_t = None if edge_sources is None else split(edge_sources, 1)
         places_t = None if places is None else split(places, 2)
-        until = self.objective.readout_until
-        read_out = until is None or number * self.steps < until
-        values = {name: split(x, 2) for name, x in self._values(traces).items()} if read_out else {}
+        until = self.objective.probe_until
+        probed = until is None or number * self.steps < until
+        values = {name: split(x, 2) for name, x in self._values(traces).items()} if probed else {}
         looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()}
         return [
             Batch(
@@ -159,8 +159,8 @@ class Sampler:
         ]
 
     def _values(self, traces: list[Trace]) -> dict[str, np.ndarray]:
-        """Returns the variables that are read out, `[P, world, row]`; none, if none are."""
-        if self.objective.readout == 0:
+        """Returns the variables that are probed, `[P, world, row]`; none, if none are."""
+        if self.objective.probe == 0:
             return {}
         values: dict[str, np.ndarray] = {}
         for name in (name for names in self.alignment.units.values() for name in names):
@@ -179,7 +179,7 @@ class Sampler:
         other half.
         """
         looks: dict[str, np.ndarray] = {}
-        if self.objective.attention == 0:
+        if self.objective.attention_supervision == 0:
             return looks
         for name in self._lookers():
             edges = [{} for _ in traces[1:]] + [reads]
@@ -188,8 +188,8 @@ class Sampler:
             somewhere = np.any(chosen, axis=3)
             share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
-            share[somewhere] *= 1 - self.objective.slack
-            share[..., 0] += self.objective.slack * somewhere
+            share[somewhere] *= 1 - self.objective.bos_slack
+            share[..., 0] += self.objective.bos_slack * somewhere
             for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
@@ -203,7 +203,7 @@ class Sampler:
         looking = [name for name in names if model.variables[name].attends is not None]
         if not looking:
             raise TrainingError(
-                f"objective.attention: no variable of {self.task.name!r} says where its head looks"
+                f"objective.attention_supervision: no variable of {self.task.name!r} says where it looks"
             )
         return looking
 

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from interpbench.circuits.components import Node
 from interpbench.training.evaluate import NUMBERS_PER_CALL, Activations, Evaluation
+from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
 from interpbench.training.local import reader
-from interpbench.training.probes import Chunk, Outcome, Probes
 from interpbench.transformer.routes import WriterTaps
 
 LEAST = 1e-3
@@ -33,7 +33,7 @@ class Screen:
     """Measures idle edges one by one.
 
     Args:
-        probes: of the network.
+        tests: of the network.
         share: an edge is run where its estimated effect is at least this share of the margin.
         checks: the probability with which each other (edge, row) is run.
 
@@ -46,19 +46,19 @@ class Screen:
         watched: `[idle edge]` bool.
     """
 
-    def __init__(self, probes: Probes, share: float, checks: float):
-        self.probes, self.share, self.checks = probes, share, checks
-        self.evaluation: Evaluation = probes.evaluation
+    def __init__(self, tests: InterventionTests, share: float, checks: float):
+        self.tests, self.share, self.checks = tests, share, checks
+        self.evaluation: Evaluation = tests.evaluation
         self.items = self.run = 0
         self.largest = 0.0
-        self.edges = np.zeros((len(probes.idle), 3), np.int64)
-        self.watched = np.zeros(len(probes.idle), bool)
-        self._unrun = np.zeros(len(probes.idle), np.int64)
-        self._wrong = np.zeros(len(probes.idle), bool)
-        graph = probes.truth.graph
+        self.edges = np.zeros((len(tests.idle), 3), np.int64)
+        self.watched = np.zeros(len(tests.idle), bool)
+        self._unrun = np.zeros(len(tests.idle), np.int64)
+        self._wrong = np.zeros(len(tests.idle), bool)
+        graph = tests.truth.graph
         self._targets: dict[int, np.ndarray] = {}
         """Destination to the numbers of the idle edges into it."""
-        ends = graph.reader_destination[probes.idle[:, 0]]
+        ends = graph.reader_destination[tests.idle[:, 0]]
         for target in sorted(set(ends.tolist())):
             self._targets[target] = np.flatnonzero(ends == target)
 
@@ -70,11 +70,11 @@ class Screen:
         """Yields edges that are watched from now on, with how many rows of this draw were not run of each."""
         for number in np.flatnonzero(self._wrong & ~self.watched).tolist():
             self.watched[number] = True
-            yield self.probes.places["edges"][number], int(self._unrun[number])
+            yield self.tests.places["edges"][number], int(self._unrun[number])
 
     def counts(self) -> dict[str, object]:
         """Returns it as plain data: `circuits.proof.Screen`."""
-        names = self.probes.places["edges"]
+        names = self.tests.places["edges"]
         _, sampled, wrong = self.edges.sum(0).tolist()
         return {
             **{"share": self.share, "items": self.items, "run": self.run},
@@ -88,14 +88,14 @@ class Screen:
         answer = base.trace[ev.model.output]
         scored = ev.task.scored(answer)
         counts = ev.answered(answer)
-        names, wanted = self.probes.places["edges"], set(places)
-        graph = self.probes.truth.graph
+        names, wanted = self.tests.places["edges"], set(places)
+        graph = self.tests.truth.graph
         clean = ev.right(ev.predictions(base.logits), answer)
         gradients: list[Tensor] | None = None
         for target, numbers in self._targets.items():
             here = [n for n in numbers.tolist() if names[n] in wanted]
             last = target == len(graph.destinations) - 1
-            whole = [n for n in here if last or ev.reads.get(tuple(self.probes.idle[n].tolist()))]
+            whole = [n for n in here if last or ev.reads.get(tuple(self.tests.idle[n].tolist()))]
             if whole:
                 yield from self._whole(chunk, whole)
             here = np.array([n for n in here if n not in whole], int)
@@ -111,12 +111,12 @@ class Screen:
     def _whole(self, chunk: Chunk, numbers: list[int]) -> Iterator[Outcome]:
         """Runs edges on all rows: those into the logits, and the program's own, which it answers itself."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
-        edges = self.probes.idle[numbers]
+        edges = self.tests.idle[numbers]
         for number, predictions in ev.single_edges(base, source.stack, edges):
-            mask = np.zeros(self.probes.truth.graph.legal.shape, bool)
+            mask = np.zeros(self.tests.truth.graph.legal.shape, bool)
             mask[tuple(edges[number])] = True
             answer = ev.with_edges(base, source, mask)
-            name = self.probes.places["edges"][numbers[number]]
+            name = self.tests.places["edges"][numbers[number]]
             counts = ev.answered(answer)
             self.items += int(counts.sum())
             self.run += int(counts.sum())
@@ -133,7 +133,7 @@ class Screen:
         counts: np.ndarray,
     ) -> np.ndarray:
         """Returns `[edge, row]` bool: which rows are right with idle edges `[edge]` into one node patched."""
-        ev, graph, edges = self.evaluation, self.probes.truth.graph, self.probes.idle[numbers]
+        ev, graph, edges = self.evaluation, self.tests.truth.graph, self.tests.idle[numbers]
         first = graph.readers[edges[0, 0]]
         node = Node(first.layer, first.head)
         there = reader(ev.network, node, chunk.base)
@@ -178,7 +178,7 @@ class Screen:
         ev, base = self.evaluation, chunk.base
         signs = torch.from_numpy(chunk.rng.choice([-1.0, 1.0], scored.shape) * scored).T.to(base.logits)
         scale = signs / ev.margins(base.logits, answer).clamp(min=LEAST)  # [P, N]
-        outside = torch.from_numpy(self.probes.outside).to(ev.device)[:, None]
+        outside = torch.from_numpy(self.tests.outside).to(ev.device)[:, None]
         states = [WriterTaps(), WriterTaps(outside, chunk.sources[0].stack)]
         found: list[Tensor] = []
         for taps in states[: 2 if outside.any() else 1]:

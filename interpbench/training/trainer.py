@@ -21,9 +21,9 @@ from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation
+from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.objective import Objective
-from interpbench.training.readout import Readouts
 from interpbench.training.sampling import Batch, Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
@@ -99,8 +99,8 @@ class Trainer:
         self.sampler = Sampler(alignment, truth, objective, settings.batch, seed)
         self.device = self.evaluation.device
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        self.readouts = Readouts(alignment, network.cfg.d_model, seed).to(self.device)
-        parts = {"network": network, "readouts": self.readouts} if objective.readout else {"network": network}
+        self.probes = Probes(alignment, network.cfg.d_model, seed).to(self.device)
+        parts = {"network": network, "probes": self.probes} if objective.probe else {"network": network}
         self.trained = nn.ModuleDict(parts)
         weights = [p for p in self.trained.parameters() if p.requires_grad]
         self.optimizer = kind(
@@ -154,14 +154,14 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.settings, self.progress)
         objective = self.objective
-        kept = [self.readouts.nodes[name] for name in batch.values]
-        watched = [self.readouts.nodes[name] for name in batch.attended]
+        kept = [self.probes.nodes[name] for name in batch.values]
+        watched = [self.probes.nodes[name] for name in batch.attended]
         worlds = Worlds(
             batch.nodes,
             batch.edges,
             kept,
             watched,
-            objective.quiet > 0,
+            objective.variance_penalty > 0,
             batch.places,
             batch.edge_sources,
         )
@@ -170,16 +170,16 @@ class Trainer:
         total = losses.sum()
         self.others: dict[str, Tensor] = {}
         if batch.values:
-            self.others["readout"] = objective.readout * self.readouts.losses(worlds.kept, batch.values).sum()
+            self.others["probe"] = objective.probe * self.probes.losses(worlds.kept, batch.values).sum()
         if batch.attended:
             looks = [
                 attention_loss(worlds.patterns[head], shares.flatten(2))
                 for head, shares in zip(watched, batch.attended.values())
             ]
-            self.others["attention"] = objective.attention * torch.stack(looks).sum()
-        if objective.quiet:
+            self.others["attention_supervision"] = objective.attention_supervision * torch.stack(looks).sum()
+        if objective.variance_penalty:
             varied = relative_variance(worlds.sources, self.sampler.forbidden_nodes)
-            self.others["quiet"] = objective.quiet * varied
+            self.others["variance_penalty"] = objective.variance_penalty * varied
         for loss in self.others.values():
             total = total + loss
         self.optimizer.zero_grad()

@@ -8,8 +8,8 @@ from interpbench.circuits.proof import WHAT, Kind
 from interpbench.circuits.truth import Truth
 from interpbench.core import seeds
 from interpbench.training.evaluate import Evaluation
+from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.objective import Objective
-from interpbench.training.probes import Chunk, Probes
 
 EDGE_ROWS = 100_000
 """Rows that single edges may take together: with a thousand edges, each is tried on a hundred pairs."""
@@ -40,7 +40,11 @@ def validate(
     everything else is nearly right.
     """
     rng = seeds.generator(seed, "validation", step)
-    domain, strata, probes = evaluation.task.domain, evaluation.task.strata, Probes(evaluation, truth)
+    domain, strata, tests = (
+        evaluation.task.domain,
+        evaluation.task.strata,
+        InterventionTests(evaluation, truth),
+    )
     base = np.concatenate([domain.draw(rng, rows - rows // 2, True), strata.draw(rng, rows // 2, True)])
     given = [domain.sources(rng, base, True) for _ in range(2)]
     given[1][rows // 2 :] = strata.draw(rng, rows - rows // 2, True)
@@ -54,19 +58,19 @@ def validate(
         kinds["edges"] = ("edge_sets", "required_edges") if objective.required else ("edge_sets",)
     shares: dict[str, float] = {}
     for part, measured in kinds.items():
-        for outcome in probes.measure(chunk, {kind: probes.places[kind] for kind in measured}):
+        for outcome in tests.measure(chunk, {kind: tests.places[kind] for kind in measured}):
             if outcome.kind in measured and outcome.counts.any():
                 said = f"{part} {WHAT[outcome.kind]} {outcome.place}"
                 shares[said] = float(outcome.right[outcome.counts].mean())
     if objective.edge_strict > 0 and min(shares.values()) > 0.99:
-        places = probes.idle
+        places = tests.idle
         few = slice(min(rows, max(32, EDGE_ROWS // len(places))))
         some, source = chunk.base.rows(few), chunk.sources[0].rows(few)
         for number, predictions in evaluation.single_edges(some, source.stack, places):
             mask = np.zeros(truth.idle.shape, bool)
             mask[tuple(places[number])] = True
             right = evaluation.right(predictions, evaluation.with_edges(some, source, mask))
-            shares[f"edges {WHAT['edges']} {probes.edge_name(places[number])}"] = float(right.mean())
+            shares[f"edges {WHAT['edges']} {tests.edge_name(places[number])}"] = float(right.mean())
 
     def lowest(kind: str) -> float:
         return float(min((share for name, share in shares.items() if name.startswith(kind)), default=1.0))

@@ -50,7 +50,7 @@ class Outcome:
     counts: np.ndarray
 
 
-class Probes:
+class InterventionTests:
     """All interventions but single idle edges, which `screening` has.
 
     Attributes:

@@ -1,6 +1,6 @@
-"""Readouts: linear maps from what aligned nodes write to the values of their variables, trained along.
+"""Linear probes: maps from what aligned nodes write to the values of their variables, trained along.
 
-The output alone says little about a variable three layers before it. A readout says at every position, and
+The output alone says little about a variable three layers before it. A probe says at every position, and
 in every world, what the program's variable is there; it is thrown away after training, and no certificate
 knows of it.
 """
@@ -14,7 +14,7 @@ from torch.nn import functional
 from interpbench.alignment.alignment import Alignment
 
 
-class Readouts(nn.Module):
+class Probes(nn.Module):
     """One affine map a variable: to logits of its values and of None, or to its number."""
 
     def __init__(self, alignment: Alignment, d_model: int, seed: int):
