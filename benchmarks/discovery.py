@@ -8,7 +8,7 @@ everybody has a turn.
 2. With `--auto-circuit python`, the Python of an environment that has auto-circuit: its EAP, subnetwork
    probing over edges, and ACDC, on the same weights and prompts, all prompts in one batch.
    * EAP of both is the same formula; the largest difference is printed.
-   * Subnetwork probing: the same steps of Adam, rate, penalty, start of the gates, and replacement (the
+   * Subnetwork probing: the same steps of Adam, rate, penalty, start of the gates, and ablation (the
      mean of the corrupted inputs at each position). auto-circuit draws gates for each prompt, we for all
      prompts together, so scores can agree in rank, not in value; and not even in rank where the network is
      sparse, for there the penalty alone moves nearly all gates.
@@ -181,7 +181,7 @@ def side_by_side(
     print(f"   largest difference {np.abs(mine - other).max():.1e} of {np.abs(mine).max():.1e}")
 
     probing = EdgeSp(
-        penalties=(PENALTY,), steps=steps, rate=RATE, kept=KEPT, replacement="mean_position", metric="kl"
+        penalties=(PENALTY,), steps=steps, rate=RATE, kept=KEPT, ablation="mean_position", metric="kl"
     )
     taken = rounds(
         count,

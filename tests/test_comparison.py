@@ -133,7 +133,7 @@ def test_methods_are_compared_with_the_best_baseline_and_node_methods_at_nodes_a
 
 
 def test_budgets_are_shares_of_the_authors_steps() -> None:
-    assert budget(get_method("ugs")) == budget(get_method("ugs", {"replacement": "mean", "steps": 3000})) == 1
+    assert budget(get_method("ugs")) == budget(get_method("ugs", {"ablation": "mean", "steps": 3000})) == 1
     assert budget(get_method("edge_sp", {"steps": 300})) == 0.1
     assert budget(get_method("eap")) is None and budget(None) is None
     odd = type("Odd", (), {"authors_steps": "many", "steps": 3})()

@@ -58,7 +58,7 @@ def test_or_hides_from_noising_and_and_from_denoising(kind: str, blind: str, see
 @pytest.mark.parametrize("name", DIRECTED)
 def test_denoising_is_the_method_with_the_runs_exchanged(name: str) -> None:
     made = problem()
-    with_patches = {"replacement": "resample"} if hasattr(get_method(name), "replacement") else {}
+    with_patches = {"ablation": "resample"} if hasattr(get_method(name), "ablation") else {}
     method = replace(quick(name), **with_patches)
     turned = problem().exchanged()
     assert torch.equal(turned.clean, made.corrupted) and torch.equal(turned.corrupted, made.clean)
@@ -92,13 +92,13 @@ def test_a_path_has_no_direction(name: str) -> None:
 
 
 def test_denoising_patches_clean_activations_and_nothing_else() -> None:
-    with pytest.raises(DiscoveryError, match="direction=both needs replacement=resample, not learned"):
+    with pytest.raises(DiscoveryError, match="direction=both needs ablation=resample, not learned"):
         get_method("ugs", {"direction": "both"})(problem())
-    with pytest.raises(DiscoveryError, match="direction=denoising needs replacement=resample, not mean"):
-        get_method("eap", {"direction": "denoising", "replacement": "mean"})(problem())
+    with pytest.raises(DiscoveryError, match="direction=denoising needs ablation=resample, not mean"):
+        get_method("eap", {"direction": "denoising", "ablation": "mean"})(problem())
 
 
 def test_methods_that_patch_take_a_direction_and_noise_by_default() -> None:
-    others = {name for name in methods() if hasattr(get_method(name), "replacement")} - set(DIRECTED)
+    others = {name for name in methods() if hasattr(get_method(name), "ablation")} - set(DIRECTED)
     assert others == {"cdt"}  # nothing is patched: it takes activations apart
     assert {get_method(name).direction for name in DIRECTED} == {"noising"}

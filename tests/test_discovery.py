@@ -141,10 +141,10 @@ def test_unknown_method_names_the_nearest():
         get_method("adcc")
 
 
-@pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero"])
-def test_first_order_methods_are_exact_on_a_linear_network(replacement):
+@pytest.mark.parametrize("ablation", ["resample", "mean", "mean_position", "zero"])
+def test_first_order_methods_are_exact_on_a_linear_network(ablation):
     made = linear_problem()
-    settings = {"metric": "logit_diff", "replacement": replacement}
+    settings = {"metric": "logit_diff", "ablation": ablation}
     exact = get_method("exact", settings)(made).edges
     for name in FIRST_ORDER:
         if exempt(name, "linear"):

@@ -6,7 +6,7 @@ import torch
 
 from interpbench.circuits.scores import Cost, joined
 from interpbench.core.errors import ConfigError
-from interpbench.discovery.method import clean_and_patch, get_method, methods, replaced
+from interpbench.discovery.method import ablation_values, clean_and_patch, get_method, methods
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig
@@ -44,11 +44,11 @@ def node_slopes(made, runs, held=None):
     return torch.autograd.grad(total, amount)[0]
 
 
-def test_replacements():
+def test_ablation_values():
     corrupted = torch.randn(3, 2, 4, 5, dtype=torch.float64)
-    assert replaced(corrupted, "resample") is corrupted
-    assert not replaced(corrupted, "zero").any()
-    each, all_positions = replaced(corrupted, "mean_position"), replaced(corrupted, "mean")
+    assert ablation_values(corrupted, "resample") is corrupted
+    assert not ablation_values(corrupted, "zero").any()
+    each, all_positions = ablation_values(corrupted, "mean_position"), ablation_values(corrupted, "mean")
     for w, d, t, b in np.ndindex(3, 2, 4, 5):
         torch.testing.assert_close(each[w, d, t, b], sum(corrupted[w, d, t]) / 5)
         torch.testing.assert_close(all_positions[w, d, t, b], corrupted[w, d].sum() / 20)
@@ -185,7 +185,7 @@ def test_relevance_is_conserved(normalization):
     shape = TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4, normalization, "gelu", "causal", False, init_std=0.5)
     made = problem(2)
     made = Problem(Transformer(shape, 2).double(), made.clean, made.corrupted, made.scored)
-    settings = {**SIGNED, "constant_attention": True, "replacement": "zero"}
+    settings = {**SIGNED, "constant_attention": True, "ablation": "zero"}
     scores = get_method("relp", settings)(made).edges
     runs = clean_and_patch(made, "logit_diff", "zero", Cost())
     with torch.no_grad():
@@ -267,16 +267,16 @@ def test_paths_of_single_edges_are_exact_edge_patching():
     np.testing.assert_allclose(get_method("path_patching", {"frozen": "all"})(made).edges, exact, atol=1e-12)
 
 
-@pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero", "learned"])
-def test_every_method_with_the_choice_takes_every_replacement(replacement):
-    """Those that train gates can train replacements too; the others say what they have."""
+@pytest.mark.parametrize("ablation", ["resample", "mean", "mean_position", "zero", "learned"])
+def test_every_method_with_the_choice_takes_every_ablation(ablation):
+    """Those that train gates can train ablation values too; the others say what they have."""
     made = problem()
     for name in methods():
         method = get_method(name)
-        if not hasattr(method, "replacement"):
+        if not hasattr(method, "ablation"):
             continue
-        settings = {"replacement": replacement, **({"steps": 2} if hasattr(method, "rate") else {})}
-        if replacement == "learned" and not hasattr(method, "constants_rate"):
+        settings = {"ablation": ablation, **({"steps": 2} if hasattr(method, "rate") else {})}
+        if ablation == "learned" and not hasattr(method, "constants_rate"):
             said = "'resample', 'mean', 'mean_position' or 'zero' \\(got 'learned'\\)$"
             with pytest.raises(ConfigError, match=said):
                 get_method(name, settings)
@@ -308,7 +308,7 @@ def biased_problem(**shape):
 def test_contextual_decomposition_equals_the_literal_one(shape):
     made = biased_problem(**shape)
     graph = made.graph
-    settings = {"absolute": False, "replacement": "resample"}
+    settings = {"absolute": False, "ablation": "resample"}
     scores, first = (get_method("cdt", {**settings, "iterate": iterate})(made) for iterate in (True, False))
     runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     size = float(value(made, runs).detach().abs().mean())
@@ -358,6 +358,6 @@ def test_decomposition_is_exact_on_linear_networks_without_biases():
         for block in made.network.blocks:
             block.attn.W_Q.zero_()
             block.mlp.W_in.zero_()
-    settings = {"opposite_signs": False, "absolute": False, "replacement": "resample"}
+    settings = {"opposite_signs": False, "absolute": False, "ablation": "resample"}
     exact = get_method("exact", {"metric": "logit_diff"})(made).edges
     np.testing.assert_allclose(get_method("cdt", settings)(made).edges, exact, atol=1e-7)

@@ -139,8 +139,8 @@ def test_positions_that_cannot_matter_need_not_be_computed(shape, aligned, monke
         torch.testing.assert_close(got, expected)
 
 
-@pytest.mark.parametrize("replacement", ["resample", "mean", "mean_position", "zero", "learned"])
-def test_ablations_are_the_same_where_only_what_matters_is_computed(replacement, monkeypatch):
+@pytest.mark.parametrize("kind", ["resample", "mean", "mean_position", "zero", "learned"])
+def test_ablations_are_the_same_where_only_what_matters_is_computed(kind, monkeypatch):
     network_ = network("LN", "gelu_new", "causal", True)
     clean, corrupted = inputs(1, rows=5), inputs(2, rows=5)
     clean[:, 0] = corrupted[:, 0] = 3
@@ -152,15 +152,15 @@ def test_ablations_are_the_same_where_only_what_matters_is_computed(replacement,
     removed = torch.rand(2, *legal.shape, dtype=DOUBLE, generator=torch.Generator().manual_seed(0)) * legal
 
     def loss():
-        found = Ablation(made, "kl", replacement, Cost(), 2, 2)
+        found = Ablation(made, "kl", kind, Cost(), 2, 2)
         leaves = [removed.clone().requires_grad_()]
         leaves += [] if found.shifts is None else [found.shifts]
         value = found.loss(*leaves)
         return value, *torch.autograd.grad(value.sum(), leaves)
 
     def literal():
-        runs = clean_and_patch(made, "kl", "mean" if replacement == "learned" else replacement, Cost())
-        if replacement == "learned":
+        runs = clean_and_patch(made, "kl", "mean" if kind == "learned" else kind, Cost())
+        if kind == "learned":
             runs.patch[:, :, 0] = runs.clean[:, :, 0]
         rows = runs.clean[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
         logits = network_.run(rows, Candidates(removed, runs.patch))
@@ -169,8 +169,8 @@ def test_ablations_are_the_same_where_only_what_matters_is_computed(replacement,
     plain = loss()
     torch.testing.assert_close(plain[0], literal())
     monkeypatch.setattr(ablation, "by_rows", lambda length, device: False)
-    live = ablation._live(made, "zero" if replacement == "learned" else replacement)
-    expected = {"resample": 9, "mean_position": 12}.get(replacement, 17)
+    live = ablation._live(made, "zero" if kind == "learned" else kind)
+    expected = {"resample": 9, "mean_position": 12}.get(kind, 17)
     assert int(live.sum()) <= expected and bool(live.gather(0, only[None]).all())
     for got, wanted in zip(loss(), plain):
         torch.testing.assert_close(got, wanted)

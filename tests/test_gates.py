@@ -1,4 +1,4 @@
-"""Learned gates: their distribution, their gradients, grids trained as one batch, learned replacements."""
+"""Learned gates: their distribution, their gradients, grids trained as one batch, learned ablation values."""
 
 import numpy as np
 import pytest
@@ -23,12 +23,12 @@ def test_gates_have_the_distribution_that_they_say():
     torch.testing.assert_close(gates.settled(torch.zeros(1)), torch.full((1,), 0.5))
 
 
-def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
+def test_learned_masks_and_ablation_values_get_the_metrics_gradient(monkeypatch):
     made = problem(1)
     ablation = Ablation(made, "kl", "learned", Cost(), 2, 2)
     legal = torch.from_numpy(made.graph.legal)
     removed = torch.rand(2, *legal.shape, dtype=torch.float64) * legal
-    removed[:, :, ::2] = legal[:, ::2].double()  # replacements learn from what is replaced whole
+    removed[:, :, ::2] = legal[:, ::2].double()  # ablation values learn from what is replaced whole
     removed.requires_grad_()
     assert ablation.shifts is not None
     shifts = torch.randn(ablation.shifts.shape, dtype=torch.float64).requires_grad_()
@@ -55,10 +55,10 @@ def test_learned_masks_and_replacements_get_the_metrics_gradient(monkeypatch):
     ("name", "grid"),
     [("edge_sp", "penalties"), ("node_sp", "penalties"), ("edge_pruning", "targets")],
 )
-@pytest.mark.parametrize("replacement", ["resample", "learned"])
-def test_a_grid_trained_as_one_batch_equals_its_members(name, grid, replacement):
+@pytest.mark.parametrize("ablation", ["resample", "learned"])
+def test_a_grid_trained_as_one_batch_equals_its_members(name, grid, ablation):
     made = problem(2)
-    settings = {"steps": 12, "rate": 0.3, "replacement": replacement}
+    settings = {"steps": 12, "rate": 0.3, "ablation": ablation}
     values = (0.3, 0.9)
     together = get_method(name, {**settings, grid: values})(made)
     alone = [get_method(name, {**settings, grid: (one,)})(made) for one in values]
@@ -78,7 +78,7 @@ def test_more_penalty_keeps_fewer_edges_and_targets_are_met():
 
 
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
-def test_learned_replacements_start_at_the_mean_and_leave_bos_alone(attention):
+def test_learned_ablation_values_start_at_the_mean_and_leave_bos_alone(attention):
     made = problem(2, attention=attention)
     learned, mean = (Ablation(made, "kl", kind, Cost(), 1, 2) for kind in ("learned", "mean"))
     removed = 0.5 * torch.from_numpy(made.graph.legal).double().expand(2, -1, -1)
@@ -93,8 +93,8 @@ def test_learned_replacements_start_at_the_mean_and_leave_bos_alone(attention):
 
 
 @pytest.mark.parametrize("name", ["edge_pruning", "edge_sp", "node_sp", "ugs"])
-def test_learned_replacements_learn(name):
-    made, settings = problem(2), {"replacement": "learned", "steps": 20, "penalty": 10.0}
+def test_learned_ablation_values_learn(name):
+    made, settings = problem(2), {"ablation": "learned", "steps": 20, "penalty": 10.0}
     if name == "edge_pruning":
         del settings["penalty"]
     if name.endswith("sp"):

@@ -43,11 +43,14 @@ def test_new_names_are_settings_and_old_ones_are_not() -> None:
 
 def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        found = renamed_overrides(["method=exact", "method.metric=shift,divergence", "seed=1", "-m"])
-        assert found == ["method=exact", "method.metric=logit_diff,kl", "seed=1", "-m"]
+        found = renamed_overrides(
+            ["method=exact", "method.metric=shift,divergence", "method.replacement=mean", "-m"]
+        )
+        assert found == ["method=exact", "method.metric=logit_diff,kl", "method.ablation=mean", "-m"]
     assert warned(caplog) == [
         "method.metric=shift is now method.metric=logit_diff; only this version reads the old name",
         "method.metric=divergence is now method.metric=kl; only this version reads the old name",
+        "method.replacement is now method.ablation; only this version reads the old name",
     ]
 
 
@@ -70,7 +73,7 @@ def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.L
 
 
 def test_settings_of_a_users_own_method_are_theirs(caplog: pytest.LogCaptureFixture) -> None:
-    overrides = ["method=my_method.py:mine", "method.metric=shift"]
+    overrides = ["method=my_method.py:mine", "method.metric=shift", "method.replacement=mean"]
     assert renamed_overrides(overrides) == overrides
     record = {"settings": {"metric": "shift"}, "conditions": {"source": "0"}}
     assert renamed_record(record) == record
@@ -93,8 +96,13 @@ def test_a_call_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None
 def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     curve = Curve(1, 1, 0.5, 0.5, 0.5, 0.5, ())
     levels: dict[Level, Curve] = dict.fromkeys(LEVELS, curve)
-    record = Record("task", "hash", "eap", {"metric": "shift"}, 0, False, levels, {}, 0.1, {})
-    assert Record.from_json(json.loads(json.dumps(record.to_json()))).settings == {"metric": "logit_diff"}
+    record = Record(
+        "task", "hash", "eap", {"metric": "shift", "replacement": "zero"}, 0, False, levels, {}, 0.1, {}
+    )
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))).settings == {
+        "metric": "logit_diff",
+        "ablation": "zero",
+    }
     folder = tmp_path / "hist"
     folder.mkdir()
     made = json.loads((ROOT / "models" / "hist" / "model.json").read_text())

@@ -20,7 +20,7 @@ from interpbench.transformer.model import Transformer
 NORMS = (None, "LN", "LNPre")
 
 
-def tests_of(name, seed=0, **settings):
+def intervention_tests_of(name, seed=0, **settings):
     task = get_task(name)
     cfg = shape(task, ModelSettings(**{"d_model": 12, "d_head": 3, "d_mlp": 24, **settings}))
     alignment = align(task, cfg.graph)
@@ -47,7 +47,7 @@ def direct(tests, chunk):
 @pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs"])
 def test_where_nothing_is_screened_every_edge_is_run(name, normalization):
     """Also an untrained network has rows that are right by chance, and edges that change that."""
-    tests = tests_of(name, normalization=normalization)
+    tests = intervention_tests_of(name, normalization=normalization)
     chunk = chunk_of(tests)
     expected = direct(tests, chunk)
     screen = Screen(tests, share=0.0, checks=0.0)
@@ -62,7 +62,7 @@ def test_where_nothing_is_screened_every_edge_is_run(name, normalization):
 
 @pytest.mark.parametrize("normalization", NORMS)
 def test_one_node_alone_changes_as_it_does_in_the_network(normalization):
-    tests = tests_of("max_with_previous", normalization=normalization)
+    tests = intervention_tests_of("max_with_previous", normalization=normalization)
     chunk, graph = chunk_of(tests, 8), tests.truth.graph
     ev, base, source = tests.evaluation, chunk.base, chunk.sources[0]
     deltas = source.stack - base.stack
@@ -138,7 +138,7 @@ def test_an_edge_that_gradients_do_not_see_is_found_by_the_sample():
 
     The screen passes over it, as it must by what it knows; the sample is what says so.
     """
-    tests = tests_of("max_with_previous", activation="relu")
+    tests = intervention_tests_of("max_with_previous", activation="relu")
     network, graph = tests.evaluation.network, tests.truth.graph
     features = network.cfg.d_model
     for block in network.blocks:  # a network that always answers the first class, by its bias

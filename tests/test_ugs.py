@@ -58,6 +58,6 @@ def test_the_budget_and_the_rates_are_the_authors() -> None:
     assert (settings.steps, settings.batch * settings.samples, settings.clip) == (6000, 60, 5)
     rates = [UniformGradientSampling(penalty=penalty).used_rate for penalty in (1e-4, 5e-4, 1e-3)]
     assert rates == [0.15, 0.1, 0.05]
-    assert UniformGradientSampling(replacement="resample").used_rate == 0.01
+    assert UniformGradientSampling(ablation="resample").used_rate == 0.01
     cost = get_method("ugs", {"steps": 3})(one_position("causal")).cost
     assert (cost.backward_calls, cost.backward_examples) == (3, 180)

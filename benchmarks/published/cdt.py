@@ -19,14 +19,14 @@ from scipy.stats import spearmanr
 from benchmarks.published.exchange import Published, Row, close
 from interpbench.circuits.scores import Cost
 from interpbench.discovery import cdt
-from interpbench.discovery.method import Replacement, clean_and_patch, get_method
+from interpbench.discovery.method import AblationValue, clean_and_patch, get_method
 from interpbench.tasks.problem import Problem
 
 REPOSITORY = "https://github.com/adelaidehsu/CD_Circuit"
 COMMIT = "079ecef"
 PATHS = ("CD_Circuit",)
 WORKER = "cdt_worker.py"
-REPLACEMENTS: tuple[Replacement, ...] = ("mean_position", "resample")
+ABLATIONS: tuple[AblationValue, ...] = ("mean_position", "resample")
 NEXT_TO_NONE = 1e-30
 """A tolerance that only keeps 0/0 from being no number."""
 EXACT = 1e-9
@@ -34,35 +34,35 @@ EXACT = 1e-9
 
 
 def compare(problem: Problem, theirs: Published, _name: str) -> Iterator[Row]:
-    """Yields, for each replacement, rows of heads' relevance to the logits and to later heads."""
+    """Yields, for each ablation, rows of heads' relevance to the logits and to later heads."""
     problem = replace(problem, network=copy.deepcopy(problem.network).double())
-    for replacement in REPLACEMENTS:
-        kinds = f"cdt {replacement}, logits", f"cdt {replacement}, later heads"
+    for ablation in ABLATIONS:
+        kinds = f"cdt {ablation}, logits", f"cdt {ablation}, later heads"
         with mock.patch.object(cdt, "TOLERANCE", NEXT_TO_NONE):
-            ours = our_relevance(problem, replacement)
-        for kind, one, other in zip(kinds, ours, their_relevance(problem, theirs, replacement, NEXT_TO_NONE)):
+            ours = our_relevance(problem, ablation)
+        for kind, one, other in zip(kinds, ours, their_relevance(problem, theirs, ablation, NEXT_TO_NONE)):
             yield close(kind, one, other, EXACT)
-        ours, found = our_relevance(problem, replacement), their_relevance(problem, theirs, replacement)
+        ours, found = our_relevance(problem, ablation), their_relevance(problem, theirs, ablation)
         yield _distance(f"{kinds[0]}, their tolerance", ours[0], found[0])
 
 
-def our_relevance(problem: Problem, replacement: Replacement) -> tuple[np.ndarray, np.ndarray]:
+def our_relevance(problem: Problem, ablation: AblationValue) -> tuple[np.ndarray, np.ndarray]:
     """Returns heads' relevance to the logits `[N]`, and to later heads, one after the other."""
-    settings = {"replacement": replacement, "absolute": False, "iterate": False}
+    settings = {"ablation": ablation, "absolute": False, "iterate": False}
     scores = get_method("cdt", settings)(problem).own_nodes
     assert scores is not None
-    sweep = cdt.Sweep(problem, clean_and_patch(problem, "logit_diff", replacement, Cost()), True, Cost())
+    sweep = cdt.Sweep(problem, clean_and_patch(problem, "logit_diff", ablation, Cost()), True, Cost())
     sweep.follow(slice(0, len(problem.graph.nodes)))
     heads, later = _heads(problem)
     return scores[heads], sweep.shares[np.ix_(heads, heads)][later]
 
 
 def their_relevance(
-    problem: Problem, theirs: Published, replacement: Replacement, tolerance: float = cdt.TOLERANCE
+    problem: Problem, theirs: Published, ablation: AblationValue, tolerance: float = cdt.TOLERANCE
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the same from what their code returns; the metric of the logits is ours."""
-    found = load_file(theirs.ask("decompose", replacement=replacement, tolerance=tolerance))
-    metric = clean_and_patch(problem, "logit_diff", replacement, Cost()).metric
+    found = load_file(theirs.ask("decompose", ablation=ablation, tolerance=tolerance))
+    metric = clean_and_patch(problem, "logit_diff", ablation, Cost()).metric
     relevance = -metric(found["logits"].permute(3, 2, 0, 1)).mean(1)
     return relevance.detach().numpy(), found["shares"].numpy()[_heads(problem)[1]]
 

@@ -71,7 +71,7 @@ def mask(length: int) -> torch.Tensor:
 
 
 @torch.no_grad()
-def decompose(replacement: str, tolerance: float) -> str:
+def decompose(ablation: str, tolerance: float) -> str:
     """Returns the file with `logits [N, B, T, V]` and `shares [N, N]` of the N heads.
 
     Logits are the relevant part's, of each head at all positions. A share is that of the relevant part, of
@@ -82,7 +82,7 @@ def decompose(replacement: str, tolerance: float) -> str:
     tokens, length = problem["clean"], problem["clean"].shape[1]
     _, cache = network.run_with_cache(problem["corrupted"])
     gathered = torch.stack([cache[f"blocks.{layer}.attn.hook_z"] for layer in range(L)])
-    patch = (gathered.mean(1) if replacement == "mean_position" else gathered).flatten(-2)
+    patch = (gathered.mean(1) if ablation == "mean_position" else gathered).flatten(-2)
     heads = [
         tuple(code.Node(layer, place, head) for place in range(length))
         for layer in range(L)

@@ -19,7 +19,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
         "attention": "attention_supervision",
         "slack": "bos_slack",
         "quiet": "variance_penalty",
-    }
+    },
+    "method": {"replacement": "ablation"},
 }
 """Section of the configuration to the old names of its keys, each with the new one."""
 VALUES: Mapping[str, Mapping[str, Mapping[str, str]]] = {

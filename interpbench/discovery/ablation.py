@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.scores import Cost
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, parts
+from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, parts
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.attention import by_rows
 from interpbench.transformer.frozen import Packed
 from interpbench.transformer.layers import Block
 from interpbench.transformer.patching import Candidates
 
-GateReplacement = Literal["learned", Replacement]
-"""A `Replacement`, or `learned`: one vector for each circuit and writer, the same for all inputs and
+GateAblationValue = Literal["learned", AblationValue]
+"""An `AblationValue`, or `learned`: one vector for each circuit and writer, the same for all inputs and
 positions, trained with the gates from the corrupted inputs' mean (optimal ablation; Li & Janson 2024). As in
 their code, BOS keeps what it has on the clean input, a vector learns only from edges that are replaced
 whole, and what a head writes is learned before its output matrix."""
@@ -46,15 +46,15 @@ class Ablation:
     """Networks with replaced edges on a problem's inputs.
 
     Where one position of each example counts, the last layer is computed there alone. In causal networks of
-    more than a few positions, nothing is computed after it either, nor before the first position at which a
-    replacement can differ from what it replaces.
+    more than a few positions, nothing is computed after it either, nor before the first position at which an
+    ablation value can differ from what it replaces.
 
     Args:
         problem: the problem.
         metric: a name of `Metric`.
-        replacement: what takes the place of activations.
+        ablation: what takes the place of activations.
         cost: gets the clean and the corrupted run added, and each pass.
-        circuits: how many have replacements of their own, if these are learned.
+        circuits: how many have ablation values of their own, if these are learned.
         candidates: how many there are in a call of `loss`.
     """
 
@@ -62,34 +62,34 @@ class Ablation:
         self,
         problem: Problem,
         metric: str,
-        replacement: GateReplacement,
+        ablation: GateAblationValue,
         cost: Cost,
         circuits: int,
         candidates: int,
     ):
-        fixed: Replacement = "mean" if replacement == "learned" else replacement
+        fixed: AblationValue = "mean" if ablation == "learned" else ablation
         runs = clean_and_patch(problem, metric, fixed, cost)
         self.network, self.cost, self.examples = problem.network, cost, len(problem.clean)
-        if replacement == "learned":
+        if ablation == "learned":
             runs.patch[:, :, 0] = runs.clean[:, :, 0]
         self._runs = runs
         causal = problem.network.cfg.attention == "causal"  # and so BOS is the same in every run
         same = bool((problem.clean[:, 0] == problem.clean[0, 0]).all())
-        self._alike, self._bos = (replacement == "learned" and of for of in (causal and same, not causal))
-        live = None if replacement == "learned" else _live(problem, fixed)
+        self._alike, self._bos = (ablation == "learned" and of for of in (causal and same, not causal))
+        live = None if ablation == "learned" else _live(problem, fixed)
         self._parts = [_part(problem, runs, rows, live) for rows in parts(self.examples, candidates)]
         self.like = runs.clean.new_empty(0)
         """Of the activations' type, on their device."""
         self.constants: list[Tensor] = []
-        """Zeros to learn replacements from: `[circuits, heads, E]` and, of others, `[circuits, 1 + L, D]`."""
-        if replacement == "learned":
+        """Zeros to learn these values from: `[circuits, heads, E]` and, of others, `[circuits, 1 + L, D]`."""
+        if ablation == "learned":
             cfg = problem.network.cfg
             shapes = (cfg.n_layers * cfg.n_heads, cfg.d_head), (1 + cfg.n_layers, cfg.d_model)
             self.constants = [runs.clean.new_zeros(circuits, *shape).requires_grad_() for shape in shapes]
 
     @property
     def shifts(self) -> Tensor | None:
-        """`[circuits, W, D]`: what circuits add to replacements, if these are learned, from `constants`."""
+        """`[circuits, W, D]`: what circuits add to learned ablation values, from `constants`."""
         if not self.constants:
             return None
         mixed, others = self.constants
@@ -106,7 +106,7 @@ class Ablation:
 
         Args:
             removed: `[K, R, W]`: how much of each edge is replaced.
-            shifts: `[K, W, D]` that is added to replacements, if they are learned too.
+            shifts: `[K, W, D]` that is added to ablation values, if they are learned too.
         """
         count = len(removed)
         learned = [removed] if shifts is None else [removed, shifts]
@@ -133,7 +133,7 @@ class Ablation:
         Args:
             removed: `[K, R, W]`: how much of each edge is replaced.
             rows: `[K]`: which example each candidate runs on.
-            shifts: `[K, W, D]` that is added to replacements, if they are learned too.
+            shifts: `[K, W, D]` that is added to ablation values, if they are learned too.
         """
         runs = self._runs
         patch = runs.patch[..., :1] if self._alike else runs.patch[..., rows, None]
@@ -143,7 +143,7 @@ class Ablation:
         return runs.metric.part(rows)(logits)
 
 
-def _live(problem: Problem, replacement: Replacement) -> Tensor | None:
+def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
     """Returns at which positions `[T, B]` masks can change something that counts; None for no such bound."""
     clean, corrupted, only = problem.clean, problem.corrupted, problem.only
     length = clean.shape[1]
@@ -151,9 +151,9 @@ def _live(problem: Problem, replacement: Replacement) -> Tensor | None:
     if only is None or not causal or by_rows(length, clean.device):
         return None
     differs = torch.ones_like(clean, dtype=torch.bool)
-    if replacement == "resample":
+    if ablation == "resample":
         differs = clean != corrupted
-    elif replacement == "mean_position":  # the mean of what is the same in all of them is that
+    elif ablation == "mean_position":  # the mean of what is the same in all of them is that
         differs = ((clean != clean[:1]) | (corrupted != clean[:1])).any(0).expand_as(clean)
     positions = torch.arange(length, device=clean.device)
     wanted = only[:, None]

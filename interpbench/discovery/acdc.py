@@ -30,7 +30,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
+from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
@@ -46,14 +46,14 @@ class Acdc:
     Attributes:
         thresholds: τ, one circuit each.
         metric: rises as the output moves from the clean one.
-        replacement: what removed edges carry.
+        ablation: what removed edges carry.
         max_width: most removals tried at once.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     thresholds: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = GRID
     metric: MetricName = "kl"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     max_width: Count = 32
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -90,7 +90,7 @@ class Acdc:
             problem.scored,
             problem.seed,
         )
-        runs = clean_and_patch(precise, self.metric, self.replacement, cost)
+        runs = clean_and_patch(precise, self.metric, self.ablation, cost)
         search = _Search(precise, runs, self.thresholds, self.max_width, cost)
         search.run()
         graph = problem.graph

@@ -10,7 +10,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, legal_scores, method
+from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 
 
@@ -26,13 +26,13 @@ class Atp:
 
     Attributes:
         metric: must have a gradient at the clean point.
-        replacement: what nodes and edges would be patched with.
+        ablation: what nodes and edges would be patched with.
         absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
         direction: patch clean runs (noising, as Kramár et al.), corrupted ones (denoising), or both.
     """
 
     metric: SlopeName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -53,7 +53,7 @@ class Atp:
         cost, graph = Cost(), problem.graph
         edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=problem.clean.device)
         nodes = edges.new_zeros(len(graph.nodes))
-        for some in clean_slopes(problem, self.metric, self.replacement, cost):
+        for some in clean_slopes(problem, self.metric, self.ablation, cost):
             by_node, by_edge = some.node_effects(), some.edge_effects(graph)
             if self.absolute:
                 by_node, by_edge = by_node.abs(), by_edge.abs()

@@ -13,7 +13,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import Slopes, along_inputs, slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, legal_scores, method
+from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block
@@ -43,7 +43,7 @@ class AtpStar:
         exact_softmax: recompute the softmax for edges into queries and keys.
         grad_drop: drop layers; one backward pass for each. None: from four layers on.
         metric: must have a gradient at the clean point.
-        replacement: what nodes and edges would be patched with.
+        ablation: what nodes and edges would be patched with.
         absolute: take absolute values of pairs before averaging over pairs and layers.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
@@ -51,7 +51,7 @@ class AtpStar:
     exact_softmax: bool = True
     grad_drop: bool | None = None
     metric: SlopeName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -76,7 +76,7 @@ class AtpStar:
     def __call__(self, problem: Problem) -> Scores:
         """Takes the gradient at the clean point, once for each dropped layer."""
         cost, graph = Cost(), problem.graph
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)
         nodes = edges.new_zeros(len(graph.nodes))
         drop = graph.n_layers >= FEWEST_LAYERS if self.grad_drop is None else self.grad_drop

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
-from interpbench.discovery.method import Replacement, Runs, known_metric, parts, replaced
+from interpbench.discovery.method import AblationValue, Runs, ablation_values, known_metric, parts
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Taps, record
@@ -92,14 +92,14 @@ def slopes(
 
 
 def clean_slopes(
-    problem: Problem, metric: str, replacement: Replacement, cost: Cost, network: Transformer | None = None
+    problem: Problem, metric: str, ablation: AblationValue, cost: Cost, network: Transformer | None = None
 ) -> Iterator[Slopes]:
     """Yields the gradients at the clean point; their forward pass is the clean run, so there is no other.
 
     Args:
         problem: the problem.
         metric: a name of `Metric`.
-        replacement: what takes the place of clean activations.
+        ablation: what takes the place of clean activations.
         cost: gets the passes added: two forward, one backward.
         network: the problem's, or one that differs from it in its backward pass.
 
@@ -111,7 +111,7 @@ def clean_slopes(
     with torch.no_grad():
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.corrupted))
-    patch = replaced(corrupted.stack, replacement)
+    patch = ablation_values(corrupted.stack, ablation)
     for rows in parts(len(problem.clean), 1, gradient=True):
         some = replace(problem, clean=problem.clean[rows], scored=problem.scored[:, rows])
         embedding = network.embedding(some.clean).detach()

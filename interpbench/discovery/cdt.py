@@ -15,7 +15,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, method, parts
+from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, method, parts
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
 from interpbench.transformer.layers import Block, Norm
@@ -29,8 +29,8 @@ TOLERANCE = 1e-8
 class ContextualDecomposition:
     """Splits every activation into a relevant part, due to a source, and the rest, and follows both forward.
 
-    The source's relevant part is its output minus the replacement, at all positions. The rules are those of
-    section 3.2 and of the authors' code: a linear map acts on each part, and its bias is shared out by the
+    The source's relevant part is its output minus the ablation value, at all positions. The rules are those
+    of section 3.2 and of the authors' code: a linear map acts on each part, and its bias is shared out by the
     parts' sizes; a LayerNorm's scale is that of the whole; the relevant part of what a head gathers is
     softmax(β_Q β_K) β_V, of the relevant parts β of its queries, keys and values; an activation function f
     gives f(whole) − f(rest). Where the parts have opposite signs, the larger takes all: before the
@@ -51,13 +51,13 @@ class ContextualDecomposition:
     Attributes:
         opposite_signs: apply the rule for opposite signs.
         iterate: score nodes by iteration; else by their relevance to the logits.
-        replacement: what the source is compared with.
+        ablation: what the source is compared with.
         absolute: rank by absolute value.
     """
 
     opposite_signs: bool = True
     iterate: bool = True
-    replacement: Replacement = "mean_position"
+    ablation: AblationValue = "mean_position"
     absolute: bool = True
     about: ClassVar[About] = About(
         source="Hsu et al. 2024 (v3), section 3.2",
@@ -82,7 +82,7 @@ class ContextualDecomposition:
     def __call__(self, problem: Problem) -> Scores:
         """Follows many sources' parts in one call."""
         graph, cost = problem.graph, Cost()
-        runs = clean_and_patch(problem, "logit_diff", self.replacement, cost)
+        runs = clean_and_patch(problem, "logit_diff", self.ablation, cost)
         sweep = Sweep(problem, runs, self.opposite_signs, cost)
         for some in parts(len(graph.nodes), len(problem.clean)):
             sweep.follow(some)

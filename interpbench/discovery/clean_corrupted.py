@@ -9,7 +9,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import along_inputs, attribute, slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 
 
@@ -18,19 +18,19 @@ from interpbench.tasks.problem import MetricName, Problem
 class CleanCorrupted:
     """The mean of the gradients at the clean and at the corrupted input: EAP-IG by the trapezoid rule.
 
-    The corrupted end is the run whose embedding is replaced; with a replacement other than `resample` that
+    The corrupted end is the run whose embedding is replaced; with an ablation other than `resample` that
     is not the run of a real input. A divergence has no gradient at the clean end, so only the other counts.
 
     Attributes:
         metric: any.
-        replacement: what the edge would be patched with.
+        ablation: what the edge would be patched with.
         absolute: rank by absolute value.
         direction: noising, denoising or both, which are the same here for `logit_diff`: the path has no
             direction.
     """
 
     metric: MetricName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -49,7 +49,7 @@ class CleanCorrupted:
     def __call__(self, problem: Problem) -> Scores:
         """Runs both ends in one batch."""
         cost = Cost()
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         values = attribute(problem, slopes(problem, runs, along_inputs(problem, [0.0, 1.0]), cost)).mean(0)
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost

@@ -28,16 +28,16 @@ def directed(call: Callable[[M, Problem], Scores]) -> Callable[[M, Problem], Sco
     """Makes a method that scores by noising take its `direction`.
 
     Raises:
-        DiscoveryError: for another direction with a replacement that is not an activation of the other run.
+        DiscoveryError: for another direction with an ablation that is not an activation of the other run.
     """
 
     @functools.wraps(call)
     def scored(self: M, problem: Problem) -> Scores:
-        direction, replacement = getattr(self, "direction"), getattr(self, "replacement", "resample")  # noqa: B009
+        direction, ablation = getattr(self, "direction"), getattr(self, "ablation", "resample")  # noqa: B009
         if direction == "noising":
             return call(self, problem)
-        if replacement != "resample":
-            raise DiscoveryError(f"direction={direction} needs replacement=resample, not {replacement}")
+        if ablation != "resample":
+            raise DiscoveryError(f"direction={direction} needs ablation=resample, not {ablation}")
         denoised = call(self, problem.exchanged())
         if direction == "denoising":
             return denoised

@@ -9,7 +9,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, legal_scores, method
+from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 
 
@@ -20,13 +20,13 @@ class Eap:
 
     Attributes:
         metric: must have a gradient at the clean point.
-        replacement: what the edge would be patched with.
+        ablation: what the edge would be patched with.
         absolute: rank by absolute value; signed scores put edges that work against the metric last.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     metric: SlopeName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -36,7 +36,7 @@ class Eap:
         units="logit difference, or output",
         deviations=(
             "absolute values by default; scores are divided by the number of pairs once; zero "
-            "replacement zeroes positions too, which EAP-IG's code keeps"
+            "ablation zeroes positions too, which EAP-IG's code keeps"
         ),
         test="tests/test_discovery_theory.py; compare_published --tools eap_ig; benchmarks.discovery",
     )
@@ -48,7 +48,7 @@ class Eap:
     def __call__(self, problem: Problem) -> Scores:
         """Takes the gradient at the clean point."""
         cost = Cost()
-        values = attribute(problem, clean_slopes(problem, self.metric, self.replacement, cost))[0]
+        values = attribute(problem, clean_slopes(problem, self.metric, self.ablation, cost))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

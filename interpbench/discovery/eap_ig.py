@@ -9,7 +9,7 @@ from interpbench.core.config import STRICT, Count
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 
 
@@ -26,7 +26,7 @@ class EapIg:
     Attributes:
         steps: number of points.
         metric: any; a divergence has gradients along the path.
-        replacement: what the edge would be patched with.
+        ablation: what the edge would be patched with.
         absolute: rank by absolute value.
         direction: noising, denoising or both, which are the same here for `logit_diff`: the path has no
             direction.
@@ -34,7 +34,7 @@ class EapIg:
 
     steps: Count = 10
     metric: MetricName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -57,7 +57,7 @@ class EapIg:
     def __call__(self, problem: Problem) -> Scores:
         """Stacks the points on the batch axis."""
         cost = Cost()
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         points = along_inputs(problem, midpoints(self.steps))
         values = attribute(problem, slopes(problem, runs, points, cost)).mean(0)
         return Scores(

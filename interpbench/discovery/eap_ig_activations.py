@@ -10,7 +10,7 @@ from interpbench.core.config import STRICT, Count
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method
+from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 
 
@@ -27,14 +27,14 @@ class EapIgActivations:
     Attributes:
         steps: number of points, midpoints of equal intervals.
         metric: any.
-        replacement: what the edge would be patched with.
+        ablation: what the edge would be patched with.
         absolute: rank by absolute value.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     steps: Count = 5
     metric: MetricName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -56,7 +56,7 @@ class EapIgActivations:
     def __call__(self, problem: Problem) -> Scores:
         """Stacks all blocks' points on the batch axis."""
         cost, graph = Cost(), problem.graph
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         kinds = [(node.layer, node.head is None) for node in graph.nodes]
         blocks = sorted(set(kinds))
         member = torch.tensor([[kind == block for kind in kinds] for block in blocks]).float()

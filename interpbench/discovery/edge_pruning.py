@@ -10,7 +10,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count, Share
-from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.ablation import Ablation, GateAblationValue
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.gates import (
@@ -34,19 +34,20 @@ class EdgePruning:
     An edge is open as far as its own gate and its writer's both are. Minimised over gates and maximised over
     the multipliers, from 0: metric + λ₁ (t − s) + λ₂ (t − s)², with s the expected share of closed edges and
     t rising from 0 to the target. Each target's circuit holds as many edges as its mean gate says, the most
-    open ones, read without noise. Learned replacements are each target's own. The published code has a target
-    and multipliers for nodes as well; here gates of nodes have none, and close only as edges make them.
+    open ones, read without noise. Learned ablation values are each target's own. The published code has a
+    target and multipliers for nodes as well; here gates of nodes have none, and close only as edges make
+    them.
 
     Attributes:
         targets: shares of edges to remove, one circuit each; above 1 presses harder than can be met.
         steps: of Adam.
         warm_up: the share of the steps in which t rises.
         rate: Adam's learning rate for gates.
-        constants_rate: the same for learned replacements.
+        constants_rate: the same for learned ablation values.
         multiplier_rate: the same for λ₁ and λ₂.
         kept: σ(θ) at the start.
         metric: what gates are to keep low.
-        replacement: what a closed gate lets through instead.
+        ablation: what a closed gate lets through instead.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
@@ -58,7 +59,7 @@ class EdgePruning:
     multiplier_rate: Amount = 0.8
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.95
     metric: MetricName = "kl"
-    replacement: GateReplacement = "resample"
+    ablation: GateAblationValue = "resample"
     direction: Direction = "noising"
     about: ClassVar[About] = About(
         source="Bhaskar et al. 2024, section 3",
@@ -101,7 +102,7 @@ class EdgePruning:
         """Returns θ of edges `[target, E]` and of writers `[target, W]`."""
         graph = problem.graph
         count, edges = len(self.targets), len(graph.edges)
-        ablation = Ablation(problem, self.metric, self.replacement, cost, count, count)
+        ablation = Ablation(problem, self.metric, self.ablation, cost, count, count)
         edge = initial((count, edges), self.kept, ablation.like)
         node = initial((count, len(graph.nodes)), self.kept, ablation.like)
         multipliers = edge.new_zeros(2, count).requires_grad_()

@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, clean_and_patch, edge_by_edge, method
+from interpbench.discovery.method import AblationValue, clean_and_patch, edge_by_edge, method
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
@@ -22,12 +22,12 @@ class Exact:
 
     Attributes:
         metric: what is measured; `kl` is KL from the clean output, or the squared difference.
-        replacement: what is patched in.
+        ablation: what is patched in.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     metric: MetricName = "kl"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     direction: Direction = "noising"
     about: ClassVar[About] = About(
         source="activation patching: Vig et al. 2020; at edges: Hanna et al. 2024, code",
@@ -45,7 +45,7 @@ class Exact:
     def __call__(self, problem: Problem) -> Scores:
         """Runs all edges of a layer's readers in as few calls as memory allows."""
         graph, cost = problem.graph, Cost()
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).tolist()
         edges = [(r, w) for r, w in np.argwhere(graph.legal).tolist() if differs[w]]
 

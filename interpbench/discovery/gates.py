@@ -51,7 +51,7 @@ def optimiser(
     constants_rate: float,
     betas: tuple[float, float] = (0.9, 0.999),
 ) -> torch.optim.Adam:
-    """Returns Adam for gates, with these β, and for learned replacements at a rate of their own."""
+    """Returns Adam for gates, with these β, and for learned ablation values at a rate of their own."""
     groups: list[dict[str, Any]] = [{"params": gates, "lr": rate, "betas": betas}]
     if constants:
         groups.append({"params": constants, "lr": constants_rate})

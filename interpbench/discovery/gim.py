@@ -11,7 +11,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, legal_scores, method
+from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
 
@@ -29,7 +29,7 @@ class Gim:
         temperature: of the softmax in the backward pass; 1 changes nothing.
         divide: whether gradients are divided among factors.
         metric: must have a gradient at the clean point.
-        replacement: what the edge would be patched with.
+        ablation: what the edge would be patched with.
         absolute: rank by absolute value.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
@@ -37,7 +37,7 @@ class Gim:
     temperature: Annotated[float, Field(gt=0)] = 2.0
     divide: bool = True
     metric: SlopeName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -61,7 +61,7 @@ class Gim:
         cost = Cost()
         qkv = (0.25, 0.25, 0.5) if self.divide else (1.0, 1.0, 1.0)
         ruled = with_rules(problem.network, Rules(freeze_norm=True, temperature=self.temperature, qkv=qkv))
-        values = attribute(problem, clean_slopes(problem, self.metric, self.replacement, cost, ruled))[0]
+        values = attribute(problem, clean_slopes(problem, self.metric, self.ablation, cost, ruled))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

@@ -19,7 +19,7 @@ from interpbench.tasks.problem import Problem, SlopeName
 class Hisp:
     """How much the metric would change if a node's output were scaled: the mean of |⟨a, ∂M/∂a⟩|.
 
-    No replacement: it is the first-order effect of scaling each output to zero. Scores are divided by their
+    No ablation: it is the first-order effect of scaling each output to zero. Scores are divided by their
     L2 norm within each layer (heads and MLP together; the embedding is a layer of its own); a layer in which
     all are 0 keeps zeros. An edge scores the lesser of its two ends.
 

@@ -30,7 +30,7 @@ class InformationFlowRoutes:
     This is the form that MIB (Mueller et al. 2025) compares: nodes and edges, averaged over positions. In the
     authors' own tool every token at every layer is a node, and routes go through positions.
 
-    It needs neither a metric, nor a replacement, nor gradients; queries, keys and values see the same
+    It needs neither a metric, nor an ablation, nor gradients; queries, keys and values see the same
     stream, so the edges into a head score alike.
 
     Attributes:

@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, clean_and_patch, legal_scores, method, parts
+from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
@@ -26,14 +26,14 @@ class MaskIg:
     Attributes:
         steps: intervals; `steps` + 1 evenly spaced points, both ends included.
         metric: any.
-        replacement: what the edges are patched with.
+        ablation: what the edges are patched with.
         absolute: rank by absolute value.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     steps: Count = 10
     metric: MetricName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -58,7 +58,7 @@ class MaskIg:
     def __call__(self, problem: Problem) -> Scores:
         """Makes every point a candidate circuit whose masks are differentiated."""
         cost, graph, points = Cost(), problem.graph, self.steps + 1
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         legal = torch.from_numpy(graph.legal).to(runs.clean)
         shares = torch.linspace(0, 1, points).to(legal)[:, None, None]
         total = torch.zeros_like(legal, dtype=torch.float64)

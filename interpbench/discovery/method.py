@@ -27,7 +27,7 @@ from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Interventions
 from interpbench.transformer.patching import record
 
-Replacement = Literal["resample", "mean", "mean_position", "zero"]
+AblationValue = Literal["resample", "mean", "mean_position", "zero"]
 """What takes the place of an activation: that of the corrupted input; the corrupted inputs' mean over
 examples and positions; their mean over examples at each position; zeros. What the embedding writes has the
 position in it, which is replaced as well; in EAP-IG's code positions belong to no node and stay."""
@@ -142,13 +142,13 @@ class Runs:
 
 
 @torch.no_grad()
-def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cost: Cost) -> Runs:
+def clean_and_patch(problem: Problem, metric: str, ablation: AblationValue, cost: Cost) -> Runs:
     """Runs the clean and the corrupted inputs once each.
 
     Args:
         problem: the problem.
         metric: a name of `Metric`.
-        replacement: what takes the place of clean activations.
+        ablation: what takes the place of clean activations.
         cost: gets the two runs added.
 
     Raises:
@@ -159,7 +159,7 @@ def clean_and_patch(problem: Problem, metric: str, replacement: Replacement, cos
     corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.clean))
     cost.count(len(problem.clean))
-    patch = replaced(corrupted.stack, replacement)
+    patch = ablation_values(corrupted.stack, ablation)
     measured = Metric(metric, problem, clean_logits, corrupted_logits)
     return Runs(clean.stack, patch, clean.residuals, measured)
 
@@ -176,13 +176,13 @@ def known_metric(name: str, problem: Problem) -> None:
         raise DiscoveryError("metric=mse: the output is a class; use kl")
 
 
-def replaced(corrupted: Tensor, replacement: Replacement) -> Tensor:
+def ablation_values(corrupted: Tensor, ablation: AblationValue) -> Tensor:
     """Returns `[W, D, T, B]`: what takes the place of activations, from the corrupted run's."""
-    if replacement == "resample":
+    if ablation == "resample":
         return corrupted
-    if replacement == "zero":
+    if ablation == "zero":
         return torch.zeros_like(corrupted)
-    over = -1 if replacement == "mean_position" else (-2, -1)
+    over = -1 if ablation == "mean_position" else (-2, -1)
     return corrupted.mean(over, keepdim=True).expand_as(corrupted).contiguous()
 
 

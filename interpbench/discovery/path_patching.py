@@ -12,7 +12,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, Runs, clean_and_patch, edge_by_edge, method, parts
+from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, edge_by_edge, method, parts
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.model import Interventions
 
@@ -31,13 +31,13 @@ class PathPatching:
             between them pass the change on, so that a direct path includes those through MLPs; `all` makes
             every path a single edge, and the scores those of `exact`.
         metric: what is measured.
-        replacement: what the sender is patched with.
+        ablation: what the sender is patched with.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     frozen: Literal["heads", "all"] = "heads"
     metric: MetricName = "kl"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     direction: Direction = "noising"
     about: ClassVar[About] = About(
         source="Wang et al. 2023, section 3.1; Goldowsky-Dill et al. 2023, section 2",
@@ -56,7 +56,7 @@ class PathPatching:
     def __call__(self, problem: Problem) -> Scores:
         """Runs many senders, then many edges of a layer, in one call."""
         graph, cost = problem.graph, Cost()
-        runs = clean_and_patch(problem, self.metric, self.replacement, cost)
+        runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         free = [node.head is None and node.layer >= 0 and self.frozen == "heads" for node in graph.nodes]
         seen = _senders(problem, runs, free, cost)
 

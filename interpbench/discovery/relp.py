@@ -9,7 +9,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import Replacement, legal_scores, method
+from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
 
@@ -27,14 +27,14 @@ class RelP:
         constant_attention: treat attention patterns as constants too (the AH rule); edges into queries
             and keys then all score 0.
         metric: must have a gradient at the clean point.
-        replacement: what the edge would be patched with.
+        ablation: what the edge would be patched with.
         absolute: rank by absolute value.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
     constant_attention: bool = False
     metric: SlopeName = "logit_diff"
-    replacement: Replacement = "resample"
+    ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
     about: ClassVar[About] = About(
@@ -55,7 +55,7 @@ class RelP:
         cost = Cost()
         rules = Rules(freeze_norm=True, ratio_activation=True, freeze_pattern=self.constant_attention)
         ruled = with_rules(problem.network, rules)
-        values = attribute(problem, clean_slopes(problem, self.metric, self.replacement, cost, ruled))[0]
+        values = attribute(problem, clean_slopes(problem, self.metric, self.ablation, cost, ruled))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost
 from interpbench.core.config import STRICT, Amount, Count
-from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.ablation import Ablation, GateAblationValue
 from interpbench.discovery.directions import Direction
 from interpbench.discovery.gates import (
     at_edges,
@@ -31,17 +31,17 @@ class SubnetworkProbing:
     """Hard-concrete gates trained by Adam on the metric plus λ times the mean probability of being open.
 
     All examples are used in every step. The masks of all penalties and seeds are candidates of one batch,
-    each with replacements of its own if these are learned.
+    each with ablation values of its own if these are learned.
 
     Attributes:
         penalties: λ, one circuit each.
         seeds: trainings with each λ.
         steps: of Adam.
         rate: Adam's learning rate for gates.
-        constants_rate: the same for learned replacements.
+        constants_rate: the same for learned ablation values.
         kept: σ(θ) at the start.
         metric: what gates are to keep low.
-        replacement: what a closed gate lets through instead.
+        ablation: what a closed gate lets through instead.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
@@ -52,7 +52,7 @@ class SubnetworkProbing:
     constants_rate: Amount = 0.01
     kept: Annotated[float, Field(gt=0, lt=1)] = 0.9
     metric: MetricName = "kl"
-    replacement: GateReplacement = "resample"
+    ablation: GateAblationValue = "resample"
     direction: Direction = "noising"
     draws: ClassVar[bool] = True
 
@@ -61,7 +61,7 @@ class SubnetworkProbing:
         graph = problem.graph
         shape = len(self.penalties), self.seeds
         circuits = shape[0] * shape[1]
-        ablation = Ablation(problem, self.metric, self.replacement, cost, circuits, circuits)
+        ablation = Ablation(problem, self.metric, self.ablation, cost, circuits, circuits)
         legal = torch.from_numpy(graph.legal).to(ablation.like)
         count = len(graph.edges) if gates == "edge" else len(graph.nodes)
         theta = initial((*shape, count), self.kept, ablation.like)

@@ -14,7 +14,7 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Count
-from interpbench.discovery.ablation import Ablation, GateReplacement
+from interpbench.discovery.ablation import Ablation, GateAblationValue
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.gates import at_edges, optimiser
@@ -51,12 +51,12 @@ class UniformGradientSampling:
         samples: rows of each example, with masks of their own.
         steps: of Adam.
         rate: Adam's learning rate for θ; None for the official code's: 0.15 for λ up to 1e-4, 0.1 up to 5e-4,
-            else 0.05, and a fifth of it where the replacement is `resample`.
-        constants_rate: the same for learned replacements.
+            else 0.05, and a fifth of it where the ablation is `resample`.
+        constants_rate: the same for learned ablation values.
         start: θ at the start.
         clip: the norm at which gradients are clipped.
         metric: what masks are to keep low.
-        replacement: what takes the place of a removed edge.
+        ablation: what takes the place of a removed edge.
         direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
     """
 
@@ -69,7 +69,7 @@ class UniformGradientSampling:
     start: float = 1.0
     clip: Annotated[float, Field(gt=0)] = 5.0
     metric: MetricName = "kl"
-    replacement: GateReplacement = "learned"
+    ablation: GateAblationValue = "learned"
     direction: Direction = "noising"
     about: ClassVar[About] = About(
         source="Li & Janson 2024, section 3.2 and appendix",
@@ -107,8 +107,8 @@ class UniformGradientSampling:
 
     @property
     def authors_steps(self) -> int:
-        """The steps that its authors take with this replacement."""
-        return 6000 if self.replacement == "learned" else 3000
+        """The steps that its authors take with this ablation."""
+        return 6000 if self.ablation == "learned" else 3000
 
     @property
     def used_rate(self) -> float:
@@ -116,7 +116,7 @@ class UniformGradientSampling:
         if self.rate is not None:
             return self.rate
         rate = 0.15 if self.penalty <= 1e-4 else 0.1 if self.penalty <= 5e-4 else 0.05
-        return rate / 5 if self.replacement == "resample" else rate
+        return rate / 5 if self.ablation == "resample" else rate
 
 
 class Training:
@@ -124,7 +124,7 @@ class Training:
 
     def __init__(self, settings: UniformGradientSampling, problem: Problem, cost: Cost):
         self.settings, self.graph = settings, problem.graph
-        self.ablation = Ablation(problem, settings.metric, settings.replacement, cost, 1, settings.samples)
+        self.ablation = Ablation(problem, settings.metric, settings.ablation, cost, 1, settings.samples)
         like = self.ablation.like
         self.theta = like.new_full((len(self.graph.edges),), settings.start).requires_grad_()
         self._adam = optimiser(

@@ -37,8 +37,8 @@ an MLP) to a reader (a head's query, key or value input, an MLP's input, the log
 nodes are larger for what matters more; *logit difference* is that between the corrupted and the clean
 answer, and for numerical outputs the output itself. Every method that patches takes `direction=noising`,
 the default, which is that of the source named first, `denoising`, or `both`; the last two need
-`replacement=resample`, which `ugs` does not have by default, and `cdt`, which takes activations apart and
-patches none, has no direction; zero replacement is of the whole output, positions included. A *share* is
+`ablation=resample`, which `ugs` does not have by default, and `cdt`, which takes activations apart and
+patches none, has no direction; zero ablation is of the whole output, positions included. A *share* is
 that of its authors' steps of training which the defaults here take; the rows of the
 [leaderboard](leaderboard.md) say it.
 
