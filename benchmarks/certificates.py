@@ -1,6 +1,6 @@
 """What a certificate costs, as it was and as it is, side by side in one run, in CPU seconds of one thread.
 
-* was: each node alone, all forbidden nodes at once, each idle edge alone by a run of its own, all of them at
+* was: each node alone, all forbidden nodes at once, each inert edge alone by a run of its own, all of them at
   once, and whether what is required does anything; on 5,000 drawn pairs, or on all pairs of a domain of at
   most 1,000 inputs. It says nothing of subsets, strata, single positions, or of how often required edges act
   as the program's.
@@ -51,7 +51,7 @@ PARTS = {
     "adversary": ["certificate.attack"],
 }
 REST = "everything else"
-"""Clean runs, and units, single positions, forbidden nodes and required edges on rows that all share."""
+"""Clean runs; aligned nodes, single positions, forbidden nodes, required edges, on rows that all share."""
 
 
 @contextmanager
@@ -101,23 +101,25 @@ class Former:
 
     def __init__(self, evaluation: Evaluation, truth: Truth, pairs: int = PAIRS):
         self.evaluation, self.truth, self.pairs = evaluation, truth, pairs
-        self.idle = np.argwhere(truth.idle)
-        self.outside = np.array([[node in evaluation.alignment.outside for node in truth.graph.nodes]])
+        self.inert = np.argwhere(truth.inert)
+        self.unaligned = np.array(
+            [[node in evaluation.alignment.unaligned_nodes for node in truth.graph.nodes]]
+        )
         self.wrong: dict[str, int] = {}
         self.affected: dict[str, int] = {}
         self.rows = 0
 
     def measure(self, seed: int = 0) -> None:
-        """Measures what costs little on all pairs, then each idle edge alone."""
+        """Measures what costs little on all pairs, then each inert edge alone."""
         for base, source in self._pairs(seed):
             self._add(base, source)
         for base, source in self._pairs(seed):
             self.add_edges(base, source)
 
     def add_edges(self, base: Activations, source: Activations) -> None:
-        """Patches each idle edge alone on a chunk of pairs."""
+        """Patches each inert edge alone on a chunk of pairs."""
         answer = base.trace[self.evaluation.model.output]
-        for number, predictions in self.evaluation.single_edges(base, source.stack, self.idle):
+        for number, predictions in self.evaluation.single_edges(base, source.stack, self.inert):
             self._count(f"edge {number}", predictions, answer)
 
     def _count(self, name: str, predictions: np.ndarray, answer: np.ndarray) -> None:
@@ -129,19 +131,19 @@ class Former:
         self.rows += len(base.tokens)
         self._count("accuracy", ev.predictions(base.logits), answer)
         ev.margin(base)
-        for node, predictions in ev.single_nodes(base, source.stack, list(ev.alignment.units)):
+        for node, predictions in ev.single_nodes(base, source.stack, list(ev.alignment.aligned_nodes)):
             self._count(f"variables of {node}", predictions, ev.counterfactual(base, source, node)[0])
             self._affects(str(node), base, predictions)
-        for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.outside):
+        for node, predictions in ev.single_nodes(base, source.stack, ev.alignment.unaligned_nodes):
             self._count(f"node {node}", predictions, answer)
         for name, mask in required_edges(self.truth).items():
             if not self.affected.get(name):  # once is enough
                 ((_, predictions),) = ev.single_edges(base, source.stack, np.argwhere(mask)[:1])
                 self._affects(name, base, predictions)
-        ((_, predictions),) = ev.patched(base, source.stack, nodes=self.outside)
+        ((_, predictions),) = ev.patched(base, source.stack, nodes=self.unaligned)
         self._count("all nodes", predictions, answer)
-        ((_, predictions),) = ev.patched(base, source.stack, edges=self.truth.idle[None])
-        self._count("all edges", predictions, ev.with_edges(base, source, self.truth.idle))
+        ((_, predictions),) = ev.patched(base, source.stack, edges=self.truth.inert[None])
+        self._count("all edges", predictions, ev.with_edges(base, source, self.truth.inert))
 
     def _affects(self, name: str, base: Activations, predictions: np.ndarray) -> None:
         """Counts the rows on which patching something required changes a scored output."""
@@ -187,7 +189,7 @@ def compare(folder: Path) -> tuple[list[str], list[str]]:
     rows = max(rate["rows"] for rate in proof["rates"]["accuracy"]["output"].values())
     costs = [
         checkpoint.task,
-        f"{len(former.idle)}",
+        f"{len(former.inert)}",
         f"{former.rows:,}",
         f"{rows:,}" if proof["all_pairs"] else f"2 × {rows:,}",
         f"{max(rate['looks'] for rate in rates)}",

@@ -67,11 +67,11 @@ def coefficients(parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Fits features `[n, F]` and truth `[n]` of several models; returns coefficients, the intercept last."""
     x, y, weights = [], [], []
     for values, truth in parts:
-        asked = truth >= 0
-        x.append(values[asked])
-        y.append(truth[asked])
-        shares = np.bincount(truth[asked], minlength=2)
-        weights.append(1 / np.maximum(shares, 1)[truth[asked]])
+        counted = truth >= 0
+        x.append(values[counted])
+        y.append(truth[counted])
+        shares = np.bincount(truth[counted], minlength=2)
+        weights.append(1 / np.maximum(shares, 1)[truth[counted]])
     weight = np.concatenate(weights)
     fitted = LogisticRegression(C=1.0, max_iter=1000).fit(
         np.concatenate(x), np.concatenate(y), weight * len(weight) / weight.sum()
@@ -113,9 +113,9 @@ def main() -> None:
         one = next(fit for fit in made if fit["program"] == model.program)
         values = dict(zip(("node", "edge"), features(model.problem, np.array(one["node"]))))
         for kind, _ in LEVELS:
-            asked = model.truth[kind] >= 0
-            scores = weighed(values[kind], np.array(one[kind]))[asked]  # type: ignore[literal-required]
-            areas[kind].append(float(roc_auc_score(model.truth[kind][asked], scores)))
+            counted = model.truth[kind] >= 0
+            scores = weighed(values[kind], np.array(one[kind]))[counted]  # type: ignore[literal-required]
+            areas[kind].append(float(roc_auc_score(model.truth[kind][counted], scores)))
         print(f"{model.name:30} nodes {areas['node'][-1]:.3f}  edges {areas['edge'][-1]:.3f}")
     print(
         f"{'mean':30} nodes {statistics.mean(areas['node']):.3f}  edges {statistics.mean(areas['edge']):.3f}"

@@ -62,7 +62,7 @@ class Setting:
         hooked, rng = Hooked(Transformer(self.cfg, 0), Recipe()), np.random.default_rng(0)
         domain, model, output = self.task.domain, self.task.model, self.task.model.output
         everywhere = np.ones(self.batch, bool)
-        aligned, outside = list(self.alignment.units), list(self.alignment.outside)
+        aligned, unaligned = list(self.alignment.aligned_nodes), list(self.alignment.unaligned_nodes)
 
         def labels(values: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(np.where(has_value(values), values, -100).astype(np.int64))
@@ -71,13 +71,15 @@ class Setting:
             base, source = (data.pop() for data in drawn)
             node = aligned[rng.integers(len(aligned))]
             trace = model.run(source)
-            swaps = {name: Intervention(trace[name], everywhere) for name in self.alignment.units[node]}
+            swaps = {
+                name: Intervention(trace[name], everywhere) for name in self.alignment.aligned_nodes[node]
+            }
             hooked.learn(
                 torch.from_numpy(self.task.token_ids(base)),
                 torch.from_numpy(self.task.token_ids(source)),
                 labels(model.outputs(base)),
                 (node, labels(model.run(base, swaps)[output])),
-                outside[rng.integers(len(outside))],
+                unaligned[rng.integers(len(unaligned))],
             )
 
         drawn = [[domain.draw(rng, self.batch) for _ in range(1000)] for _ in range(2)]

@@ -63,7 +63,7 @@ class Hooked:
         patch: Tensor,
         labels: Tensor,
         swapped: tuple[Node, Tensor],
-        outside: Node,
+        unaligned: Node,
     ) -> None:
         """Takes the three optimiser steps of a batch.
 
@@ -72,11 +72,11 @@ class Hooked:
             patch: `[B, T]`, the sources.
             labels: `[B, T - 1]`, numbers or classes, -100 where nothing is scored.
             swapped: an aligned node, and the labels with its variables swapped.
-            outside: a node outside the circuit.
+            unaligned: a node outside the circuit.
         """
         aligned, counterfactual = swapped
         self._descend(self.recipe.iit, self.patched(tokens, patch, aligned), counterfactual)
-        self._descend(self.recipe.strict, self.patched(tokens, patch, outside), labels)
+        self._descend(self.recipe.strict, self.patched(tokens, patch, unaligned), labels)
         self._descend(self.recipe.behaviour, self.bridge(tokens, return_type="logits"), labels)
 
     def patched(self, base: Tensor, source: Tensor, node: Node) -> Tensor:
@@ -117,7 +117,7 @@ class Reference(Hooked):
         assert alignment.task.model.numerical
         super().__init__(network, recipe)
         self.alignment, self.rng = alignment, np.random.default_rng(seed)
-        self.aligned, self.outside = list(alignment.units), list(alignment.outside)
+        self.aligned, self.unaligned = list(alignment.aligned_nodes), list(alignment.unaligned_nodes)
         inputs = alignment.task.domain.all()
         self.tokens = torch.from_numpy(alignment.task.token_ids(inputs))
         self.labels = torch.from_numpy(alignment.task.model.outputs(inputs)).float()
@@ -130,7 +130,7 @@ class Reference(Hooked):
         model, count = self.alignment.task.model, len(inputs)
         base, source = inputs.repeat(count, 0), model.run(np.tile(inputs, (count, 1)))
         everywhere = np.ones(len(base), bool)
-        swaps = {name: Intervention(source[name], everywhere) for name in self.alignment.units[node]}
+        swaps = {name: Intervention(source[name], everywhere) for name in self.alignment.aligned_nodes[node]}
         outputs = model.run(base, swaps)[model.output]
         return torch.from_numpy(outputs).float().view(count, count, -1)
 
@@ -142,9 +142,9 @@ class Reference(Hooked):
         base, source = self.batches.pop().T
         tokens, patch, labels = self.tokens[base], self.tokens[source], self.labels[base]
         aligned = self.aligned[self.rng.integers(len(self.aligned))]
-        outside = self.outside[self.rng.integers(len(self.outside))]
+        unaligned = self.unaligned[self.rng.integers(len(self.unaligned))]
         counterfactual = self.counterfactuals[aligned][base, source]
-        self.learn(tokens, patch, labels, (aligned, counterfactual), outside)
+        self.learn(tokens, patch, labels, (aligned, counterfactual), unaligned)
 
     def network(self) -> Transformer:
         """Returns a copy as this project's transformer, so that one ruler measures both trainings."""

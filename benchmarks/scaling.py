@@ -173,7 +173,7 @@ class Measurement:
         )
 
     def former(self, evaluation: Evaluation, rows: int) -> None:
-        """Each idle edge alone on every row."""
+        """Each inert edge alone on every row."""
         rng, domain = seeds.generator(0, "former"), self.task.domain
         base = domain.draw(rng, rows, True)
         source = domain.sources(rng, base, True)

@@ -94,11 +94,13 @@ class Ruler:
         accuracy = right(evaluation.predictions(everything.logits), everything.trace[output])
         iia = [
             right(predictions, evaluation.counterfactual(base, source, node)[0])
-            for node, predictions in evaluation.single_nodes(base, source.stack, list(self.alignment.units))
+            for node, predictions in evaluation.single_nodes(
+                base, source.stack, list(self.alignment.aligned_nodes)
+            )
         ]
         siia = [
             right(predictions, base.trace[output])
-            for _, predictions in evaluation.single_nodes(base, source.stack, self.alignment.outside)
+            for _, predictions in evaluation.single_nodes(base, source.stack, self.alignment.unaligned_nodes)
         ]
         return min(accuracy, statistics.mean(iia), statistics.mean(siia))
 

@@ -51,15 +51,15 @@ def proof_of(
         if node != "embed":
             carried.setdefault(node, []).append(variable)
     nodes = [name for name in map(str, truth.graph.nodes) if name not in {"embed", *carried}]
-    idle = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
+    inert = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
     required = truth.required_edges
     vacuous = [name for name in carried if name in truth.names("node", State.ALLOWED)]
     places = {
         "accuracy": ["output"],
         **{kind: list(carried) for kind in ("variables", "positions")},
         **{kind: [name for name in carried if name not in vacuous] for kind in EFFECTIVE},
-        **{"nodes": nodes, "edges": idle, "required_edges": required, "effective_edges": required},
-        **{"node_sets": SETS if nodes else (), "edge_sets": SETS if idle else ()},
+        **{"nodes": nodes, "edges": inert, "required_edges": required, "effective_edges": required},
+        **{"node_sets": SETS if nodes else (), "edge_sets": SETS if inert else ()},
     }
     kinds = [kind for name in list(KINDS)[: [*KINDS, "adversarial"].index(upto) + 1] for kind in KINDS[name]]
 
@@ -76,12 +76,12 @@ def proof_of(
             **{"places": names[:3], "sources": [0, 1, 2][: len(names[:3])]},
             **{"candidates": 100, "searched_rows": 9999, "by": "greedy"},
         }
-        for kind, names in (("nodes", nodes), ("edges", idle))
+        for kind, names in (("nodes", nodes), ("edges", inert))
         if names
     }
-    each = 1 + 100_000 // max(1, len(idle))
-    passed = {edge: [10 * each, each, 0] for edge in idle}
-    run = 100_000 * len(idle)
+    each = 1 + 100_000 // max(1, len(inert))
+    passed = {edge: [10 * each, each, 0] for edge in inert}
+    run = 100_000 * len(inert)
     return {
         "format": 2,
         "all_pairs": all_pairs,
@@ -95,8 +95,8 @@ def proof_of(
             name: 0.25 for name in [*truth.names("node", State.REQUIRED), *required] if name != "embed"
         },
         "screen": {
-            **{"share": 0.2, "items": run + 10 * each * len(idle), "run": run},
-            **{"sampled": each * len(idle), "wrong": 0, "largest": 0.01, "edges": passed},
+            **{"share": 0.2, "items": run + 10 * each * len(inert), "run": run},
+            **{"sampled": each * len(inert), "wrong": 0, "largest": 0.01, "edges": passed},
         },
         "attacks": found if upto == "adversarial" else {},
         "margin": 0.02,

@@ -69,7 +69,7 @@ def test_worlds_keep_the_patterns_that_were_used():
     network, alignment, truth = setting("ioi")
     batch = Sampler(alignment, truth, Objective(), 8, 0)(0, CPU)
     ids = batch.tokens.flatten(0, 1)
-    head = alignment.graph.node_index[next(iter(alignment.units))]
+    head = alignment.graph.node_index[next(iter(alignment.aligned_nodes))]
     worlds = Worlds(torch.zeros_like(batch.nodes), torch.zeros_like(batch.edges), watch=[head])
     network.run(network.embedding(ids), worlds)
     _, clean = record(network, ids)

@@ -53,7 +53,10 @@ def test_the_parts_of_a_certificate_are_timed_and_both_certificates_find_nothing
     former = Former(evaluation, truth, pairs=64)
     former.measure()
     assert former.rows == 64
-    assert len(former.wrong) == 3 + len(alignment.units) + len(alignment.outside) + truth.idle.sum()
+    assert (
+        len(former.wrong)
+        == 3 + len(alignment.aligned_nodes) + len(alignment.unaligned_nodes) + truth.inert.sum()
+    )
     assert not any(former.wrong.values())
     assert all(former.affected.values())
 

@@ -49,7 +49,7 @@ def test_a_certificate_finds_a_planted_fault():
     verdict = grade(certificate)
     assert verdict.grade is None
     assert share_of(certificate["rates"]["accuracy"]["output"]["task"]) < 0.5
-    assert any(failure.startswith("idle edge ") for failure in verdict.failures["siit+edges"])
+    assert any(failure.startswith("inert edge ") for failure in verdict.failures["siit+edges"])
 
 
 # Wrong networks.
@@ -103,7 +103,7 @@ def test_a_swap_that_acts_at_the_wrong_place_is_found_position_by_position():
     """Rolling what the heads of `frac_prevs` read by one place cancels where whole sequences are swapped."""
     network, alignment, truth = setting("frac_prevs")
     certificate = certify(Evaluation(network, alignment), truth, FEW)
-    assert set(certificate["rates"]["positions"]) == set(map(str, alignment.units))
+    assert set(certificate["rates"]["positions"]) == set(map(str, alignment.aligned_nodes))
     verdict = grade(certificate, Standard(positions=True))
     assert verdict.positions is False and any("one position" in said for said in verdict.failures["iit"])
 

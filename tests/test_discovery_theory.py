@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.circuits.scores import Cost, joined
+from interpbench.circuits.scores import Cost, edges_from_nodes
 from interpbench.core.errors import ConfigError
 from interpbench.discovery.method import ablation_values, clean_and_patch, get_method, methods
 from interpbench.tasks.problem import Problem
@@ -57,7 +57,7 @@ def test_ablation_values():
 def test_edges_between_nodes_score_the_lesser_end():
     graph = problem().graph
     nodes = np.arange(len(graph.nodes), dtype=float)
-    scores = joined(graph, nodes)
+    scores = edges_from_nodes(graph, nodes)
     for edge in graph.edges:
         r, w = graph.reader_index[edge.target], graph.node_index[edge.source]
         ends = [str(node) for node in graph.nodes if str(node) == edge.target.destination]

@@ -15,7 +15,7 @@ from interpbench.circuits.components import acdc_hooks, eap_name, parse_edges, p
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.formats import FORMS, Form, read_scores
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.scores import Scores, joined
+from interpbench.circuits.scores import Scores, edges_from_nodes
 from interpbench.core.errors import InterpBenchError, ScoresError
 
 GRAPH = Graph(2, 2)
@@ -144,7 +144,7 @@ def test_node_scores_alone_make_edge_scores(tmp_path: Path) -> None:
     edges = {edge.eap_name: {"in_graph": False} for edge in GRAPH.edges}
     found = read_scores(given_file(tmp_path, json.dumps({"nodes": nodes, "edges": edges})), GRAPH).scores
     assert found.own_nodes is not None and found.own_nodes.tolist() == [5, 0, 1, 2, 3, 4, 5]
-    np.testing.assert_array_equal(found.edges, joined(GRAPH, found.own_nodes))
+    np.testing.assert_array_equal(found.edges, edges_from_nodes(GRAPH, found.own_nodes))
 
 
 def whole(**changes: Any) -> str:

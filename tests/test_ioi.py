@@ -256,7 +256,7 @@ def test_truth(name: str) -> None:
     assert truth.names("qkv_edge", State.REQUIRED) == ["a4.h1->logits"]
     slots = [f"{edge}<{slot}>" for edge in HEAD_EDGES[:-1] for slot in "qkv"]
     assert sorted(truth.names("qkv_edge", State.FREE)) == sorted(slots)
-    assert truth.idle.sum() == truth.count("qkv_edge", State.FORBIDDEN) == 1092
+    assert truth.inert.sum() == truth.count("qkv_edge", State.FORBIDDEN) == 1092
     assert Truth.from_json(truth.graph, truth.to_json()).to_json() == truth.to_json()
     assert list(open_edges(truth)) == HEAD_EDGES[:-1]
     assert all(mask.sum() == 3 for mask in open_edges(truth).values())
@@ -297,7 +297,7 @@ def test_batches_pad_patch_nothing_free_and_score_no_padding() -> None:
     assert batch.edges is not None
     free = batch.edges[torch.from_numpy(truth.qkv_edges == State.FREE)].any(0)
     assert free.float().mean() < 0.4, "but as a whole, where a required edge is patched"
-    assert batch.edges[torch.from_numpy(truth.idle)].any(1).float().mean() > 0.9
+    assert batch.edges[torch.from_numpy(truth.inert)].any(1).float().mean() > 0.9
 
 
 def test_most_swaps_that_can_matter_do() -> None:

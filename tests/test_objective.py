@@ -43,13 +43,13 @@ def test_probes_can_end_before_training_does():
 
 def test_deep_swaps_are_mostly_of_one_early_unit():
     _, alignment, truth = setting("hist")
-    count = len(alignment.units)
+    count = len(alignment.aligned_nodes)
     assert count > 1
     drawn = {}
     for kind in ("even", "deep"):
         sampler = Sampler(alignment, truth, Objective(swaps=kind), 64, 0)
         nodes = sampler.interventions(np.random.default_rng(0), 64 * 64).nodes
-        swaps = nodes[[alignment.graph.node_index[node] for node in alignment.units]] > 0
+        swaps = nodes[[alignment.graph.node_index[node] for node in alignment.aligned_nodes]] > 0
         single = swaps.sum(0) == 1
         drawn[kind] = (swaps & single).sum(1) / single.sum()
     assert drawn["even"] == pytest.approx(np.full(count, 1 / count), abs=0.04)
@@ -59,7 +59,7 @@ def test_deep_swaps_are_mostly_of_one_early_unit():
 
 def test_deep_draws_required_edges_late_in_the_circuit():
     _, alignment, truth = setting("hist")
-    units = [str(unit) for unit in alignment.units]
+    aligned = [str(node) for node in alignment.aligned_nodes]
     shares = {}
     for kind in ("even", "deep"):
         world = EdgeWorld(alignment, truth, Objective(swaps=kind))
@@ -69,7 +69,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
         drawn = world._which_required(rng, bases, (trace, trace))
         shares[kind] = np.bincount(drawn, minlength=len(world.required_edges)) / len(drawn)
     ends = [name.split("->")[1].split("<")[0] for name in truth.required_edges]
-    wanted = np.array([(1.0 + units.index(end)) ** 2 if end in units else 1.0 for end in ends])
+    wanted = np.array([(1.0 + aligned.index(end)) ** 2 if end in aligned else 1.0 for end in ends])
     ratio = shares["deep"] / shares["even"]
     assert len(set(wanted)) > 1 and ratio / ratio.max() == pytest.approx(wanted / wanted.max(), rel=0.35)
 
@@ -102,7 +102,7 @@ def test_the_variance_penalty_has_unaligned_nodes_write_the_same_for_every_input
         made.step()
         sums.append(float(made.others["variance_penalty"].detach()))
     assert sums[-1] < 0.1 * sums[0]
-    aligned = [made.truth.graph.node_index[node] for node in made.evaluation.alignment.units]
+    aligned = [made.truth.graph.node_index[node] for node in made.evaluation.alignment.aligned_nodes]
     run = made.evaluation.activations(made.evaluation.task.domain.all())
     variance = run.stack.var(-1).mean((1, 2))
     assert variance[aligned].max() > 100 * variance[made.sampler.forbidden_nodes].max()

@@ -134,10 +134,10 @@ def test_rows_that_ask_nothing_prove_nothing() -> None:
     none["rates"]["edges"] = {name: {"pairs": rate(0, 0, 0)} for name in none["rates"]["edges"]}
     assert grade(none).grade == "siit"
     for name, reached in (("m0", "behaviour"), ("m0->a1.h1<v>", "siit")):
-        idle = proof()
-        idle["required_effect"][name] = 0
-        assert grade(idle).grade == reached
-        assert f"required {name} has no effect" in grade(idle).missed("siit+edges")
+        inert = proof()
+        inert["required_effect"][name] = 0
+        assert grade(inert).grade == reached
+        assert f"required {name} has no effect" in grade(inert).missed("siit+edges")
     empty = proof()
     empty["rates"]["nodes"]["m1"] = {}
     assert grade(empty).grade == "iit" and grade(empty).failures["siit"] == [
@@ -176,8 +176,8 @@ def test_a_certificate_says_something_of_every_place(checkpoint: Path) -> None:
     assert counted["nodes"] == 2 and counted["edges"] == 20 and counted["variables"] == 2
     what = {
         **{"variables": "swap of m0", "effective": "effective swap of m0", "nodes": "forbidden node a0.h0"},
-        **{"node_sets": "forbidden nodes: subsets", "edge_sets": "idle edges: all"},
-        **{"edges": "idle edge m0->logits", "required_edges": "required edge m0->a1.h0<v>"},
+        **{"node_sets": "forbidden nodes: subsets", "edge_sets": "inert edges: all"},
+        **{"edges": "inert edge m0->logits", "required_edges": "required edge m0->a1.h0<v>"},
         **{"positions": "swap at one position of m0"},
         **{"effective_positions": "effective swap at one position of m0"},
     }
@@ -197,7 +197,7 @@ def test_a_certificate_says_something_of_every_place(checkpoint: Path) -> None:
     refused(checkpoint, "calls m1 vacuous", vacuous={"effective": ["m1"]})
     screen = good["screen"]
     for said, edges in (
-        ("passed over m1->m1, which is no idle edge", {"m1->m1": [1, 1, 0], **screen["edges"]}),
+        ("passed over m1->m1, which is no inert edge", {"m1->m1": [1, 1, 0], **screen["edges"]}),
         ("ran 3 of 2 rows", {**screen["edges"], "m0->logits": [2, 3, 0]}),
         ("does not add up", {**screen["edges"], "m0->logits": [2, 1, 0]}),
     ):
@@ -316,7 +316,7 @@ def test_publishing_demands_a_grade(checkpoint: Path, tmp_path: Path) -> None:
         f"{checkpoint} does not reach siit+edges, only siit, positions ≥ 99.9%: "
     )
     assert str(caught.value).endswith("40 of 8,192 rows wrong and 1 more; --grade siit takes it")
-    assert "idle edge a0.h0->m1 (strata) 0.99" in str(caught.value)
+    assert "inert edge a0.h0->m1 (strata) 0.99" in str(caught.value)
     call(least="siit")
     entry = read_index(tmp_path / "out" / "index.json").models["frac_prevs"]
     assert (entry.grade, entry.all_pairs, entry.target, entry.positions) == ("siit", False, 0.999, True)

@@ -126,9 +126,9 @@ def test_certificate_table_names_what_is_wrong(all_pairs: bool) -> None:
     assert "swap of m0 = is_x" in good and "each of 3 forbidden nodes alone" in good and "Not " not in good
     assert bad.startswith("iit, positions")
     assert f"forbidden node m1 {'70 / 65,536' if all_pairs else '0 / 8,192'}" in bad
-    assert "forbidden node m1" in bad and "idle edge embed->a0.h0<q>" in bad and "node a0.h1" not in bad
+    assert "forbidden node m1" in bad and "inert edge embed->a0.h0<q>" in bad and "node a0.h1" not in bad
     assert (
-        "Worst set of idle edges found (greedy, 100 tried on 9,999 rows): 3 of them, 0 of 4,096 draws wrong"
+        "Worst set of inert edges found (greedy, 100 tried on 9,999 rows): 3 of them, 0 of 4,096 draws wrong"
         in bad
     )
     assert "99 of 4,096 draws from strata wrong, at least 0.9" in bad
@@ -151,7 +151,7 @@ def test_a_certificate_says_what_training_saw_and_what_was_not_measured() -> Non
         "forbidden node: not measured" in few
         and "Not siit: node sets: not measured; nodes: not measured" in few
     )
-    assert "No attack on idle edges was made." in few
+    assert "No attack on inert edges was made." in few
     strict = Standard(target=0.9999, worst=1, positions=True)
     asked = flat(text(certificate_table(certificate(), strict), 100))
     assert asked.startswith(

@@ -21,18 +21,18 @@ def test_batches_patch_only_what_they_may(name):
     batch = sampler(3, CPU)
     assert batch.worlds == ("source", "iit", "strict", "edge_strict")
     graph = alignment.graph
-    inside = [graph.node_index[node] for node in alignment.units]
-    outside = [graph.node_index[node] for node in alignment.outside]
+    inside = [graph.node_index[node] for node in alignment.aligned_nodes]
+    unaligned = [graph.node_index[node] for node in alignment.unaligned_nodes]
     assert not batch.nodes[:, 0].any() and not batch.nodes[:, 3].any()
-    assert not batch.nodes[outside, 1].any() and not batch.nodes[inside, 2].any()
-    assert batch.nodes[inside, 1].any() and batch.nodes[outside, 2].any()
+    assert not batch.nodes[unaligned, 1].any() and not batch.nodes[inside, 2].any()
+    assert batch.nodes[inside, 1].any() and batch.nodes[unaligned, 2].any()
     assert set(batch.nodes[inside, 1].unique().tolist()) == {0, 1, 2}, "subsets mix sources"
     required = torch.from_numpy(truth.qkv_edges == State.REQUIRED)
     illegal = torch.from_numpy(truth.qkv_edges == State.ILLEGAL)
     assert not batch.edges[illegal].any()
     used = batch.edges[required].any(0)
     assert 0.1 < used.float().mean() < 0.4, "a quarter of the rows patch one required edge"
-    assert set(batch.nodes[outside, 2].unique().tolist()) == {0, 1, 2}, "so do sets of forbidden nodes"
+    assert set(batch.nodes[unaligned, 2].unique().tolist()) == {0, 1, 2}, "so do sets of forbidden nodes"
     assert set(batch.edge_sources.unique().tolist()) == {0, 1} and batch.places is None
     assert batch.edges[torch.from_numpy(truth.qkv_edges == State.FORBIDDEN)].any(1).float().mean() > 0.9
 
@@ -59,7 +59,7 @@ def test_rare_effects_are_drawn_more_often_than_chance():
     plain = sampler._swap(
         base,
         [model.run(domain.draw(rng, 2048)) for _ in range(2)],
-        nodes[[alignment.graph.node_index[n] for n in alignment.units]].T,
+        nodes[[alignment.graph.node_index[n] for n in alignment.aligned_nodes]].T,
     )
     assert drawn > changed(model.outputs(base), plain[model.output]).any(1).mean()
 
@@ -86,7 +86,7 @@ def test_swapped_rows_answer_what_the_program_answers_row_by_row():
         trace = [model.run(tokens[0, [(row + shift) % 16]]) for shift in range(2)]
         swaps = {
             name: Intervention(trace[source - 1][name], np.ones(1, bool))
-            for node, names in alignment.units.items()
+            for node, names in alignment.aligned_nodes.items()
             for name in names
             if (source := int(batch.nodes[graph.node_index[node], 1, row]))
         }
@@ -105,13 +105,13 @@ def test_probes_ask_for_the_programs_variables_in_every_world(name):
     bos = len(alignment.task.vocab)
     tokens = batch.tokens[:, :, 1:].numpy()
     tokens = np.where(tokens > bos, -1, tokens)
-    names = [name for names in alignment.units.values() for name in names]
+    names = [name for names in alignment.aligned_nodes.values() for name in names]
     assert list(batch.values) == names
     for row in range(8):
         sources = [model.run(tokens[0, [(row + shift) % 8]]) for shift in range(2)]
         swaps = {
             name: Intervention(sources[source - 1][name], np.ones(1, bool))
-            for node, names in alignment.units.items()
+            for node, names in alignment.aligned_nodes.items()
             for name in names
             if (source := int(batch.nodes[graph.node_index[node], 1, row]))
         }
@@ -158,7 +158,7 @@ def test_rows_swapped_at_one_position_answer_what_the_program_answers():
         trace = [model.run(tokens[0, [(row + shift) % 32]]) for shift in range(2)]
         swaps = {
             name: Intervention(trace[source - 1][name], places[None, 1:, row])
-            for node, names in alignment.units.items()
+            for node, names in alignment.aligned_nodes.items()
             for name in names
             if (source := int(batch.nodes[graph.node_index[node], 1, row]))
         }

@@ -36,11 +36,11 @@ def chunk_of(tests, rows=48, sources=1, seed=0):
 
 
 def direct(tests, chunk):
-    """Runs every idle edge on every row, the whole network after it."""
+    """Runs every inert edge on every row, the whole network after it."""
     ev = tests.evaluation
     answer = chunk.base.trace[ev.model.output]
-    runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.idle)
-    return {tests.edge_name(tests.idle[number]): ev.right(found, answer) for number, found in runs}
+    runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.inert)
+    return {tests.edge_name(tests.inert[number]): ev.right(found, answer) for number, found in runs}
 
 
 @pytest.mark.parametrize("normalization", NORMS)

@@ -133,8 +133,10 @@ def test_alignment_is_legal_total_and_in_layer_order(task: Task) -> None:
         for read in variable.reads:
             assert half(alignment.nodes[read.parent]) < half(alignment.nodes[name])
             assert (read.slot == "mlp") == (alignment.nodes[name].head is None)
-    assert [half(node) for node in alignment.units] == sorted(half(node) for node in alignment.units)
-    assert {*alignment.units, *alignment.outside} == set(alignment.graph.nodes[1:])
+    assert [half(node) for node in alignment.aligned_nodes] == sorted(
+        half(node) for node in alignment.aligned_nodes
+    )
+    assert {*alignment.aligned_nodes, *alignment.unaligned_nodes} == set(alignment.graph.nodes[1:])
 
 
 def test_truth_has_a_required_path(task: Task) -> None:

@@ -15,7 +15,7 @@ from interpbench.tasks.task import Task
 class Alignment:
     """Variable to node, total and legal.
 
-    A node that carries several variables (an MLP that computes two maps) is one unit of intervention:
+    A node that carries several variables (an MLP that computes two maps) is intervened on as one:
     swapping its activation must act like swapping all of them together. An input variable is at the
     embedding, or at an MLP that carries it to whatever reads it.
     """
@@ -25,7 +25,7 @@ class Alignment:
     nodes: Mapping[str, Node]
 
     @cached_property
-    def units(self) -> dict[Node, tuple[str, ...]]:
+    def aligned_nodes(self) -> dict[Node, tuple[str, ...]]:
         """Node to its variables, in layer order, without the embedding, which is the input itself."""
         order = [node for node in self.graph.nodes if node != EMBED and node in self.nodes.values()]
         return {node: self.variables_at(node) for node in order}
@@ -35,13 +35,13 @@ class Alignment:
         return tuple(name for name, place in self.nodes.items() if place == node)
 
     @cached_property
-    def outside(self) -> tuple[Node, ...]:
+    def unaligned_nodes(self) -> tuple[Node, ...]:
         """The nodes that carry no variable; the embedding always belongs to the circuit."""
-        return tuple(node for node in self.graph.nodes if node != EMBED and node not in self.units)
+        return tuple(node for node in self.graph.nodes if node != EMBED and node not in self.aligned_nodes)
 
     @cached_property
-    def carriers(self) -> tuple[Node, ...]:
-        """The MLPs that carry an input variable."""
+    def relay_nodes(self) -> tuple[Node, ...]:
+        """The MLPs that only relay an input variable to whatever reads it."""
         model = self.task.model
         places = [node for name, node in self.nodes.items() if not model.variables[name].reads]
         return tuple(node for node in self.graph.nodes if node != EMBED and node in places)

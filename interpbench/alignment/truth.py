@@ -33,7 +33,7 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
 
     effects = _Effects(alignment, pairs)
     empty = Truth.empty(graph)
-    carried = any(effects.of_node(node) for node in alignment.carriers)
+    carried = any(effects.of_node(node) for node in alignment.relay_nodes)
     for node in {EMBED, *alignment.nodes.values()}:
         required = effects.of_node(node) or (node == EMBED and carried)
         empty.nodes[graph.node_index[node]] = State.REQUIRED if required else State.ALLOWED
@@ -69,7 +69,7 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
 def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
     """Returns the edges that no variable reads by, with the node that they are for: into carriers and out."""
     output = alignment.nodes[alignment.task.model.output]
-    into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.carriers}
+    into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.relay_nodes}
     return {**into, (alignment.logits, output): output}
 
 

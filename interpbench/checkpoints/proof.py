@@ -38,7 +38,7 @@ class Places(NamedTuple):
     Attributes:
         carried: node of the circuit, but for the embedding, to the names of the variables that it carries.
         nodes: the forbidden nodes: all others.
-        edges: the idle edges.
+        edges: the inert edges.
         required_nodes: those of the circuit that change an output.
         required_edges: q/k/v edges, and head edges that no single one of these stands for.
     """
@@ -57,11 +57,11 @@ class Places(NamedTuple):
             if parse_node(node) != EMBED:
                 carried.setdefault(str(parse_node(node)), []).append(variable)
         names = [str(node) for node in truth.graph.nodes if node != EMBED]
-        idle = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
+        inert = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
         return cls(
             carried,
             [name for name in names if name not in carried],
-            idle,
+            inert,
             [name for name in truth.names("node", State.REQUIRED) if name != str(EMBED)],
             truth.required_edges,
         )
@@ -212,7 +212,7 @@ def _screened(proof: Proof) -> str | None:
         return None
     for edge, (passed, sampled, wrong) in screen["edges"].items():
         if edge not in rates:
-            return f"its screen passed over {edge}, which is no idle edge"
+            return f"its screen passed over {edge}, which is no inert edge"
         if not wrong <= sampled <= passed:
             return f"its screen ran {sampled} of {passed} rows of {edge}, {wrong} wrong"
     rows = sum(rate["rows"] for draws in rates.values() for rate in draws.values())

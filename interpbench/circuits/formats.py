@@ -20,7 +20,7 @@ import numpy as np
 
 from interpbench.circuits.components import Edge, Hook, parse_edges, parse_hooks, parse_node
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.scores import Scores, joined
+from interpbench.circuits.scores import Scores, edges_from_nodes
 from interpbench.core.errors import InterpBenchError, ScoresError, did_you_mean
 from interpbench.core.files import MOST_SCORES, JsonError, parse_json, read_bytes
 
@@ -117,7 +117,7 @@ class _Found:
                 f"gives no score to {missing.sum():,} of {legal.sum():,} edges, for one {first}"
             )
         elif nodes is not None:
-            values = joined(self.graph, nodes)
+            values = edges_from_nodes(self.graph, nodes)
         elif circuit is not None:
             values = np.where(legal, circuit, np.nan)
         else:

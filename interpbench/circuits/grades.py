@@ -7,7 +7,7 @@ The grades, and the kinds of rates that they need:
 | behaviour | `accuracy` |
 | iit | `variables`, `effective` (swaps that change the program's output) |
 | siit | `nodes` (each forbidden node alone), `node_sets` (all, random subsets) |
-| siit+edges | `edges` (each idle edge alone), `edge_sets`, `required_edges` |
+| siit+edges | `edges` (each inert edge alone), `edge_sets`, `required_edges` |
 | adversarial | the worst sets of nodes and of edges that a search has found |
 
 `positions` (a variable swapped at one random position only) and `effective_positions` are needed where the
@@ -50,8 +50,8 @@ class Standard:
         confidence: of each lower bound, over all the looks that were taken for it.
         worst: the least lower bound on the worst sets that the adversary found.
         missed: the largest upper bound of the share of (edge, row) that the screen of single edges may have
-            passed over though an answer changes, on average over idle edges;
-        missed_edge: the same of each idle edge.
+            passed over though an answer changes, on average over inert edges;
+        missed_edge: the same of each inert edge.
         tried: the least number of sets that the adversary must have tried, of nodes and of edges.
         positions: whether variables must also be swappable at one position alone.
     """
@@ -169,9 +169,9 @@ def _others(proof: Any, name: str, standard: Standard) -> list[str]:
         effects = proof["required_effect"]
         vacuous = proof["vacuous"].get("effective", [])
         said = [f"no swap of required {place} changes an answer" for place in vacuous if place in effects]
-        return said + _idle(proof, edges=False)
+        return said + _inert(proof, edges=False)
     if name == "siit+edges":
-        return _idle(proof, edges=True) + _overlooked(proof, standard)
+        return _inert(proof, edges=True) + _overlooked(proof, standard)
     if name != "adversarial":
         return []
     said: list[str] = []
@@ -193,7 +193,7 @@ def _others(proof: Any, name: str, standard: Standard) -> list[str]:
     return said
 
 
-def _idle(proof: Any, edges: bool) -> list[str]:
+def _inert(proof: Any, edges: bool) -> list[str]:
     """Returns which required edges, or nodes, change no answer when they are patched."""
     effects = proof["required_effect"]
     return [

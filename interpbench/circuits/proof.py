@@ -30,7 +30,7 @@ EFFECTIVE: tuple[Kind, ...] = ("effective", "effective_positions", "effective_ed
 ALL = "all"
 SUBSETS, OWN_SOURCES = "subsets", "subsets, a source for each"
 SETS = (ALL, SUBSETS, OWN_SOURCES)
-"""The sets of forbidden nodes, or of idle edges, that are patched together."""
+"""The sets of forbidden nodes, or of inert edges, that are patched together."""
 WHAT: dict[Kind, str] = {
     "accuracy": "no intervention",
     "variables": "swap of",
@@ -39,8 +39,8 @@ WHAT: dict[Kind, str] = {
     "effective_positions": "effective swap at one position of",
     "nodes": "forbidden node",
     "node_sets": "forbidden nodes:",
-    "edges": "idle edge",
-    "edge_sets": "idle edges:",
+    "edges": "inert edge",
+    "edge_sets": "inert edges:",
     "required_edges": "required edge",
     "effective_edges": "effective required edge",
 }
@@ -102,7 +102,7 @@ class Screen(TypedDict):
     Attributes:
         share: an edge whose estimated effect on a row is at least this share of what it takes to make the
             answer wrong is run on it.
-        items: idle edges times rows.
+        items: inert edges times rows.
         run: how many of these were run because of their estimate.
         sampled: how many of the others were run, drawn at random.
         wrong: how many of those came out wrong.
@@ -156,7 +156,7 @@ class Proof(TypedDict):
             is known of them.
         required_effect: of each required node or edge, the share of rows on which patching it does something.
         screen: of single edges, if they were screened.
-        attacks: on forbidden nodes and on idle edges.
+        attacks: on forbidden nodes and on inert edges.
         attempts: how many certificates were tried before in the same training, on rows of their own.
         seed: of all draws: bounds hold for a seed that was chosen before anything was measured.
     """

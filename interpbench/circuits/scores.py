@@ -69,7 +69,7 @@ class Scores:
         return self.own_nodes if self.own_nodes is not None else np.nanmax(self.edges, axis=0)
 
 
-def joined(graph: Graph, nodes: np.ndarray) -> np.ndarray:
+def edges_from_nodes(graph: Graph, nodes: np.ndarray) -> np.ndarray:
     """Returns `[R, W]`: a node method's scores of edges, NaN where there is no edge.
 
     An edge is in the circuit that some nodes span when both its ends are: it scores the lesser of the two.

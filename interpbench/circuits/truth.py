@@ -73,7 +73,7 @@ class Truth:
         return {"node": self.nodes, "head_edge": self.head_edges, "qkv_edge": self.qkv_edges}[level]
 
     @property
-    def idle(self) -> np.ndarray:
+    def inert(self) -> np.ndarray:
         """`[reader, writer]` bool: q/k/v edges that must do nothing, the forbidden and the allowed ones.
 
         An edge of the program that changes nothing on the domain must change nothing in the network either,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.scores import Cost
-from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, parts
+from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.attention import by_rows
 from interpbench.transformer.frozen import Packed
@@ -77,7 +77,7 @@ class Ablation:
         same = bool((problem.clean[:, 0] == problem.clean[0, 0]).all())
         self._alike, self._bos = (ablation == "learned" and of for of in (causal and same, not causal))
         live = None if ablation == "learned" else _live(problem, fixed)
-        self._parts = [_part(problem, runs, rows, live) for rows in parts(self.examples, candidates)]
+        self._parts = [_part(problem, runs, rows, live) for rows in chunks(self.examples, candidates)]
         self.like = runs.clean.new_empty(0)
         """Of the activations' type, on their device."""
         self.constants: list[Tensor] = []

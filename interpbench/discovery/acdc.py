@@ -30,7 +30,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, method, parts
+from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
@@ -184,7 +184,7 @@ class _Search:
         runs, network, examples = self.runs, self.problem.network, len(self.problem.clean)
         layer = self.graph.readers[reader].layer
         values: list[float] = []
-        for tried in parts(len(states), examples):
+        for tried in chunks(len(states), examples):
             some = np.stack(states[tried])
             masks = torch.from_numpy(some).to(runs.clean)
             candidates = Candidates(masks, runs.patch, runs.clean, layer, live=self._live(layer, some))

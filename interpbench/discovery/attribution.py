@@ -12,7 +12,7 @@ from torch import Tensor
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost
-from interpbench.discovery.method import AblationValue, Runs, ablation_values, known_metric, parts
+from interpbench.discovery.method import AblationValue, Runs, ablation_values, chunks, known_metric
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Taps, record
@@ -81,7 +81,7 @@ def slopes(
         blocked: a layer whose outputs pass no gradient on.
     """
     network, points = network or problem.network, len(moved)
-    for rows in parts(len(problem.clean), points, gradient=True):
+    for rows in chunks(len(problem.clean), points, gradient=True):
         delta = (runs.patch - runs.clean)[..., rows]
         embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
         taps = Taps(delta, moved, blocked)
@@ -112,7 +112,7 @@ def clean_slopes(
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.corrupted))
     patch = ablation_values(corrupted.stack, ablation)
-    for rows in parts(len(problem.clean), 1, gradient=True):
+    for rows in chunks(len(problem.clean), 1, gradient=True):
         some = replace(problem, clean=problem.clean[rows], scored=problem.scored[:, rows])
         embedding = network.embedding(some.clean).detach()
         taps = Taps()

@@ -15,7 +15,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
-from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, method, parts
+from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
 from interpbench.transformer.layers import Block, Norm
@@ -84,7 +84,7 @@ class ContextualDecomposition:
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, "logit_diff", self.ablation, cost)
         sweep = Sweep(problem, runs, self.opposite_signs, cost)
-        for some in parts(len(graph.nodes), len(problem.clean)):
+        for some in chunks(len(graph.nodes), len(problem.clean)):
             sweep.follow(some)
         nodes, edges = sweep.logits, np.where(graph.legal, sweep.logits - sweep.without, np.nan)
         if self.absolute:
@@ -294,7 +294,7 @@ class Sweep:
         values, whole, examples = list[float](), self.runs.residuals[-1], relevant.shape[3]
         norm, unembed = self.network.ln_final, self.network.unembed
         logits = torch.einsum("dv,dtb->vtb", unembed.W_U, norm(whole))
-        for some in parts(relevant.shape[2], examples):
+        for some in chunks(relevant.shape[2], examples):
             part = relevant[:, :, some]
             for layer in self.layers[start:]:
                 part = layer(part)

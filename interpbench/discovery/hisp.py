@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.scores import Cost, Scores, joined
+from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.attribution import clean_slopes
@@ -58,4 +58,4 @@ class Hisp:
             layers = np.array([node.layer for node in graph.nodes])
             norms = np.array([np.linalg.norm(nodes[layers == layer]) for layer in layers])
             nodes = np.divide(nodes, norms, out=np.zeros_like(nodes), where=norms > 0)
-        return Scores(graph, joined(graph, nodes), nodes, cost)
+        return Scores(graph, edges_from_nodes(graph, nodes), nodes, cost)

@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method, parts
+from interpbench.discovery.method import AblationValue, chunks, clean_and_patch, legal_scores, method
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 
@@ -62,7 +62,7 @@ class MaskIg:
         legal = torch.from_numpy(graph.legal).to(runs.clean)
         shares = torch.linspace(0, 1, points).to(legal)[:, None, None]
         total = torch.zeros_like(legal, dtype=torch.float64)
-        for rows in parts(len(problem.clean), points, gradient=True):
+        for rows in chunks(len(problem.clean), points, gradient=True):
             masks = (shares * legal).requires_grad_()
             embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
             logits = problem.network.run(embedding, Candidates(masks, runs.patch[..., rows]))

@@ -186,7 +186,7 @@ def ablation_values(corrupted: Tensor, ablation: AblationValue) -> Tensor:
     return corrupted.mean(over, keepdim=True).expand_as(corrupted).contiguous()
 
 
-def parts(count: int, rows_each: int, gradient: bool = False) -> list[slice]:
+def chunks(count: int, rows_each: int, gradient: bool = False) -> list[slice]:
     """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows.
 
     With `gradient`, into calls of about `ROWS_PER_GRADIENT`.
@@ -221,7 +221,7 @@ def edge_by_edge(
     scores = np.where(graph.legal, 0.0, np.nan)
     for layer in range(graph.n_layers + 1):
         here = [(reader, writer) for reader, writer in edges if graph.readers[reader].layer == layer]
-        for some in parts(len(here), examples):
+        for some in chunks(len(here), examples):
             chosen = here[some]
             residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(chosen), -1).flatten(2)
             logits = problem.network.run(residual, patch(chosen, layer), layer)

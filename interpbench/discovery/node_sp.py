@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.scores import Cost, Scores, joined
+from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import directed
@@ -46,6 +46,7 @@ class NodeSp(SubnetworkProbing):
         cost, graph = Cost(), problem.graph
         values, kept = self.read(self.learn(problem, "node_sp", "node", cost))
         circuits = {
-            penalty: np.nan_to_num(joined(graph, nodes.astype(float))) > 0 for penalty, nodes in kept.items()
+            penalty: np.nan_to_num(edges_from_nodes(graph, nodes.astype(float))) > 0
+            for penalty, nodes in kept.items()
         }
-        return Scores(graph, joined(graph, values), values, cost, circuits)
+        return Scores(graph, edges_from_nodes(graph, values), values, cost, circuits)

@@ -12,7 +12,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, edge_by_edge, method, parts
+from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, edge_by_edge, method
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.model import Interventions
 
@@ -71,7 +71,7 @@ def _senders(problem: Problem, runs: Runs, free: Sequence[bool], cost: Cost) -> 
     """Returns, for each reader, what it sees `[D, T, W, B]` when each writer is the sender."""
     count = len(free)
     found: list[list[Tensor]] = []
-    for rows in parts(len(problem.clean), count):
+    for rows in chunks(len(problem.clean), count):
         patch = _Senders(runs.clean[..., rows], runs.patch[..., rows], free)
         embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
         problem.network.run(embedding, patch)

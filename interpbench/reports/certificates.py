@@ -36,7 +36,7 @@ COUNTED: dict[Kind, str] = {
     **{"effective": ", where that changes the answer", "positions": ", at one random position"},
     **{"effective_positions": ", at one random position, where that changes the answer"},
     **{"effective_edges": " required edges alone, where that changes the answer"},
-    **{"nodes": " forbidden nodes alone", "edges": " idle edges alone"},
+    **{"nodes": " forbidden nodes alone", "edges": " inert edges alone"},
     **{"required_edges": " required edges alone, as in the program"},
 }
 """What is said of all places of a kind together, after `each of` and their number."""
@@ -49,9 +49,9 @@ LEGEND = """\
 Grades, each of which asks for those before it: *behaviour*: the answers are the program's. *iit*: with the
 variables of a node swapped, they are those of the program with these swapped, also where that changes the
 answer. *siit*: swapping forbidden nodes, one or any set of them, changes nothing. *siit+edges*: nor does
-patching idle edges, one or any set of them, and a required edge acts as the program's own. *adversarial*: nor
-does the worst set that a search has found, but on few inputs. *positions*: variables can be swapped at one
-position alone."""
+patching inert edges, one or any set of them, and a required edge acts as the program's own. *adversarial*:
+nor does the worst set that a search has found, but on few inputs. *positions*: variables can be swapped at
+one position alone."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def notes(proof: Any, standard: Standard) -> list[str]:
 
 
 def _attacks(proof: Any, standard: Standard) -> Iterator[str]:
-    for kind, what in (("nodes", "forbidden nodes"), ("edges", "idle edges")):
+    for kind, what in (("nodes", "forbidden nodes"), ("edges", "inert edges")):
         attack = proof["attacks"].get(kind)
         if attack is None:
             known = proof["rates"].get(kind) == {}

@@ -86,7 +86,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     if picture is not None:
         from interpbench.reports.drawing import draw_circuit
 
-        places = {node: alignment.variables_at(node) for node in alignment.units}
+        places = {node: alignment.variables_at(node) for node in alignment.aligned_nodes}
         draw_circuit(truth, picture, places, title=task.name)
         console.print(f"\nPicture: {terminal(picture)}", highlight=False)
 

@@ -129,7 +129,9 @@ def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
     certificate = checkpoint.certificate
     if certificate is None:
         raise CheckpointError(f"{folder} has no certificate that can be read; fresh=true trains it again")
-    outcome = TrainOutcome(folder, config.objective.grade, checkpoint.record.steps, certificate, config.asked)
+    outcome = TrainOutcome(
+        folder, config.objective.grade, checkpoint.record.steps, certificate, config.required_standard
+    )
     if config.release and not grade(certificate).reaches(RELEASED):
         log.warning("not released: %s is what released models reach at least", RELEASED)
     elif config.release:
@@ -160,7 +162,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
         config.certificate,
         config.seed,
         folder,
-        config.asked,
+        config.required_standard,
     )
     sinks = _sinks(config, folder, trainer.progress.history)
     try:
@@ -181,7 +183,7 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     alignment = Alignment(task, network.cfg.graph, task.placement)
     truth = find_truth(alignment)
     certificate = certify(
-        Evaluation(network, alignment), truth, config.certificate, config.asked, config.seed
+        Evaluation(network, alignment), truth, config.certificate, config.required_standard, config.seed
     )
     return network, 0, certificate, truth, alignment
 

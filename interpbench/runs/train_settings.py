@@ -67,7 +67,7 @@ class TrainConfig:
         }
 
     @property
-    def asked(self) -> Standard:
+    def required_standard(self) -> Standard:
         """What its certificate is to reach: swaps at single positions, too, where these are trained."""
         positions = self.standard.positions or self.objective.iit > 0 < self.objective.positions
         return dataclasses.replace(self.standard, positions=positions)

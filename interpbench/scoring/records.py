@@ -100,14 +100,16 @@ def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Leve
         scores: the method's.
         structural: count allowed as positive, as older papers did.
     """
-    curves: dict[Level, Curve] = {level: score(*asked(truth, scores, level, structural)) for level in LEVELS}
+    curves: dict[Level, Curve] = {
+        level: score(*labels_and_scores(truth, scores, level, structural)) for level in LEVELS
+    }
     circuit = truth.circuit | (structural & (truth.qkv_edges == State.ALLOWED))
     mib = mib_auroc(truth.graph, circuit, scores.edges)
     curves["qkv_edge"] = replace(curves["qkv_edge"], mib_auroc=mib)
     return curves
 
 
-def asked(
+def labels_and_scores(
     truth: Truth, scores: Scores, level: Level, structural: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns, for what counts at a level, whether it is required `[item]` bool, and its score `[item]`."""

@@ -18,7 +18,7 @@ from interpbench.core import seeds
 from interpbench.scoring.circuits import best_edges
 from interpbench.scoring.curves import Groups, numbers
 from interpbench.scoring.intervals import percentiles, resampling
-from interpbench.scoring.records import asked
+from interpbench.scoring.records import labels_and_scores
 from interpbench.tasks.problem import Problem
 
 
@@ -110,7 +110,7 @@ def _aurocs(truth: Truth, runs: Sequence[Scores]) -> dict[str, Any]:
     for level in LEVELS:
         values: list[float] = []
         for scores in runs:
-            required, ranking = asked(truth, scores, level)
+            required, ranking = labels_and_scores(truth, scores, level)
             if required.any() and not required.all():
                 groups = Groups(ranking)
                 hits, sizes = (groups.sums(x[None].astype(float)) for x in (required, np.ones(len(required))))

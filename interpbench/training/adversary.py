@@ -1,4 +1,4 @@
-"""An adversary searches for the set of forbidden nodes, or of idle edges, that breaks a network most often.
+"""An adversary searches for the set of forbidden nodes, or of inert edges, that breaks a network most often.
 
 A set says of each of its places which of some sources it takes its value from, the same for all rows; what
 it does is the share of rows (base and sources) that come out wrong. Each search starts from one of the worst
@@ -49,12 +49,12 @@ class Found:
 def attack(
     tests: InterventionTests, settings: CertificateSettings, draw: DrawChunk, seed: int, looks: int = 1
 ) -> dict[str, Any]:
-    """Attacks forbidden nodes and idle edges; returns `circuits.proof.Attack` for each, of so many looks."""
+    """Attacks forbidden nodes and inert edges; returns `circuits.proof.Attack` for each, of so many looks."""
     graph = tests.truth.graph
     by_node, by_edge = np.full(graph.legal.shape, -1), np.full(graph.legal.shape, -1)
-    nodes = np.flatnonzero(tests.outside)
+    nodes = np.flatnonzero(tests.unaligned)
     by_node[:, nodes] = np.where(graph.legal[:, nodes], np.arange(len(nodes)), -1)
-    by_edge[tests.idle[:, 0], tests.idle[:, 1]] = np.arange(len(tests.idle))
+    by_edge[tests.inert[:, 0], tests.inert[:, 1]] = np.arange(len(tests.inert))
     kinds = {
         "nodes": (by_node, [str(graph.nodes[w]) for w in nodes]),
         "edges": (by_edge, list(tests.places["edges"])),

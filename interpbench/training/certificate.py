@@ -119,7 +119,9 @@ class _Certificate:
             "trained_on_all": domain.enumerated,
             "held_out": None if domain.enumerated else self._held_out(),
             "strata": list(self.task.strata.names),
-            "variables": {str(node): list(names) for node, names in self.evaluation.alignment.units.items()},
+            "variables": {
+                str(node): list(names) for node, names in self.evaluation.alignment.aligned_nodes.items()
+            },
             "rates": rates,
             "vacuous": self.vacuous,
             "required_effect": {
@@ -275,7 +277,7 @@ class _Certificate:
         """Adds rows that count (the program has an answer, or one that changes) until there are enough."""
         count, (kind, place), truth = self._of(claim, draw), claim, self.tests.truth
         if kind in self.vacuous:
-            if truth.nodes[truth.graph.node_index[self.tests.units[place]]] != State.REQUIRED:
+            if truth.nodes[truth.graph.node_index[self.tests.aligned[place]]] != State.REQUIRED:
                 return  # it changes nothing on the domain: what rows there are by chance have been counted
         tried, most = 0, MOST_TRIED * until
         while (missing := until - count["rows"]) > 0 and tried < most:
@@ -321,7 +323,7 @@ class _Certificate:
         )
 
     def _rates(self) -> dict[str, Any]:
-        """Returns the counts by kind and place; a unit no swap of which changes anything is vacuous."""
+        """Returns the counts by kind and place; an aligned node whose swaps change nothing is vacuous."""
         rates: dict[str, Any] = {kind: {} for kind in self.kinds}
         for (kind, place), draws in self.counts.items():
             optional = kind in EFFECTIVE
@@ -348,6 +350,6 @@ class _Certificate:
         wanted = base.trace[evaluation.model.output]
         results: dict[str, float] = {}
         for name, patch in patches.items():
-            ((_, predictions),) = evaluation.patched(base, patch, nodes=self.tests.outside[None])
+            ((_, predictions),) = evaluation.patched(base, patch, nodes=self.tests.unaligned[None])
             results[name] = float(evaluation.right(predictions, wanted).mean())
         return results

@@ -23,7 +23,7 @@ class EdgeWorld:
 
     def __init__(self, alignment: Alignment, truth: Truth, objective: Objective):
         self.alignment, self.objective, self.model = alignment, objective, alignment.task.model
-        self.idle_edges = np.argwhere(truth.idle)
+        self.inert_edges = np.argwhere(truth.inert)
         self.reads, self.ends = structural_reads(alignment), structural_ends(alignment)
         self.required_edges = list(required_edges(truth).values())
         self.weights = [self._weight(mask) for mask in self.required_edges]
@@ -33,7 +33,7 @@ class EdgeWorld:
     ) -> tuple[np.ndarray, np.ndarray, dict[tuple[str, Read], Intervention], Trace]:
         """Draws patched edges `[R, W, row]`, their sources `[W, row]`, and the program's reads and trace."""
         graph, rows = self.alignment.graph, len(base)
-        chosen = choose(rng, self.objective, len(self.idle_edges), rows)
+        chosen = choose(rng, self.objective, len(self.inert_edges), rows)
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
         if self.required_edges and self.objective.required:
             kind = rng.random(rows)
@@ -41,7 +41,7 @@ class EdgeWorld:
             which = self._which_required(rng, base, sources)
             for number, mask in enumerate(self.required_edges):
                 edges[:, :, (which == number) & (kind < self.objective.required)] = mask[:, :, None]
-        edges[self.idle_edges[:, 0], self.idle_edges[:, 1]] = chosen.T
+        edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
         from_next = own_sources(rng, self.objective, (rows, len(graph.nodes))).T
         reads, swaps = self._patched(sources, edges > 0, from_next)
         return edges, from_next, reads, self.model.run(base, swaps, edges=reads)
@@ -70,15 +70,16 @@ class EdgeWorld:
         return arrivals.argmin(1)
 
     def _weight(self, mask: np.ndarray) -> float:
-        """Returns how likely a required edge is, from the number of the unit that it ends at.
+        """Returns how likely a required edge is, from the number of the aligned node it ends at.
 
-        The square of that number times the square of how many units it reaches over: what lies between keeps
-        the base's values, so that the end sees mixtures that no swap of a unit shows it.
+        The square of that number times the square of how many aligned nodes it reaches over: what lies
+            between keeps
+        the base's values, so that the end sees mixtures that no swap of one node shows it.
         """
         if self.objective.swaps == "even":
             return 1.0
         graph = self.alignment.graph
-        numbers = {str(unit): 1.0 + place for place, unit in enumerate(self.alignment.units)}
+        numbers = {str(node): 1.0 + place for place, node in enumerate(self.alignment.aligned_nodes)}
         readers, writers = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
         end = max((numbers.get(graph.readers[reader].destination, 0.0) for reader in readers), default=0.0)
         start = max((numbers.get(str(graph.nodes[writer]), 0.0) for writer in writers), default=0.0)

@@ -92,14 +92,14 @@ class Evaluation:
     @torch.no_grad()
     def activations(self, tokens: np.ndarray) -> Activations:
         """Runs inputs `[N, pos]` through network and causal model."""
-        parts = []
+        chunks = []
         for first in range(0, len(tokens), self.rows_per_call):
             chunk = tokens[first : first + self.rows_per_call]
             ids = torch.from_numpy(self.task.token_ids(chunk)).to(self.device)
             logits, recorder = record(self.network, ids)
-            parts.append((logits, recorder.stack, recorder.residuals))
-        logits, stack = (torch.cat([part[i] for part in parts], -1) for i in (0, 1))
-        residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in parts))]
+            chunks.append((logits, recorder.stack, recorder.residuals))
+        logits, stack = (torch.cat([part[i] for part in chunks], -1) for i in (0, 1))
+        residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in chunks))]
         return Activations(tokens, self.model.run(tokens), stack, residuals, logits)
 
     def pair(self, base: Activations, source: Activations) -> tuple[Activations, Activations]:
@@ -158,7 +158,7 @@ class Evaluation:
             return signals
         return self.task.tolerance - (signals - torch.from_numpy(np.nan_to_num(wanted).T).to(signals)).abs()
 
-    def parts(self, rows: int) -> Iterator[slice]:
+    def chunks(self, rows: int) -> Iterator[slice]:
         """Yields slices of rows that go together."""
         return (slice(first, first + self.rows_per_call) for first in range(0, rows, self.rows_per_call))
 
@@ -251,7 +251,7 @@ class Evaluation:
         chosen = torch.zeros(1, len(graph.nodes), dtype=torch.bool, device=self.device)
         chosen[0, index] = True
         right, left = np.empty(len(row), bool), np.empty(len(row))
-        for some in self.parts(len(row)):
+        for some in self.chunks(len(row)):
             rows = torch.from_numpy(row[some]).to(self.device)
             clean = base.stack.new_empty(*base.stack.shape[:3], len(rows))  # filled where it is read
             clean[around] = base.stack[around][..., rows]
@@ -285,12 +285,12 @@ class Evaluation:
     def counterfactual(
         self, base: Inputs, source: Inputs, node: Node, where: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the program's output with a unit swapped, and which rows that changes.
+        """Returns the program's output with an aligned node swapped, and which rows that changes.
 
         `where [row, pos]` bool; None for everywhere.
         """
         chosen = np.ones(len(base.tokens), bool) if where is None else where
-        names = self.alignment.units[node]
+        names = self.alignment.aligned_nodes[node]
         swaps = {name: Intervention(source.trace[name], chosen) for name in names}
         output = self.model.run(base.tokens, swaps)[self.model.output]
         return output, np.any(changed(base.trace[self.model.output], output), axis=1)

@@ -51,7 +51,7 @@ class Outcome:
 
 
 class InterventionTests:
-    """All interventions but single idle edges, which `screening` has.
+    """All interventions but single inert edges, which `screening` has.
 
     Attributes:
         places: kind to the names of what is measured, in the network's order.
@@ -60,23 +60,25 @@ class InterventionTests:
 
     def __init__(self, evaluation: Evaluation, truth: Truth):
         self.evaluation, self.truth = evaluation, truth
-        self.idle = np.argwhere(truth.idle)
-        self.outside = np.array([node in evaluation.alignment.outside for node in truth.graph.nodes])
-        self.units = {str(node): node for node in evaluation.alignment.units}
-        self.forbidden = {str(node): node for node in evaluation.alignment.outside}
+        self.inert = np.argwhere(truth.inert)
+        self.unaligned = np.array(
+            [node in evaluation.alignment.unaligned_nodes for node in truth.graph.nodes]
+        )
+        self.aligned = {str(node): node for node in evaluation.alignment.aligned_nodes}
+        self.unaligned_nodes = {str(node): node for node in evaluation.alignment.unaligned_nodes}
         self.required = required_edges(truth)
         self.places: dict[Kind, tuple[str, ...]] = {
             "accuracy": ("output",),
-            "variables": tuple(self.units),
-            "effective": tuple(self.units),
-            "positions": tuple(self.units),
-            "effective_positions": tuple(self.units),
-            "nodes": tuple(self.forbidden),
-            "edges": tuple(map(self.edge_name, self.idle)),
+            "variables": tuple(self.aligned),
+            "effective": tuple(self.aligned),
+            "positions": tuple(self.aligned),
+            "effective_positions": tuple(self.aligned),
+            "nodes": tuple(self.unaligned_nodes),
+            "edges": tuple(map(self.edge_name, self.inert)),
             "required_edges": tuple(self.required),
             "effective_edges": tuple(self.required),
-            "node_sets": SETS if self.forbidden else (),
-            "edge_sets": SETS if len(self.idle) else (),
+            "node_sets": SETS if self.unaligned_nodes else (),
+            "edge_sets": SETS if len(self.inert) else (),
         }
         needed = [*truth.names("node", State.REQUIRED)[1:], *self.required]
         self.effect = {name: [0, 0] for name in needed}
@@ -135,8 +137,8 @@ class InterventionTests:
         yield self._outcome("accuracy", "output", predictions, self._answer(chunk))
 
     def _variables(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Swaps each unit."""
-        nodes = [node for name, node in self.units.items() if name in places]
+        """Swaps each aligned node."""
+        nodes = [node for name, node in self.aligned.items() if name in places]
         ev, source = self.evaluation, chunk.sources[0]
         for node, predictions in ev.single_nodes(chunk.base, source.stack, nodes):
             answer = ev.counterfactual(chunk.base, source, node)[0]
@@ -144,8 +146,8 @@ class InterventionTests:
             yield from self._outcomes("variables", str(node), predictions, answer, chunk)
 
     def _positions(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Swaps each unit at one random position, in network and program."""
-        nodes = [node for name, node in self.units.items() if name in places]
+        """Swaps each aligned node at one random position, in network and program."""
+        nodes = [node for name, node in self.aligned.items() if name in places]
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         rows, length = base.tokens.shape
         at = chunk.rng.integers(length, size=rows) if chunk.at is None else chunk.at
@@ -157,7 +159,7 @@ class InterventionTests:
             yield from self._outcomes("positions", str(node), predictions, answer, chunk)
 
     def _nodes(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        nodes = [node for name, node in self.forbidden.items() if name in places]
+        nodes = [node for name, node in self.unaligned_nodes.items() if name in places]
         for node, predictions in self.evaluation.single_nodes(chunk.base, chunk.sources[0].stack, nodes):
             yield self._outcome("nodes", str(node), predictions, self._answer(chunk))
 
@@ -165,10 +167,10 @@ class InterventionTests:
         """Patches all forbidden nodes, or a random set of random density in each row."""
         ev, base, answer = self.evaluation, chunk.base, self._answer(chunk)
         if ALL in places:
-            ((_, predictions),) = ev.patched(base, chunk.sources[0].stack, nodes=self.outside[None])
+            ((_, predictions),) = ev.patched(base, chunk.sources[0].stack, nodes=self.unaligned[None])
             yield self._outcome("node_sets", ALL, predictions, answer)
         for name, sources in self._set_kinds(chunk, places):
-            chosen = random_routes(chunk.rng, len(base.tokens), int(self.outside.sum()), len(sources))
+            chosen = random_routes(chunk.rng, len(base.tokens), int(self.unaligned.sum()), len(sources))
             predictions = self._replaced(base, sources, chosen)
             yield self._outcome("node_sets", name, predictions, answer)
 
@@ -176,9 +178,9 @@ class InterventionTests:
         self, base: Activations, sources: tuple[Activations, ...], chosen: np.ndarray
     ) -> np.ndarray:
         """Returns predictions with forbidden nodes replaced: `chosen [row, forbidden]`, 0 or the source."""
-        ev, places = self.evaluation, np.flatnonzero(self.outside)
+        ev, places = self.evaluation, np.flatnonzero(self.unaligned)
         found: list[np.ndarray] = []
-        for some in ev.parts(len(chosen)):
+        for some in ev.chunks(len(chosen)):
             patch = sources[0].stack[..., some].clone()
             replaced = torch.zeros(len(patch), patch.shape[3], dtype=torch.bool, device=ev.device)
             for column, place in enumerate(places.tolist()):
@@ -192,16 +194,16 @@ class InterventionTests:
         return np.concatenate(found)
 
     def _edge_sets(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """The same for idle edges; the answer is the program's with its own ones among them patched."""
+        """The same for inert edges; the answer is the program's with its own ones among them patched."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         if ALL in places:
-            ((_, predictions),) = ev.patched(base, source.stack, edges=self.truth.idle[None])
-            answer = ev.with_edges(base, source, self.truth.idle)
+            ((_, predictions),) = ev.patched(base, source.stack, edges=self.truth.inert[None])
+            answer = ev.with_edges(base, source, self.truth.inert)
             yield self._outcome("edge_sets", ALL, predictions, answer)
         for name, sources in self._set_kinds(chunk, places):
             routes = np.zeros((len(base.tokens), *self.truth.graph.legal.shape), np.int8)
-            chosen = random_routes(chunk.rng, len(base.tokens), len(self.idle), len(sources))
-            routes[:, self.idle[:, 0], self.idle[:, 1]] = chosen
+            chosen = random_routes(chunk.rng, len(base.tokens), len(self.inert), len(sources))
+            routes[:, self.inert[:, 0], self.inert[:, 1]] = chosen
             predictions = self.routed(base, sources, routes)
             yield self._outcome("edge_sets", name, predictions, self.answers(base, sources, routes))
 
@@ -243,7 +245,7 @@ class InterventionTests:
 
         Args:
             kind: one of `SPARSE`.
-            place: the unit or required edge.
+            place: the aligned node or required edge.
             base: the inputs.
             source: those that values are taken from.
             at: `[row]`, where, if at one position.
@@ -253,7 +255,7 @@ class InterventionTests:
         if kind == "required_edges":
             return ev.answered(self._with_required(place, here, there))
         where = at[:, None] == np.arange(base.shape[1]) if kind == "effective_positions" else None
-        answer, effective = ev.counterfactual(here, there, self.units[place], where)
+        answer, effective = ev.counterfactual(here, there, self.aligned[place], where)
         return ev.answered(answer) if kind == "variables" else effective
 
     def routed(self, base: Activations, sources: tuple[Activations, ...], routes: np.ndarray) -> np.ndarray:

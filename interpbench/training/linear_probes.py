@@ -20,7 +20,7 @@ class Probes(nn.Module):
     def __init__(self, alignment: Alignment, d_model: int, seed: int):
         super().__init__()
         place = alignment.graph.node_index
-        self.nodes = {name: place[node] for node, names in alignment.units.items() for name in names}
+        self.nodes = {name: place[node] for node, names in alignment.aligned_nodes.items() for name in names}
         generator = torch.Generator().manual_seed(seed)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for name in self.nodes:

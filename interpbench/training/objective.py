@@ -31,8 +31,8 @@ class Objective:
             head wants outweighs BOS, the nearer may another one be that it must not take for it.
         variance_penalty: what a node outside the circuit writes is the same for every input: its variance
             over inputs, in units of the embedding's, added up over these nodes.
-        swaps: which units IIT swaps: `even` (half the rows any one unit, half a random subset; half of the
-            swaps effective on purpose) or `deep` (three quarters one unit, likelier if more of the circuit
+        swaps: which aligned nodes IIT swaps: `even` (half the rows any one, half a random subset; half of the
+            swaps effective on purpose) or `deep` (three quarters one node, likelier if more of the circuit
             comes after it; a quarter effective on purpose; required edges are likelier, too, if more of it
             comes before them, and if they reach over more of it).
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset

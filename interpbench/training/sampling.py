@@ -66,7 +66,7 @@ class Sampler:
     def __init__(self, alignment: Alignment, truth: Truth, objective: Objective, batch: int, seed: int):
         self.alignment, self.truth, self.objective = alignment, truth, objective
         self.task, self.batch, self.seed = alignment.task, batch, seed
-        self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.outside]
+        self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.unaligned_nodes]
         self.edge_world = EdgeWorld(alignment, truth, objective)
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
@@ -163,7 +163,7 @@ class Sampler:
         if self.objective.probe == 0:
             return {}
         values: dict[str, np.ndarray] = {}
-        for name in (name for names in self.alignment.units.values() for name in names):
+        for name in (name for names in self.alignment.aligned_nodes.values() for name in names):
             value = np.stack([trace[name] for trace in traces])
             kind = np.float32 if value.dtype.kind == "f" else value.dtype
             values[name] = value.transpose(2, 0, 1).astype(kind)
@@ -199,7 +199,7 @@ class Sampler:
     def _lookers(self) -> list[str]:
         """Returns the aligned variables that say where their head looks."""
         model = self.task.model
-        names = [name for names in self.alignment.units.values() for name in names]
+        names = [name for names in self.alignment.aligned_nodes.values() for name in names]
         looking = [name for name in names if model.variables[name].attends is not None]
         if not looking:
             raise TrainingError(
@@ -217,7 +217,7 @@ class Sampler:
     def interventions(self, rng: np.random.Generator, rows: int, held_out: bool = False) -> "Drawn":
         """Draws bases, sources and interchange interventions, many of them effective.
 
-        Some rows swap one unit, the others a random subset of units with a random source each: see
+        Some rows swap one aligned node, the others a random subset of them with a random source each: see
         `Objective.swaps`.
 
         Args:
@@ -225,14 +225,16 @@ class Sampler:
             rows: how many, a multiple of the batch: a row's second source is the next row of its batch.
             held_out: draw from the held-out part of a large domain.
         """
-        domain, units, model = self.task.domain, self.alignment.units, self.task.model
+        domain, aligned, model = self.task.domain, self.alignment.aligned_nodes, self.task.model
         base = self._stratified(rng, domain.draw(rng, rows, held_out), self.objective.strata, held_out)
         deep = self.objective.swaps == "deep"
-        pick = rng.random((rows, len(units)))
+        pick = rng.random((rows, len(aligned)))
         if deep:
-            pick **= np.arange(len(units), 0, -1.0) ** -2  # the largest is unit i in proportion to the square
-        single = pick.argmax(1)[:, None] == np.arange(len(units))
-        subset = rng.integers(SOURCES + 1, size=(rows, len(units)))
+            pick **= (
+                np.arange(len(aligned), 0, -1.0) ** -2
+            )  # the largest is node i in proportion to the square
+        single = pick.argmax(1)[:, None] == np.arange(len(aligned))
+        subset = rng.integers(SOURCES + 1, size=(rows, len(aligned)))
         swaps = np.where(rng.random((rows, 1)) < (0.75 if deep else 0.5), single, subset).astype(np.int8)
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
@@ -247,7 +249,7 @@ class Sampler:
         preference = rng.random((rows, CANDIDATES)) + (effective & wanted) + 2 * answered
         chosen = np.arange(rows) * CANDIDATES + preference.argmax(1)
         nodes = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
-        for column, node in enumerate(units):
+        for column, node in enumerate(aligned):
             nodes[self.alignment.graph.node_index[node]] = swaps[:, column]
 
         places = None
@@ -274,12 +276,13 @@ class Sampler:
     def _swap(
         self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray, places: np.ndarray | None = None
     ) -> Trace:
-        """Returns the program's variables with units swapped.
+        """Returns the program's variables with aligned nodes swapped.
 
-        `swaps [row, unit]`: 0 for none, s for trace s; `places [row, pos]`: where; None for everywhere.
+        `swaps [row, aligned node]`: 0 for none, s for trace s; `places [row, pos]`: where; None for
+        everywhere.
         """
         interventions: dict[str, Intervention] = {}
-        for column, names in enumerate(self.alignment.units.values()):
+        for column, names in enumerate(self.alignment.aligned_nodes.values()):
             where = swaps[:, column] > 0
             for name in names:
                 values = np.where((swaps[:, column] == 2)[:, None], traces[1][name], traces[0][name])

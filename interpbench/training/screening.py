@@ -30,7 +30,7 @@ LEAST = 1e-3
 
 
 class Screen:
-    """Measures idle edges one by one.
+    """Measures inert edges one by one.
 
     Args:
         tests: of the network.
@@ -40,10 +40,10 @@ class Screen:
     Attributes:
         items: how many (edge, row) there were, and
         run: how many of them were run because of their estimate.
-        edges: `[idle edge, 3]`: the rows that each was passed over on, how many of these were run all the
+        edges: `[inert edge, 3]`: the rows that each was passed over on, how many of these were run all the
             same, drawn at random, and how many of those were wrong.
         largest: the largest share of the margin that was found among the latter.
-        watched: `[idle edge]` bool.
+        watched: `[inert edge]` bool.
     """
 
     def __init__(self, tests: InterventionTests, share: float, checks: float):
@@ -51,14 +51,14 @@ class Screen:
         self.evaluation: Evaluation = tests.evaluation
         self.items = self.run = 0
         self.largest = 0.0
-        self.edges = np.zeros((len(tests.idle), 3), np.int64)
-        self.watched = np.zeros(len(tests.idle), bool)
-        self._unrun = np.zeros(len(tests.idle), np.int64)
-        self._wrong = np.zeros(len(tests.idle), bool)
+        self.edges = np.zeros((len(tests.inert), 3), np.int64)
+        self.watched = np.zeros(len(tests.inert), bool)
+        self._unrun = np.zeros(len(tests.inert), np.int64)
+        self._wrong = np.zeros(len(tests.inert), bool)
         graph = tests.truth.graph
         self._targets: dict[int, np.ndarray] = {}
-        """Destination to the numbers of the idle edges into it."""
-        ends = graph.reader_destination[tests.idle[:, 0]]
+        """Destination to the numbers of the inert edges into it."""
+        ends = graph.reader_destination[tests.inert[:, 0]]
         for target in sorted(set(ends.tolist())):
             self._targets[target] = np.flatnonzero(ends == target)
 
@@ -95,7 +95,7 @@ class Screen:
         for target, numbers in self._targets.items():
             here = [n for n in numbers.tolist() if names[n] in wanted]
             last = target == len(graph.destinations) - 1
-            whole = [n for n in here if last or ev.reads.get(tuple(self.tests.idle[n].tolist()))]
+            whole = [n for n in here if last or ev.reads.get(tuple(self.tests.inert[n].tolist()))]
             if whole:
                 yield from self._whole(chunk, whole)
             here = np.array([n for n in here if n not in whole], int)
@@ -111,7 +111,7 @@ class Screen:
     def _whole(self, chunk: Chunk, numbers: list[int]) -> Iterator[Outcome]:
         """Runs edges on all rows: those into the logits, and the program's own, which it answers itself."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
-        edges = self.tests.idle[numbers]
+        edges = self.tests.inert[numbers]
         for number, predictions in ev.single_edges(base, source.stack, edges):
             mask = np.zeros(self.tests.truth.graph.legal.shape, bool)
             mask[tuple(edges[number])] = True
@@ -132,8 +132,8 @@ class Screen:
         clean: np.ndarray,
         counts: np.ndarray,
     ) -> np.ndarray:
-        """Returns `[edge, row]` bool: which rows are right with idle edges `[edge]` into one node patched."""
-        ev, graph, edges = self.evaluation, self.tests.truth.graph, self.tests.idle[numbers]
+        """Returns `[edge, row]` bool: which rows are right with inert edges into one node patched."""
+        ev, graph, edges = self.evaluation, self.tests.truth.graph, self.tests.inert[numbers]
         first = graph.readers[edges[0, 0]]
         node = Node(first.layer, first.head)
         there = reader(ev.network, node, chunk.base)
@@ -178,12 +178,12 @@ class Screen:
         ev, base = self.evaluation, chunk.base
         signs = torch.from_numpy(chunk.rng.choice([-1.0, 1.0], scored.shape) * scored).T.to(base.logits)
         scale = signs / ev.margins(base.logits, answer).clamp(min=LEAST)  # [P, N]
-        outside = torch.from_numpy(self.tests.outside).to(ev.device)[:, None]
-        states = [WriterTaps(), WriterTaps(outside, chunk.sources[0].stack)]
+        unaligned = torch.from_numpy(self.tests.unaligned).to(ev.device)[:, None]
+        states = [WriterTaps(), WriterTaps(unaligned, chunk.sources[0].stack)]
         found: list[Tensor] = []
-        for taps in states[: 2 if outside.any() else 1]:
+        for taps in states[: 2 if unaligned.any() else 1]:
             parts: list[Tensor] = []
-            for some in ev.parts(len(base.tokens)):
+            for some in ev.chunks(len(base.tokens)):
                 found_part = self._part(base, taps, some, answer[some], scale[:, some])
                 parts.append(found_part)
             found.append(torch.cat(parts, -1))

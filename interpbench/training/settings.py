@@ -56,7 +56,7 @@ class CertificateSettings:
             its strata; each later look doubles the rows of what is not settled.
         looks: how many looks there may be.
         sources: runs from which sets take values where each place has a source of its own.
-        share: an idle edge is run alone on each row on which its estimated effect is this share of what it
+        share: an inert edge is run alone on each row on which its estimated effect is this share of what it
             takes to make the answer wrong.
         checks: how many of the other (edge, row) are run at least if these are most of all, drawn at random;
         edge_checks: how many of them of each edge.

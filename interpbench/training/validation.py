@@ -17,7 +17,7 @@ EDGE_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Validation:
-    """Shares of right rows: of inputs, the worst unit, the worst forbidden node, the worst idle edge."""
+    """Shares of right rows: of inputs, the worst aligned node, forbidden node and inert edge."""
 
     accuracy: float
     iia: float
@@ -63,11 +63,11 @@ def validate(
                 said = f"{part} {WHAT[outcome.kind]} {outcome.place}"
                 shares[said] = float(outcome.right[outcome.counts].mean())
     if objective.edge_strict > 0 and min(shares.values()) > 0.99:
-        places = tests.idle
+        places = tests.inert
         few = slice(min(rows, max(32, EDGE_ROWS // len(places))))
         some, source = chunk.base.rows(few), chunk.sources[0].rows(few)
         for number, predictions in evaluation.single_edges(some, source.stack, places):
-            mask = np.zeros(truth.idle.shape, bool)
+            mask = np.zeros(truth.inert.shape, bool)
             mask[tuple(places[number])] = True
             right = evaluation.right(predictions, evaluation.with_edges(some, source, mask))
             shares[f"edges {WHAT['edges']} {tests.edge_name(places[number])}"] = float(right.mean())
