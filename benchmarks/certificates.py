@@ -118,7 +118,7 @@ class Former:
 
     def add_edges(self, base: Activations, source: Activations) -> None:
         """Patches each inert edge alone on a chunk of pairs."""
-        answer = base.trace[self.evaluation.model.output]
+        answer = base.trace[self.evaluation.causal_model.output]
         for number, predictions in self.evaluation.single_edges(base, source.stack, self.inert):
             self._count(f"edge {number}", predictions, answer)
 
@@ -127,7 +127,7 @@ class Former:
         self.wrong[name] = self.wrong.get(name, 0) + wrong
 
     def _add(self, base: Activations, source: Activations) -> None:
-        ev, answer = self.evaluation, base.trace[self.evaluation.model.output]
+        ev, answer = self.evaluation, base.trace[self.evaluation.causal_model.output]
         self.rows += len(base.tokens)
         self._count("accuracy", ev.predictions(base.logits), answer)
         ev.margin(base)
@@ -148,9 +148,9 @@ class Former:
     def _affects(self, name: str, base: Activations, predictions: np.ndarray) -> None:
         """Counts the rows on which patching something required changes a scored output."""
         ev = self.evaluation
-        tolerance = ev.task.tolerance if ev.model.numerical else 0
+        tolerance = ev.task.tolerance if ev.causal_model.numerical else 0
         moved = np.abs(predictions - ev.predictions(base.logits)) > tolerance
-        rows = np.any(moved & ev.task.scored(base.trace[ev.model.output]), axis=1)
+        rows = np.any(moved & ev.task.scored(base.trace[ev.causal_model.output]), axis=1)
         self.affected[name] = self.affected.get(name, 0) + int(rows.sum())
 
     def _pairs(self, seed: int) -> Iterator[tuple[Activations, Activations]]:
@@ -174,7 +174,7 @@ def compare(folder: Path) -> tuple[list[str], list[str]]:
     """Returns a row of each table for a checkpoint."""
     checkpoint = load_checkpoint(folder, certificate=False)
     subject = subject_of(checkpoint)
-    evaluation = Evaluation(checkpoint.model, subject.alignment)
+    evaluation = Evaluation(checkpoint.network, subject.alignment)
     former = Former(evaluation, subject.truth)
     start = time.process_time()
     former.measure()

@@ -53,7 +53,7 @@ def main() -> None:
         paths = [options.published / path for path in module.PATHS]
         for name in names:
             checkpoint = load_checkpoint(folders[name])
-            problem = load_pairs(folders[name]).problem(checkpoint.model, options.examples)
+            problem = load_pairs(folders[name]).problem(checkpoint.network, options.examples)
             with Published(options.python, module.WORKER, problem, paths) as theirs:
                 for row in module.compare(problem, theirs, name):
                     failed += row.agrees is False

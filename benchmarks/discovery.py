@@ -56,7 +56,7 @@ RATE, PENALTY, KEPT = 0.1, 10.0, 5 / 6
 def problem(prompts: int) -> tuple[str, Problem]:
     """Returns what the network is, and the problem."""
     task, folder = get_task("ioi"), released().get("ioi")
-    network = Transformer(shape(task)) if folder is None else load_checkpoint(folder).model
+    network = Transformer(shape(task)) if folder is None else load_checkpoint(folder).network
     name = "random weights" if folder is None else "the released model"
     return name, draw_pairs(task, prompts, corruption="abc").problem(network)
 

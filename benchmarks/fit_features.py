@@ -51,7 +51,7 @@ def models() -> list[Model]:
     found: list[Model] = []
     for name, folder in sorted(released().items()):
         checkpoint = load_checkpoint(folder)
-        problem = load_pairs(folder).problem(checkpoint.model, PAIRS)
+        problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
         truth: dict[str, np.ndarray] = {}
         for kind, level in LEVELS:
             states = checkpoint.truth.at(level)

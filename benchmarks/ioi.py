@@ -60,7 +60,7 @@ class Setting:
     def reference(self) -> Callable[[], None]:
         """Returns the step of the published recipe, on a batch of its own each time."""
         hooked, rng = Hooked(Transformer(self.cfg, 0), Recipe()), np.random.default_rng(0)
-        domain, model, output = self.task.domain, self.task.model, self.task.model.output
+        domain, model, output = self.task.domain, self.task.causal_model, self.task.causal_model.output
         everywhere = np.ones(self.batch, bool)
         aligned, unaligned = list(self.alignment.aligned_nodes), list(self.alignment.unaligned_nodes)
 

@@ -28,11 +28,11 @@ TRAINED, TESTED, SWAPPED, BATCH, RATE = 60_000, 20_000, 0.7, 512, 1e-2
 def counts(rng: np.random.Generator, rows: int, held_out: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Returns `[row, name]` how often each name is a token and an inhibition, and `[row]` our answers."""
     task = get_task("ioi")
-    names = len(task.model.variables["name_mover"].values or ())
+    names = len(task.causal_model.variables["name_mover"].values or ())
     base = task.domain.draw(rng, rows, held_out)
-    source = task.model.run(task.domain.sources(rng, base, held_out))["s_inhibition"]
+    source = task.causal_model.run(task.domain.sources(rng, base, held_out))["s_inhibition"]
     swap = Intervention(source, rng.random(rows) < SWAPPED)
-    trace = task.model.run(base, {"s_inhibition": swap})
+    trace = task.causal_model.run(base, {"s_inhibition": swap})
     there = (base >= 0)[:, :, None]
     tokens, inhibited = (
         ((trace[name][:, :, None] == np.arange(names)) & there).sum(1) for name in ("tokens", "s_inhibition")

@@ -114,20 +114,20 @@ class Reference(Hooked):
     """Trains by the recipe, for a task with numerical output and few inputs."""
 
     def __init__(self, network: Transformer, alignment: Alignment, recipe: Recipe, seed: int):
-        assert alignment.task.model.numerical
+        assert alignment.task.causal_model.numerical
         super().__init__(network, recipe)
         self.alignment, self.rng = alignment, np.random.default_rng(seed)
         self.aligned, self.unaligned = list(alignment.aligned_nodes), list(alignment.unaligned_nodes)
         inputs = alignment.task.domain.all()
         self.tokens = torch.from_numpy(alignment.task.token_ids(inputs))
-        self.labels = torch.from_numpy(alignment.task.model.outputs(inputs)).float()
+        self.labels = torch.from_numpy(alignment.task.causal_model.outputs(inputs)).float()
         self.counterfactuals = {node: self._counterfactuals(inputs, node) for node in self.aligned}
         self.pairs = torch.from_numpy(self.rng.integers(len(inputs), size=(recipe.pairs, 2)))
         self.batches: list[Tensor] = []
 
     def _counterfactuals(self, inputs: np.ndarray, node: Node) -> Tensor:
         """Tabulates `[base, source, pos]`: the program's output with a node's variables swapped."""
-        model, count = self.alignment.task.model, len(inputs)
+        model, count = self.alignment.task.causal_model, len(inputs)
         base, source = inputs.repeat(count, 0), model.run(np.tile(inputs, (count, 1)))
         everywhere = np.ones(len(base), bool)
         swaps = {name: Intervention(source[name], everywhere) for name in self.alignment.aligned_nodes[node]}

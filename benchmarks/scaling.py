@@ -296,7 +296,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=Path("docs/scaling.png"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    trained = load_checkpoint(find_checkpoint(options.trained), certificate=False).model
+    trained = load_checkpoint(find_checkpoint(options.trained), certificate=False).network
     console, networks = Console(width=120), list[Costs]()
     for shape in options.shapes:
         layers, heads = map(int, shape.split("x"))

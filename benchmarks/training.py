@@ -86,7 +86,7 @@ class Ruler:
         evaluation = Evaluation(network, self.alignment)
         everything = evaluation.activations(self.task.domain.all())
         base, source = map(evaluation.activations, self.pairs)
-        output = self.task.model.output
+        output = self.task.causal_model.output
 
         def right(predictions: np.ndarray, wanted: np.ndarray) -> float:
             return float((np.abs(predictions - wanted) <= self.task.tolerance).mean())

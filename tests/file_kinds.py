@@ -74,7 +74,7 @@ def index(folder: Path) -> Kind:
 
 
 def published(folder: Path, name: str) -> Kind:
-    network = load_checkpoint(RELEASED / "frac_prevs").model
+    network = load_checkpoint(RELEASED / "frac_prevs").network
     edges = [
         ("hook_embed", "blocks.0.hook_mlp_in"),
         ("blocks.0.hook_mlp_out", "blocks.1.hook_v_input[2]"),
@@ -109,7 +109,7 @@ def program_of_weights(folder: Path) -> Kind:
 
 
 def graph_of_mib(folder: Path) -> Kind:
-    network = load_checkpoint(RELEASED / "frac_prevs").model
+    network = load_checkpoint(RELEASED / "frac_prevs").network
     here = write_mib(folder, network, {}, {"input->m0"})
     return Kind(folder / legacy.GRAPH, lambda: legacy.claimed_edges(here, network.cfg.graph))
 
@@ -179,7 +179,7 @@ def scores(folder: Path, form: Any) -> Kind:
     loaded = load_checkpoint(RELEASED / "frac_prevs")
     graph = loaded.truth.graph
     path = folder / ("scores.csv" if form == "csv" else "scores.json")
-    write_scores(path, graph, form, circuit=loaded.truth.qkv_edges == 2, d_model=loaded.model.cfg.d_model)
+    write_scores(path, graph, form, circuit=loaded.truth.qkv_edges == 2, d_model=loaded.network.cfg.d_model)
     return Kind(path, lambda: read_scores(path, graph))
 
 

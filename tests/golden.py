@@ -60,7 +60,7 @@ def measured() -> Iterator[tuple[str, np.ndarray]]:
         yield f"training/{name}", training(name)
     for model in SCORED:
         folder = find_checkpoint(model)
-        network, pairs = load_checkpoint(folder).model, load_pairs(folder)
+        network, pairs = load_checkpoint(folder).network, load_pairs(folder)
         for name in sorted(methods()):
             quick = {"steps": 20} if hasattr(get_method(name), "constants_rate") else {}
             scores = apply(get_method(name, quick), pairs.problem(network, EXAMPLES, 0), name)

@@ -119,7 +119,7 @@ def certificate_of(folder: Path, **faults: Any) -> dict[str, Any]:
     made = proof_of(truth, record.alignment, **{**domain, **faults})
     if made["all_pairs"]:
         checkpoint = load_checkpoint(folder, certificate=False)
-        for (kind, place), rows in rows_of_all_pairs(subject_of(checkpoint), checkpoint.model).items():
+        for (kind, place), rows in rows_of_all_pairs(subject_of(checkpoint), checkpoint.network).items():
             if "pairs" in (draws := made["rates"].get(kind, {}).get(place, {})):
                 draws["pairs"]["rows"] = rows
     return {**made, "identity": identity}

@@ -65,8 +65,8 @@ def tracr_order(model: Transformer, task: Task) -> dict[str, torch.Tensor]:
 
     state = hooked_state(model)
     state["embed.W_E"] = state["embed.W_E"][order((*task.vocab, "BOS", "PAD"))]
-    if task.model.classes is not None:
-        classes = order(task.model.classes)
+    if task.causal_model.classes is not None:
+        classes = order(task.causal_model.classes)
         state["unembed.W_U"], state["unembed.b_U"] = (
             state["unembed.W_U"][:, classes],
             state["unembed.b_U"][classes],

@@ -22,9 +22,10 @@ IOI = ("ioi", "ioi_next_token")
 def test_heads_look_at_what_their_variable_is_made_of(name):
     task = get_task(name)
     tokens = task.domain.draw(np.random.default_rng(0), 64, False)
-    trace = task.model.run(tokens)
+    trace = task.causal_model.run(tokens)
     duplicate, inhibition, mover = (
-        task.model.attended(variable, trace) for variable in ("duplicate", "s_inhibition", "name_mover")
+        task.causal_model.attended(variable, trace)
+        for variable in ("duplicate", "s_inhibition", "name_mover")
     )
     for row, query, key in np.argwhere(duplicate):
         assert tokens[row, key] == tokens[row, query] and key < query
@@ -33,7 +34,7 @@ def test_heads_look_at_what_their_variable_is_made_of(name):
         assert inhibition[row, query, key] and value in (NONE, tokens[row, key])
     assert (duplicate.sum(2) == (trace["duplicate"] >= 0)).all() and (inhibition == duplicate).all()
     for row, query, key in np.argwhere(mover):
-        assert key <= query and tokens[row, key] < len(task.model.variables["name_mover"].values)
+        assert key <= query and tokens[row, key] < len(task.causal_model.variables["name_mover"].values)
 
 
 def test_shares_follow_the_program_in_every_world():

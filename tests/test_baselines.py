@@ -166,7 +166,7 @@ def test_baselines_score_networks_with_weights_that_are_zero(name):
 def test_a_network_that_is_not_released_gets_the_fit_on_all_and_a_released_one_that_without_it():
     stored = fits()
     assert stored[0]["program"] is None and stored[0]["without"] == []
-    network = load_checkpoint(released()["hist"]).model
+    network = load_checkpoint(released()["hist"]).network
     (own,) = [one["program"] for one in stored if fingerprint(network) in one["without"]]
     assert own == "hist"
     with torch.no_grad():

@@ -40,7 +40,7 @@ def behaviour() -> Behaviour:
 def real() -> tuple[Behaviour, Truth]:
     """A released model, whose circuit is known, on few pairs."""
     checkpoint = load_checkpoint(released()["paren_balance"])
-    return Behaviour(load_pairs(checkpoint.folder).problem(checkpoint.model, 32)), checkpoint.truth
+    return Behaviour(load_pairs(checkpoint.folder).problem(checkpoint.network, 32)), checkpoint.truth
 
 
 def some_circuits(graph: Graph, count: int = 5) -> list[np.ndarray]:

@@ -21,7 +21,7 @@ from interpbench.transformer.model import Transformer
 
 @pytest.fixture(scope="module")
 def trained() -> Transformer:
-    return load_checkpoint(released()["hist"], certificate=False).model
+    return load_checkpoint(released()["hist"], certificate=False).network
 
 
 def larger(trained, noise):

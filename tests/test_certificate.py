@@ -114,7 +114,7 @@ def wrong_alone(evaluation, truth, edge, base, source):
     readers, nodes = list(map(str, truth.graph.readers)), list(map(str, truth.graph.nodes))
     place = np.array([[readers.index(reader), nodes.index(writer)]])
     ((_, predictions),) = evaluation.single_edges(base, source.stack, place)
-    return int((~evaluation.right(predictions, base.trace[evaluation.model.output])).sum())
+    return int((~evaluation.right(predictions, base.trace[evaluation.causal_model.output])).sum())
 
 
 def test_an_edge_that_the_screen_passes_over_is_run_once_its_sample_is_wrong():
@@ -163,7 +163,7 @@ def test_what_a_certificate_does_not_see():
     source = evaluation.activations(np.random.default_rng(1).permutation(tokens))
     first = np.array([[(node.layer, node.head) in members[:5] for node in truth.graph.nodes]])
     ((_, predictions),) = evaluation.patched(base, source.stack, nodes=first)
-    right = evaluation.right(predictions, base.trace[evaluation.model.output])
+    right = evaluation.right(predictions, base.trace[evaluation.causal_model.output])
     assert right.mean() < 0.9, "but that set is wrong, often"
 
 

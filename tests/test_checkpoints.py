@@ -55,8 +55,8 @@ def refused(folder: Path, name: str, read: Callable[[Path], object] = load_check
 def test_what_training_wrote_is_read(compiled_checkpoint: Path, compiled: Any) -> None:
     network, alignment, truth = compiled
     loaded = load_checkpoint(compiled_checkpoint)
-    assert loaded.model.cfg == network.cfg
-    for ours, theirs in zip(loaded.model.parameters(), network.parameters(), strict=True):
+    assert loaded.network.cfg == network.cfg
+    for ours, theirs in zip(loaded.network.parameters(), network.parameters(), strict=True):
         assert torch.equal(ours, theirs) and not ours.requires_grad
     assert (loaded.task, loaded.record.legacy_id, loaded.record.kind) == ("frac_prevs", 3, "compiled")
     assert loaded.record.vocabulary == ["a", "b", "c", "x", "BOS", "PAD"] and loaded.record.classes is None
@@ -82,8 +82,8 @@ def test_any_network_round_trips_bit_for_bit(
     record |= {"vocabulary": list(range(cfg.d_vocab)), "classes": list(range(cfg.d_out))}
     save_checkpoint(folder, network, {**record, "steps": 17}, None, pairs)
     loaded = load_checkpoint(folder)
-    assert loaded.model.cfg == network.cfg and loaded.certificate is None and loaded.record.steps == 17
-    state = loaded.model.state_dict()
+    assert loaded.network.cfg == network.cfg and loaded.certificate is None and loaded.record.steps == 17
+    state = loaded.network.state_dict()
     assert state.keys() == network.state_dict().keys()
     assert all(torch.equal(state[name], value) for name, value in network.state_dict().items())
     assert torch.equal(load_pairs(folder).corrupted, pairs.corrupted)

@@ -107,7 +107,7 @@ def test_methods_are_listed_without_torch(tmp_path: Path) -> None:
 
 def test_applying_is_what_the_bare_method_gives() -> None:
     checkpoint = interpbench.load("hist")
-    problem = load_pairs(checkpoint.folder).problem(checkpoint.model, 16)
+    problem = load_pairs(checkpoint.folder).problem(checkpoint.network, 16)
     method = get_method("eap")
     assert np.array_equal(apply(method, problem).edges, method(problem).edges, equal_nan=True)
 

@@ -20,7 +20,7 @@ def words(name: str, rows: np.ndarray) -> list[list[str]]:
 
 
 def answers(name: str, rows: np.ndarray) -> list[list[Any]]:
-    model = get_task(name).model
+    model = get_task(name).causal_model
     return model.decode(model.output, model.outputs(rows))
 
 
@@ -63,7 +63,7 @@ def test_most_swaps_of_a_variable_change_some_answer(name: str) -> None:
     rng = np.random.default_rng(0)
     base = task.domain.draw(rng, 2000)
     source = task.domain.sources(rng, base)
-    assert (task.model.outputs(base) != task.model.outputs(source)).any(1).mean() > 0.3
+    assert (task.causal_model.outputs(base) != task.causal_model.outputs(source)).any(1).mean() > 0.3
 
 
 @pytest.mark.parametrize("name", NAMES)

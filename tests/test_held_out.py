@@ -71,7 +71,7 @@ def shared(base: np.ndarray, sources: np.ndarray, codes: np.ndarray) -> np.ndarr
 
 def test_every_way_of_making_a_docstring_is_drawn() -> None:
     base, sources = drawn("docstring", True)
-    model = get_task("docstring").model
+    model = get_task("docstring").causal_model
     places = list(docstring.DEFINED)
     same = shared(base[:, places], sources[:, places], docstring.PROMPTS.arguments)
     answers = [model.outputs(rows).max(1) for rows in (base, sources)]
@@ -87,7 +87,7 @@ def test_every_way_of_making_a_docstring_is_drawn() -> None:
 def test_every_way_of_making_a_comparison_is_drawn() -> None:
     base, sources = drawn("greater_than", True)
     year = greater_than.START
-    outputs = [get_task("greater_than").model.outputs(rows)[:, -1] for rows in (base, sources)]
+    outputs = [get_task("greater_than").causal_model.outputs(rows)[:, -1] for rows in (base, sources)]
     flipped = (base[:, year] == sources[:, year]) & (outputs[0] != outputs[1])
     assert flipped.mean() > 0.25
     assert ((base[:, year] != sources[:, year]) & (outputs[0] != outputs[1])).mean() > 0.3, "redrawn"

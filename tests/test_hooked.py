@@ -48,7 +48,7 @@ for folder in map(Path, sys.argv[1:]):
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_model_makes_the_round_trip(name: str) -> None:
-    model, tokens = load_checkpoint(MODELS[name]).model, load_pairs(MODELS[name]).clean
+    model, tokens = load_checkpoint(MODELS[name]).network, load_pairs(MODELS[name]).clean
     wanted, bridge = model(tokens), to_transformer_lens(model)
     close(bridge(tokens), wanted, atol=1e-5 * max(1, float(wanted.abs().max())), rtol=0)
     back = from_transformer_lens(bridge)
@@ -59,7 +59,7 @@ def test_every_model_makes_the_round_trip(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["frac_prevs", "hist"])
 def test_what_is_written_is_the_model_and_two_constants_a_layer(name: str, tmp_path: Path) -> None:
-    model = load_checkpoint(MODELS[name]).model
+    model = load_checkpoint(MODELS[name]).network
     save_hooked(model, tmp_path)
     state, ours = load_file(tmp_path / STATE), model.state_dict()
     close({key: state[key] for key in ours}, dict(ours), atol=0, rtol=0)
@@ -78,7 +78,7 @@ def test_what_is_written_is_the_model_and_two_constants_a_layer(name: str, tmp_p
 )
 def test_an_older_transformer_lens_has_the_same_logits(tmp_path: Path) -> None:
     for name, folder in MODELS.items():
-        model, tokens = load_checkpoint(folder).model, load_pairs(folder).clean[:64].contiguous()
+        model, tokens = load_checkpoint(folder).network, load_pairs(folder).clean[:64].contiguous()
         save_hooked(model, tmp_path / name)
         wanted = model.double()(tokens).contiguous()
         save_file({"tokens": tokens, "double": wanted}, tmp_path / name / "expected.safetensors")

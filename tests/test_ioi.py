@@ -55,7 +55,7 @@ def words(prompts: Prompts, row: np.ndarray) -> list[str | None]:
 
 
 def decoded(name: str, variable: str, values: np.ndarray) -> list[list[object]]:
-    return get_task(name).model.decode(variable, values)
+    return get_task(name).causal_model.decode(variable, values)
 
 
 # Words and templates.
@@ -178,7 +178,7 @@ def test_the_model_is_the_reference_program(name: str) -> None:
     assert isinstance(prompts, Prompts)
     base = prompts.sample(rng(0), 60)
     tokens = np.concatenate([base, prompts.sources(rng(1), base)])
-    trace = task.model.run(tokens)
+    trace = task.causal_model.run(tokens)
     values = {variable: decoded(name, variable, trace[variable]) for variable in trace}
     for row, text in enumerate(values["tokens"]):
         duplicate = oracle.duplicates(text)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def test_the_model_is_the_reference_program(name: str) -> None:
 
 
 def test_swaps_between_rows_of_different_lengths_act_position_by_position() -> None:
-    model = get_task("ioi_next_token").model
+    model = get_task("ioi_next_token").causal_model
     base, source = large.sample(rng(0), 60), large.sample(rng(1), 60)
     assert ((base >= 0).sum(1) != (source >= 0).sum(1)).mean() > 0.5
     theirs = model.run(source)
@@ -209,7 +209,7 @@ def test_swaps_between_rows_of_different_lengths_act_position_by_position() -> N
 
 def test_the_two_tasks_differ_only_in_where_they_are_scored() -> None:
     tokens = large.sample(rng(), 500)
-    end, everywhere = (get_task(name).model.outputs(tokens) for name in ("ioi", "ioi_next_token"))
+    end, everywhere = (get_task(name).causal_model.outputs(tokens) for name in ("ioi", "ioi_next_token"))
     assert ((end >= 0).sum(1) == 1).all() and ((everywhere >= 0).sum(1) > 2).mean() > 0.95
     np.testing.assert_array_equal(end[end >= 0], everywhere[end >= 0])
     place = large.positions(tokens)
@@ -219,7 +219,7 @@ def test_the_two_tasks_differ_only_in_where_they_are_scored() -> None:
 def test_no_tracr_is_needed() -> None:
     code = (
         "import sys; from interpbench.tasks.catalogue import get_task; "
-        "get_task('ioi').model; assert 'tracr' not in sys.modules and 'torch' not in sys.modules"
+        "get_task('ioi').causal_model; assert 'tracr' not in sys.modules and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -228,7 +228,7 @@ def test_no_tracr_is_needed() -> None:
 
 
 def test_abc_loses_the_answer_and_swap_flips_it() -> None:
-    model, base = get_task("ioi").model, large.sample(rng(), 1000)
+    model, base = get_task("ioi").causal_model, large.sample(rng(), 1000)
     place, rows = large.positions(base), np.arange(1000)
     abc, swap = large.abc(rng(1), base), large.swap(rng(1), base)
     assert (model.outputs(abc) < 0).all()
@@ -305,8 +305,8 @@ def test_most_swaps_that_can_matter_do() -> None:
     alignment = align(task, shape(task).graph)
     sampler = Sampler(alignment, find_truth(alignment, pairs=200), Objective(), 64, 0)
     drawn = sampler.interventions(rng(), 1024)
-    after = drawn.counterfactual[task.model.output]
-    before = task.model.outputs(drawn.base)
+    after = drawn.counterfactual[task.causal_model.output]
+    before = task.causal_model.outputs(drawn.base)
     assert 0.3 < changed(before, after).any(1).mean() < 0.8
     assert (after >= 0).any(1).mean() > 0.6, "rows without an answer teach nothing"
     assert ((after >= 0) & (after == before)).any(1).mean() > 0.05

@@ -48,7 +48,7 @@ def test_pick_does_what_the_compiled_network_does(causal: bool) -> None:
     tokens = np.array(list(np.ndindex(3, 3, 3, 3, 3)))
     ids = torch.from_numpy(np.insert(tokens, 0, 3, axis=1))
     logits = compiled_network(compile_program(program))(ids)[:, 1:]
-    np.testing.assert_array_equal(logits.argmax(-1), program.model.outputs(tokens))
+    np.testing.assert_array_equal(logits.argmax(-1), program.causal_model.outputs(tokens))
 
 
 def test_empty_selections() -> None:

@@ -122,7 +122,7 @@ def test_their_reader_takes_scores_and_circuits_of_every_form(reader: str, tmp_p
 def test_their_evaluation_says_what_ours_says(name: str) -> None:
     """CPR, CMD and AUROC: of an output that is a number, of bidirectional attention, of LayerNorm."""
     folders = [Path(os.environ["INTERPBENCH_PUBLISHED"], path) for path in mib.PATHS]
-    problem = load_pairs(MODELS[name]).problem(load_checkpoint(MODELS[name]).model, 16)
+    problem = load_pairs(MODELS[name]).problem(load_checkpoint(MODELS[name]).network, 16)
     with Published(os.environ["INTERPBENCH_MIB"], mib.WORKER, problem, folders) as theirs:
         rows = list(mib.compare(problem, theirs, name))
     assert len(rows) == 2 * len(mib.METHODS)

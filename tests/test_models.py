@@ -51,7 +51,7 @@ def test_certificate_holds_on_fresh_pairs(name):
     subject = subject_of(checkpoint)
     settings = CertificateSettings(enumerate_up_to=1, pairs=128, looks=1)
     certificate = certify(
-        Evaluation(checkpoint.model, subject.alignment), subject.truth, settings, seed=7, upto="siit"
+        Evaluation(checkpoint.network, subject.alignment), subject.truth, settings, seed=7, upto="siit"
     )
     for kind in ("accuracy", "variables", "effective", "nodes", "node_sets"):
         for place, draws in certificate["rates"][kind].items():
@@ -61,7 +61,7 @@ def test_certificate_holds_on_fresh_pairs(name):
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_exact_patching_finds_the_truth(name):
     checkpoint = load_checkpoint(MODELS[name])
-    problem = load_pairs(MODELS[name]).problem(checkpoint.model, 32)
+    problem = load_pairs(MODELS[name]).problem(checkpoint.network, 32)
     curves = compare(checkpoint.truth, get_method("exact")(problem))
     assert [curves[level].auroc for level in LEVELS] == [1.0, 1.0, 1.0]
 
@@ -72,7 +72,7 @@ def test_random_scores_average_one_half():
         checkpoint = load_checkpoint(folder)
         pairs = load_pairs(folder)
         for seed in range(10):
-            scores = get_method("random")(pairs.problem(checkpoint.model, 8, seed))
+            scores = get_method("random")(pairs.problem(checkpoint.network, 8, seed))
             values.append(compare(checkpoint.truth, scores)["qkv_edge"].auroc)
     error = np.std(values) / np.sqrt(len(values))
     assert abs(np.mean(values) - 0.5) < 3 * error
@@ -82,7 +82,7 @@ def test_random_scores_average_one_half():
 def test_stored_pairs_are_alive(name):
     """The network answers otherwise on each corrupted input: no method is at 0.5 for lack of signal."""
     checkpoint, pairs = load_checkpoint(MODELS[name]), load_pairs(MODELS[name])
-    clean, corrupted = checkpoint.model(pairs.clean), checkpoint.model(pairs.corrupted)
+    clean, corrupted = checkpoint.network(pairs.clean), checkpoint.network(pairs.corrupted)
     if checkpoint.record.classes is None:
         differs = (clean - corrupted).abs()[..., 0] > 0.02
     else:

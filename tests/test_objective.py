@@ -65,7 +65,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
         world = EdgeWorld(alignment, truth, Objective(swaps=kind))
         rng = np.random.default_rng(0)
         bases, sources = (alignment.task.domain.draw(rng, 4096) for _ in range(2))
-        trace = alignment.task.model.run(sources)
+        trace = alignment.task.causal_model.run(sources)
         drawn = world._which_required(rng, bases, (trace, trace))
         shares[kind] = np.bincount(drawn, minlength=len(world.required_edges)) / len(drawn)
     ends = [name.split("->")[1].split("<")[0] for name in truth.required_edges]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.truth import LEVELS, Level
 from interpbench.core import old_names
@@ -91,6 +92,12 @@ def test_a_users_yaml_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureF
 def test_a_call_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert getattr(get_method("exact", {"metric": "shift"}), "metric") == "logit_diff"  # noqa: B009
     assert len(warned(caplog)) == 1
+
+
+def test_a_checkpoints_model_is_its_network() -> None:
+    checkpoint = load_checkpoint(ROOT / "models" / "hist", certificate=False)
+    with pytest.warns(DeprecationWarning, match=r"checkpoint\.network"):
+        assert checkpoint.model is checkpoint.network
 
 
 def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

@@ -37,12 +37,12 @@ def assert_same(ours: list[Any], wanted: list[Any], numerical: bool) -> None:
 def test_program_and_causal_model_equal_the_oracle(name: str) -> None:
     task, oracle = get_task(name), PROGRAMS[PUBLISHED[name]]
     codes = inputs(task)
-    modelled = task.model.decode(task.model.output, task.model.outputs(codes))
+    modelled = task.causal_model.decode(task.causal_model.output, task.causal_model.outputs(codes))
     for row, from_model in zip(codes, modelled, strict=True):
         tokens = [task.vocab[code] for code in row]
         wanted = oracle(tokens)
-        assert_same(task.program.interpret(tokens), wanted, task.model.numerical)
-        assert_same(from_model, wanted, task.model.numerical)
+        assert_same(task.program.interpret(tokens), wanted, task.causal_model.numerical)
+        assert_same(from_model, wanted, task.causal_model.numerical)
 
 
 def test_every_published_task_has_an_oracle() -> None:

@@ -49,7 +49,7 @@ def refused(call: Callable[[], object], *said: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Our certified `frac_prevs` as if it were the published one."""
-    return write_published(tmp_path / "3", interpbench.load("frac_prevs").model, get_task(3), EDGES)
+    return write_published(tmp_path / "3", interpbench.load("frac_prevs").network, get_task(3), EDGES)
 
 
 # What they hold.
@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("as_object", [False, True])
 def test_configurations_of_every_kind(tmp_path: Path, protocol: int, as_object: bool) -> None:
-    ours = interpbench.load("trend_to_next").model
+    ours = interpbench.load("trend_to_next").network
     settings: dict[str, Any] = {
         "as_object": as_object,
         "protocol": protocol,
@@ -66,7 +66,7 @@ def test_configurations_of_every_kind(tmp_path: Path, protocol: int, as_object: 
     }
     loaded = load_published(write_published(tmp_path / "13", ours, get_task(13), **settings))
     tokens = load_pairs(tmp_path / "13").clean
-    torch.testing.assert_close(loaded.model(tokens), ours(tokens), atol=0, rtol=0)
+    torch.testing.assert_close(loaded.network(tokens), ours(tokens), atol=0, rtol=0)
     assert (loaded.task, loaded.record.legacy_id, loaded.record.kind) == ("trend_to_next", 13, "published")
     assert loaded.record.training == {"published": {"lr": 1e-3, "strict_weight": 0.4}}
     assert loaded.truth.to_json() == interpbench.load("trend_to_next").truth.to_json()
@@ -81,7 +81,7 @@ def test_tokens_and_classes_are_put_in_our_order(tmp_path: Path, number: int) ->
     assert torch.equal(theirs, ours.embed.W_E) == (number == 113)  # whose tokens are numbers
     loaded = interpbench.load(folder)
     tokens = load_pairs(folder).clean
-    torch.testing.assert_close(loaded.model(tokens), ours(tokens), atol=0, rtol=0)
+    torch.testing.assert_close(loaded.network(tokens), ours(tokens), atol=0, rtol=0)
 
 
 def test_the_library_and_the_commands_take_them(
@@ -91,11 +91,11 @@ def test_the_library_and_the_commands_take_them(
     scores = interpbench.discover(checkpoint, "eap", examples=64)
     assert interpbench.compare(checkpoint.truth, scores)["qkv_edge"].auroc == 1.0
     assert find_checkpoints(str(tmp_path)) == find_checkpoints(str(folder / "ll_model.pth")) == [folder]
-    assert checkpoint.model.to_transformer_lens().cfg.n_heads == 4
+    assert checkpoint.network.to_transformer_lens().cfg.n_heads == 4
 
 
 def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task, network = get_task("trend_to_next"), interpbench.load("trend_to_next").model
+    task, network = get_task("trend_to_next"), interpbench.load("trend_to_next").network
     folder = write_published(tmp_path / "13", network, task, [("hook_embed", "blocks.1.hook_mlp_in")])
     few = CertificateSettings(pairs=64, looks=1, attacks=0)
     certify_checkpoints(str(folder), settings=few, save=True)
@@ -146,8 +146,8 @@ def test_ioi_keeps_the_words_of_its_task(tmp_path: Path) -> None:
     loaded = load_published(folder)
     tokens = load_pairs(folder).clean[:8]
     ids = torch.tensor([*numbers, 0, 0])[tokens]
-    classes = [vocabulary[f"Ġ{name}"] for name in task.model.classes]
-    torch.testing.assert_close(loaded.model(tokens), big(ids)[..., classes], atol=1e-6, rtol=1e-6)
+    classes = [vocabulary[f"Ġ{name}"] for name in task.causal_model.classes]
+    torch.testing.assert_close(loaded.network(tokens), big(ids)[..., classes], atol=1e-6, rtol=1e-6)
     assert loaded.record.alignment["name_mover"] == "a4.h1"
     assert claimed_edges(folder, loaded.truth.graph) == ["a4.h1->logits", "embed->m0", "m0->a1.h1"]
     (tmp_path / "vocab.json").write_text(json.dumps({"<|endoftext|>": 0}))
@@ -160,7 +160,7 @@ def test_ioi_keeps_the_words_of_its_task(tmp_path: Path) -> None:
 
 
 def edit_config(folder: Path, **changes: Any) -> None:
-    config = published_config(interpbench.load("frac_prevs").model)
+    config = published_config(interpbench.load("frac_prevs").network)
     (folder / "ll_model_cfg.pkl").write_bytes(pickle.dumps({**config, **changes}))
 
 

@@ -140,7 +140,9 @@ some_and_many = pytest.mark.parametrize(
 @some_and_many
 def test_causal_model_equals_interpreter(name: str, many: bool) -> None:
     task, tokens = TASKS[name], inputs(name, many)
-    ours = task.model.decode(task.model.output, task.model.run(tokens)[task.model.output])
+    ours = task.causal_model.decode(
+        task.causal_model.output, task.causal_model.run(tokens)[task.causal_model.output]
+    )
     for row, values in zip(tokens, ours):
         assert_same_values(values, task.program.interpret([task.vocab[code] for code in row]))
 
@@ -159,12 +161,12 @@ def share_kept_by_bos(name: str) -> float:
 def test_compiled_network_equals_causal_model(name: str, many: bool) -> None:
     task, tokens = TASKS[name], inputs(name, many)
     for rows in np.array_split(tokens, 1 + len(tokens) // 1000):
-        wanted = task.model.outputs(rows)
+        wanted = task.causal_model.outputs(rows)
         scored = has_value(wanted)
         assert scored.any()
         with torch.no_grad():
             logits = network(name)(torch.from_numpy(task.token_ids(rows)))[:, 1:].numpy()
-        if task.model.numerical:
+        if task.causal_model.numerical:
             assert logits.shape[-1] == 1
             tolerance = max(1e-3, share_kept_by_bos(name))
             np.testing.assert_allclose(logits[..., 0][scored], wanted[scored], atol=tolerance)
@@ -178,7 +180,7 @@ def test_compiled_network_equals_causal_model(name: str, many: bool) -> None:
 @every_task
 def test_classes_are_tracr_s_in_sorted_order(name: str) -> None:
     values = {direction.value for direction in compiled(name).output_basis}
-    classes = TASKS[name].model.classes
+    classes = TASKS[name].causal_model.classes
     assert values == {None} if classes is None else classes == mech.sort_values(values)
 
 
@@ -297,11 +299,11 @@ def test_network_equals_tracr_s_own(name: str, monkeypatch: pytest.MonkeyPatch) 
         applied = theirs.apply([BOS, *(program.vocab[code] for code in values)])
         residual = recorded.residuals[-1][..., row].T.detach().numpy()
         np.testing.assert_allclose(residual, np.asarray(applied.transformer_output)[0], atol=1e-3)
-        if program.model.classes is None:
+        if program.causal_model.classes is None:
             ours = logits[0, 1:, row].tolist()
             assert ours == pytest.approx(applied.decoded[1:], abs=1e-4)
         else:
-            ours = [program.model.classes[code] for code in logits[:, 1:, row].argmax(0)]
+            ours = [program.causal_model.classes[code] for code in logits[:, 1:, row].argmax(0)]
             assert ours == applied.decoded[1:]
 
 

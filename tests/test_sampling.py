@@ -43,15 +43,15 @@ def test_about_half_of_the_interventions_change_the_output():
         _, alignment, truth = setting(name)
         sampler = Sampler(alignment, truth, Objective(), 64, 0)
         drawn = sampler.interventions(np.random.default_rng(0), 2048)
-        after = drawn.counterfactual[alignment.task.model.output]
-        share = changed(alignment.task.model.outputs(drawn.base), after).any(1).mean()
+        after = drawn.counterfactual[alignment.task.causal_model.output]
+        share = changed(alignment.task.causal_model.outputs(drawn.base), after).any(1).mean()
         assert 0.4 < share < 0.95, (name, share)
 
 
 def test_rare_effects_are_drawn_more_often_than_chance():
     _, alignment, truth = setting("frequency_class")
     sampler = Sampler(alignment, truth, Objective(strata=0), 64, 0)
-    model, domain = alignment.task.model, alignment.task.domain
+    model, domain = alignment.task.causal_model, alignment.task.domain
     rng = np.random.default_rng(0)
     some = sampler.interventions(rng, 2048)
     base, nodes = some.base, some.nodes
@@ -70,7 +70,7 @@ def test_targets_are_the_programs_answers():
     batch = sampler(0, CPU)
     task = alignment.task
     for world in (0, 2):
-        outputs = task.model.outputs(batch.tokens[world, :, 1:].numpy())
+        outputs = task.causal_model.outputs(batch.tokens[world, :, 1:].numpy())
         scored = batch.weights[:, world].numpy().T > 0
         np.testing.assert_array_equal(scored, outputs >= 0)
         np.testing.assert_array_equal(batch.targets[:, world].numpy().T[scored], outputs[scored])
@@ -80,7 +80,7 @@ def test_swapped_rows_answer_what_the_program_answers_row_by_row():
     """The second source of a row is the next row of the source world, in kernel and program alike."""
     _, alignment, truth = setting("max_with_previous")
     batch = Sampler(alignment, truth, Objective(), 16, 0)(1, CPU)
-    model, graph = alignment.task.model, alignment.graph
+    model, graph = alignment.task.causal_model, alignment.graph
     tokens = batch.tokens[:, :, 1:].numpy()
     for row in range(16):
         trace = [model.run(tokens[0, [(row + shift) % 16]]) for shift in range(2)]
@@ -101,7 +101,7 @@ def test_probes_ask_for_the_programs_variables_in_every_world(name):
     """World by world and row by row, with the program run on that row alone, padding included."""
     _, alignment, truth = setting(name)
     batch = Sampler(alignment, truth, Objective(probe=1.0), 8, 0)(1, CPU)
-    model, graph = alignment.task.model, alignment.graph
+    model, graph = alignment.task.causal_model, alignment.graph
     bos = len(alignment.task.vocab)
     tokens = batch.tokens[:, :, 1:].numpy()
     tokens = np.where(tokens > bos, -1, tokens)
@@ -127,7 +127,7 @@ def test_edge_rows_answer_what_the_program_answers_edge_by_edge(name):
     """Row by row: each patched read gets its parent's value from the row's own source for it."""
     _, alignment, truth = setting(name)
     sampler = Sampler(alignment, truth, Objective(required=0.5, own_sources=0.7), 16, 0)
-    batch, model = sampler(1, CPU), alignment.task.model
+    batch, model = sampler(1, CPU), alignment.task.causal_model
     tokens = batch.tokens[:, :, 1:].numpy()
     tokens = np.where(tokens > len(alignment.task.vocab), -1, tokens)
     for row in range(16):
@@ -150,7 +150,7 @@ def test_edge_rows_answer_what_the_program_answers_edge_by_edge(name):
 def test_rows_swapped_at_one_position_answer_what_the_program_answers():
     _, alignment, truth = setting("max_with_previous")
     batch = Sampler(alignment, truth, Objective(positions=0.5), 32, 0)(1, CPU)
-    model, graph = alignment.task.model, alignment.graph
+    model, graph = alignment.task.causal_model, alignment.graph
     tokens, places = batch.tokens[:, :, 1:].numpy(), batch.places[1].numpy() > 0
     assert 0.3 < (places.sum(0) == 1).mean() < 0.7 and not places[0, places.sum(0) == 1].any()
     assert batch.places[0].all() and batch.places[2:].all()
@@ -201,6 +201,6 @@ def test_a_step_patches_what_its_batch_says():
 def test_none_is_never_trained_on():
     _, alignment, truth = setting("first_occurrences")
     batch = Sampler(alignment, truth, Objective(), 64, 0)(0, CPU)
-    outputs = alignment.task.model.outputs(batch.tokens[0, :, 1:].numpy())
+    outputs = alignment.task.causal_model.outputs(batch.tokens[0, :, 1:].numpy())
     assert (outputs < 0).any()
     assert not batch.weights[:, 0].numpy().T[outputs < 0].any()

@@ -38,7 +38,7 @@ def chunk_of(tests, rows=48, sources=1, seed=0):
 def direct(tests, chunk):
     """Runs every inert edge on every row, the whole network after it."""
     ev = tests.evaluation
-    answer = chunk.base.trace[ev.model.output]
+    answer = chunk.base.trace[ev.causal_model.output]
     runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.inert)
     return {tests.edge_name(tests.inert[number]): ev.right(found, answer) for number, found in runs}
 
@@ -113,7 +113,9 @@ def patched_output(ev, base, source, mask, index):
 def released_tests(name):
     checkpoint = load_checkpoint(released()[name])
     alignment = align(get_task(name), checkpoint.record.shape.graph, checkpoint.record.alignment)
-    return InterventionTests(Evaluation(checkpoint.model.requires_grad_(False), alignment), checkpoint.truth)
+    return InterventionTests(
+        Evaluation(checkpoint.network.requires_grad_(False), alignment), checkpoint.truth
+    )
 
 
 def test_what_the_screen_passes_over_is_sampled_and_said():

@@ -12,7 +12,7 @@ PUBLISHED = ModelSettings(rule="published")
 @pytest.mark.parametrize("name", RASP)
 def test_every_task_gets_a_network_that_can_carry_it(name):
     task, cfg = get_task(name), shape(get_task(name))
-    classes = 1 if task.model.classes is None else len(task.model.classes)
+    classes = 1 if task.causal_model.classes is None else len(task.causal_model.classes)
     assert cfg.d_model >= len(task.vocab) + task.length + classes
     assert cfg.d_head >= 4 and cfg.d_mlp == 4 * cfg.d_model
     nodes = {node for node in task.placement.values() if node.layer >= 0}

@@ -61,10 +61,10 @@ def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
     def config(**other: object) -> TrainConfig:
         return TrainConfig("hist", out=str(tmp_path), trainer=still, certificate=few, **other)  # type: ignore[arg-type]
 
-    released = load_checkpoint(Path("models/hist")).model.state_dict()
+    released = load_checkpoint(Path("models/hist")).network.state_dict()
     outcome = train(config(start="hist"))
     started = load_checkpoint(outcome.folder)
-    assert all(torch.equal(value, released[name]) for name, value in started.model.state_dict().items())
+    assert all(torch.equal(value, released[name]) for name, value in started.network.state_dict().items())
     assert config(start="models/hist").folder == config(start="hist").folder != config().folder
     assert len(started.record.training["start"]) == 64
     with pytest.raises(ConfigError, match="start=frac_prevs is another network"):

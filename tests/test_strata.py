@@ -99,21 +99,21 @@ def test_few_and_many_different_tokens_are_strata(name: str) -> None:
     assert len(np.unique(ones, axis=0)) >= min(domain.vocab_size, 3)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not get_task(n).model.numerical])
+@pytest.mark.parametrize("name", [n for n in NAMES if not get_task(n).causal_model.numerical])
 def test_every_class_that_is_reached_has_a_stratum(name: str) -> None:
     task = get_task(name)
     rows = task.domain.draw(np.random.default_rng(5), 4096)
     rows = task.domain.all() if task.domain.enumerated else np.concatenate([rows, drawn(name)])
-    outputs = task.model.outputs(rows)
+    outputs = task.causal_model.outputs(rows)
     reached = np.unique(outputs[task.scored(outputs)])
-    classes = task.model.classes
+    classes = task.causal_model.classes
     assert classes is not None
     names = [stratum for stratum in task.strata.names if stratum.startswith("output: ")]
     if len(reached) <= 16:
         assert set(names) - {"output: the same throughout"} == {f"output: {classes[c]!r}" for c in reached}
     else:
         assert {"output: the least", "output: the greatest", "output: the rarest"} < set(names)
-        seen = task.model.outputs(drawn(name))
+        seen = task.causal_model.outputs(drawn(name))
         assert {reached[0], reached[-1]} <= set(np.unique(seen[task.scored(seen)]))
 
 

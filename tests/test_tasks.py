@@ -102,7 +102,7 @@ MOSTLY_ZERO = {"keep_only_second", "last_to_front"}
 
 
 def test_no_output_is_nearly_always_the_same(task: Task) -> None:
-    outputs = task.model.outputs(draw(task))
+    outputs = task.causal_model.outputs(draw(task))
     distinct, counts = np.unique(outputs[task.scored(outputs)], return_counts=True)
     assert len(distinct) > 1
     assert counts.max() / counts.sum() < 0.8 or task.name in MOSTLY_ZERO
@@ -110,11 +110,11 @@ def test_no_output_is_nearly_always_the_same(task: Task) -> None:
 
 def test_every_output_that_occurs_is_drawn(task: Task) -> None:
     """Classes that no input reaches are allowed: a value set is that of each step, not of the whole."""
-    if task.model.numerical:
+    if task.causal_model.numerical:
         return
 
     def drawn(tokens: np.ndarray) -> set[int]:
-        outputs = task.model.outputs(tokens)
+        outputs = task.causal_model.outputs(tokens)
         return set(np.unique(outputs[task.scored(outputs)]).tolist())
 
     many = task.domain.all() if task.domain.enumerated else draw(task, 20_000, seed=1)
@@ -123,13 +123,13 @@ def test_every_output_that_occurs_is_drawn(task: Task) -> None:
 
 def test_alignment_is_legal_total_and_in_layer_order(task: Task) -> None:
     alignment = aligned(task)
-    assert alignment.nodes.keys() == task.model.variables.keys()
+    assert alignment.nodes.keys() == task.causal_model.variables.keys()
     assert set(alignment.nodes.values()) <= set(alignment.graph.nodes)
 
     def half(node: Node) -> tuple[int, bool]:  # attention, then MLP
         return node.layer, node.head is None
 
-    for name, variable in task.model.variables.items():
+    for name, variable in task.causal_model.variables.items():
         for read in variable.reads:
             assert half(alignment.nodes[read.parent]) < half(alignment.nodes[name])
             assert (read.slot == "mlp") == (alignment.nodes[name].head is None)
@@ -187,7 +187,7 @@ def test_inputs_are_codes_and_end_in_none(task: Task) -> None:
     ids = task.token_ids(drawn)
     assert (ids[:, 0] == task.bos).all() and (ids[:, 1:][~there] == task.bos + 1).all()
     np.testing.assert_array_equal(ids[:, 1:][there], drawn[there])
-    outputs = task.model.outputs(drawn)
+    outputs = task.causal_model.outputs(drawn)
     assert not task.scored(outputs)[~there].any(), "nothing is scored after the end"
 
 
@@ -235,18 +235,18 @@ def test_corrupted_inputs_change_the_output(rasp_task: RaspTask) -> None:
 def test_no_corruption_is_dead(task: Task) -> None:
     """Every answer changes, or is lost, by whatever corruption the task names."""
     base = draw(task, 256)
-    before = task.model.outputs(base)
+    before = task.causal_model.outputs(base)
     for name, corrupt in task.domain.corruptions.items():
         pairs = draw_pairs(task, 64, corruption=name)
         outputs = [
-            task.model.outputs(np.where(ids[:, 1:] > task.bos, -1, ids[:, 1:]).astype(np.int16))
+            task.causal_model.outputs(np.where(ids[:, 1:] > task.bos, -1, ids[:, 1:]).astype(np.int16))
             for ids in (pairs.clean, pairs.corrupted)
         ]
         scored = pairs.scored[:, 1:].numpy()
         np.testing.assert_array_equal(scored, task.scored(outputs[0]))
         assert ((outputs[0] != outputs[1]) & scored).any(1).all(), name
         if name != RESAMPLE:
-            after = task.model.outputs(corrupt(np.random.default_rng(0), base))
+            after = task.causal_model.outputs(corrupt(np.random.default_rng(0), base))
             assert ((before != after) & task.scored(before)).any(1).all(), name
     with pytest.raises(UnknownNameError, match="resampl"):
         draw_pairs(task, 8, corruption="resampl")
@@ -255,7 +255,7 @@ def test_no_corruption_is_dead(task: Task) -> None:
 def test_the_published_direction_of_a_selector() -> None:
     """Task 113 sends tokens to their places: keys are places, queries indices, as in the published one."""
     assert get_task(113).listing()[-1] == "moved = aggregate(select(keys=place, queries=indices), tokens)"
-    model = get_task(113).model
+    model = get_task(113).causal_model
     slots = {read.slot: read.parent for read in model.variables["moved"].reads}
     assert slots == {"q": "indices", "k": "place", "v": "tokens"}
 
@@ -366,8 +366,8 @@ def test_a_user_s_task_works() -> None:
     mine = get_task("mine")
     assert mine is get_task(9999)
     assert mine.description == "Each token's right neighbour." and mine.vocab == ("a", "b", "c")
-    outputs = mine.model.run(np.array([[0, 2, 1]], np.int16))["copy"]
-    assert mine.model.decode("copy", outputs) == [["c", "b", None]]
+    outputs = mine.causal_model.run(np.array([[0, 2, 1]], np.int16))["copy"]
+    assert mine.causal_model.decode("copy", outputs) == [["c", "b", None]]
     assert draw_pairs(mine, 8).scored.tolist() == [[False, True, True, False]] * 8
     assert find_truth(aligned(mine)).names("node", State.REQUIRED) == ["embed", "a0.h0"]
 

@@ -68,13 +68,13 @@ def test_answers_are_those_of_the_words(folder: Path) -> None:
     rng = np.random.default_rng(1)
     plain = inputs.words.draw(rng, 256)
     positions = inputs.words.positions(plain)  # type: ignore[attr-defined]
-    answers = task.model.outputs(inputs.encode(plain))
+    answers = task.causal_model.outputs(inputs.encode(plain))
     rows, places = np.nonzero(answers >= 0)
     np.testing.assert_array_equal(rows, np.arange(256))
     np.testing.assert_array_equal(answers[rows, places], plain[np.arange(256), positions["io"]])
     for name, corruption in inputs.corruptions.items():
         base = inputs.encode(plain)
-        after = task.model.outputs(corruption(rng, base))
+        after = task.causal_model.outputs(corruption(rng, base))
         if name == "swap":
             assert changed(answers, after).any(1).all()
     assert (inputs.is_held_out(inputs.draw(rng, 64, True))).all()

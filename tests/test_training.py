@@ -43,7 +43,7 @@ def trainer(folder=None, objective=None, settings=QUICK, name="frac_prevs", seed
 
 
 @pytest.mark.parametrize("name", ["first_occurrences", "frac_prevs", "ioi_published_prompts"])
-def test_readout_losses_are_position_by_position(name):
+def test_probe_losses_are_position_by_position(name):
     """Against a loop over positions: half the weight on None, half on the rest."""
     _, alignment, truth = setting(name)
     batch = Sampler(alignment, truth, Objective(probe=1.0), 8, 0)(1, CPU)

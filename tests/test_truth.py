@@ -121,7 +121,7 @@ def test_forbidden_edges_of_compiled_networks_do_nothing(compiled: Any) -> None:
     base, source = (evaluation.activations(domain.draw(np.random.default_rng(i), 64)) for i in (0, 1))
     wanted = evaluation.predictions(base.logits)
     forbidden = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
-    scored = alignment.task.scored(base.trace[alignment.task.model.output])
+    scored = alignment.task.scored(base.trace[alignment.task.causal_model.output])
     for number, predictions in evaluation.single_edges(base, source.stack, forbidden):
         np.testing.assert_allclose(
             predictions[scored], wanted[scored], atol=1e-4, err_msg=str(forbidden[number])

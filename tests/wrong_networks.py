@@ -16,7 +16,7 @@ CONSTANT, PLACE, TOKEN, SIGNAL, SHARE = range(5)
 
 def right_network(name):
     """Returns the network of a released model."""
-    return load_checkpoint(released()[name]).model.requires_grad_(False)
+    return load_checkpoint(released()[name]).network.requires_grad_(False)
 
 
 def widened(network, extra=5, heads=0, hidden=0):

@@ -42,8 +42,8 @@ class Alignment:
     @cached_property
     def relay_nodes(self) -> tuple[Node, ...]:
         """The MLPs that only relay an input variable to whatever reads it."""
-        model = self.task.model
-        places = [node for name, node in self.nodes.items() if not model.variables[name].reads]
+        causal_model = self.task.causal_model
+        places = [node for name, node in self.nodes.items() if not causal_model.variables[name].reads]
         return tuple(node for node in self.graph.nodes if node != EMBED and node in places)
 
     def readers(self, variable: str, read: Read) -> tuple[Reader, ...]:
@@ -76,7 +76,7 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
         if name not in nodes:
             raise UnknownNameError(f"variable of task {task.name}", name, nodes)
         nodes[name] = parse_node(text)
-        if not task.model.variables[name].reads and nodes[name].head is not None:
+        if not task.causal_model.variables[name].reads and nodes[name].head is not None:
             raise TaskError(f"task {task.name}: {name} is an input, at embed or an MLP, not at {nodes[name]}")
     alignment = Alignment(task, graph, nodes)
     for name, node in nodes.items():
@@ -85,7 +85,7 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
                 f"task {task.name}: {name} is at {node}, but the network has {graph.n_layers} layers of "
                 f"{graph.n_heads} heads"
             )
-        for read in task.model.variables[name].reads:
+        for read in task.causal_model.variables[name].reads:
             reader = alignment.readers(name, read)[0]
             if reader not in graph.reader_index:
                 raise TaskError(f"task {task.name}: {name} reads by {reader.slot!r}, which {node} has not")

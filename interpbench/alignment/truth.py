@@ -59,7 +59,7 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
 def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tuple[str, Read]]]:
     """Returns every edge of the program's graph with the (variable, read) pairs that use it."""
     edges: dict[tuple[Reader, Node], list[tuple[str, Read]]] = {}
-    for name, variable in alignment.task.model.variables.items():
+    for name, variable in alignment.task.causal_model.variables.items():
         for read in variable.reads:
             for reader in alignment.readers(name, read):
                 edges.setdefault((reader, alignment.nodes[read.parent]), []).append((name, read))
@@ -68,7 +68,7 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
 
 def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
     """Returns the edges that no variable reads by, with the node that they are for: into carriers and out."""
-    output = alignment.nodes[alignment.task.model.output]
+    output = alignment.nodes[alignment.task.causal_model.output]
     into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.relay_nodes}
     return {**into, (alignment.logits, output): output}
 
@@ -94,7 +94,7 @@ class _Effects:
 
     def __init__(self, alignment: Alignment, pairs: int):
         self.alignment = alignment
-        self.model = alignment.task.model
+        self.causal_model = alignment.task.causal_model
         self.chunks = list(self._chunks(pairs))
 
     def _chunks(self, pairs: int) -> list[tuple[np.ndarray, Trace, Trace]]:
@@ -109,14 +109,14 @@ class _Effects:
             source = domain.sources(rng, base)
         bounds = [0, 500, *range(5_000, len(base), 5_000), len(base)]
         return [
-            (base[a:b], self.model.run(base[a:b]), self.model.run(source[a:b]))
+            (base[a:b], self.causal_model.run(base[a:b]), self.causal_model.run(source[a:b]))
             for a, b in pairwise(bounds)
             if b > a
         ]
 
     def _any(self, names: Iterable[str], run: Callable[[np.ndarray, Trace], Trace]) -> bool:
         """Returns whether `run` changes an output; variables that never vary need no run."""
-        output = self.model.output
+        output = self.causal_model.output
         return any(
             changed(clean[output], run(base, source)[output]).any()
             for base, clean, source in self.chunks
@@ -126,7 +126,7 @@ class _Effects:
     def of_node(self, node: Node) -> bool:
         """Returns whether swapping all variables of a node changes an output."""
         names = self.alignment.variables_at(node)
-        return self._any(names, lambda base, source: self.model.run(base, _swap(names, source)))
+        return self._any(names, lambda base, source: self.causal_model.run(base, _swap(names, source)))
 
     def of_reads(self, reads: list[tuple[str, Read]]) -> bool:
         """Returns whether swapping a variable only as these readers see it changes an output."""
@@ -134,7 +134,7 @@ class _Effects:
         def run(base: np.ndarray, source: Trace) -> Trace:
             everywhere = np.ones(len(base), bool)
             edges = {key: Intervention(source[key[1].parent], everywhere) for key in reads}
-            return self.model.run(base, edges=edges)
+            return self.causal_model.run(base, edges=edges)
 
         return self._any([read.parent for _, read in reads], run)
 

@@ -134,9 +134,9 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     from interpbench.checkpoints.format import load_pairs
 
     folder = check_free(folder)
-    cfg, pairs = checkpoint.model.cfg, load_pairs(checkpoint.folder)
+    cfg, pairs = checkpoint.network.cfg, load_pairs(checkpoint.folder)
     weights = {
-        name: value.detach().cpu().contiguous() for name, value in checkpoint.model.state_dict().items()
+        name: value.detach().cpu().contiguous() for name, value in checkpoint.network.state_dict().items()
     }
     guide = Template(Path(__file__).with_name("blind.md").read_text())
     files = {
@@ -209,13 +209,15 @@ def load_problem(folder: str | Path, examples: int | None = None, seed: int = 0)
     Raises:
         CheckpointError: if a file is missing, damaged or changed.
     """
-    from interpbench.checkpoints.format import network, read_pairs
+    from interpbench.checkpoints.format import read_network, read_pairs
 
     folder = Path(folder)
     record = read_problem(folder)
     pairs, path = read_pairs(folder / DATA, record.shape), folder / WEIGHTS
-    model = network(read_bytes(path, most_weights_bytes(record.shape), CheckpointError), record.shape, path)
-    return pairs.problem(model, examples, seed)
+    network = read_network(
+        read_bytes(path, most_weights_bytes(record.shape), CheckpointError), record.shape, path
+    )
+    return pairs.problem(network, examples, seed)
 
 
 def open_key(path: Path, record: ProblemRecord) -> Key:

@@ -7,6 +7,7 @@ file the pairs of inputs that discovery methods are run on.
 import logging
 import platform
 import subprocess
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -41,10 +42,16 @@ PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 class Checkpoint:
     """A loaded checkpoint."""
 
-    model: Transformer
+    network: Transformer
     record: ModelRecord
     certificate: dict[str, Any] | None
     folder: Path
+
+    @property
+    def model(self) -> Transformer:
+        """The network, under its name in version 0.1.0."""
+        warnings.warn("checkpoint.model is now checkpoint.network", DeprecationWarning, stacklevel=2)
+        return self.network
 
     @property
     def task(self) -> str:
@@ -79,7 +86,7 @@ def versions() -> dict[str, str]:
 
 def save_checkpoint(
     folder: Path,
-    model: Transformer,
+    network: Transformer,
     record: Mapping[str, Any],
     certificate: Mapping[str, Any] | None,
     pairs: Pairs | None = None,
@@ -89,7 +96,7 @@ def save_checkpoint(
 
     Args:
         folder: where to.
-        model: the network.
+        network: the network.
         record: what `ModelRecord` says, but for format, shape and hash.
         certificate: what was measured, which is written with what it is of; None for none.
         pairs: inputs for discovery.
@@ -98,14 +105,14 @@ def save_checkpoint(
     if pairs is not None:
         write_bytes(folder / DATA, save_tensors(asdict(pairs)))
     weights = save_tensors(
-        {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+        {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     )
     write_bytes(folder / WEIGHTS, weights)
-    shape = TypeAdapter(TransformerConfig).dump_python(model.cfg)
+    shape = TypeAdapter(TransformerConfig).dump_python(network.cfg)
     write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
     if certificate is not None:
         assert task is not None, "a certificate names its task"
-        truth = Truth.from_json(model.cfg.graph, record["truth"])
+        truth = Truth.from_json(network.cfg.graph, record["truth"])
         write_json(folder / CERTIFICATE, identified(certificate, sha256(weights), truth, task))
 
 
@@ -171,8 +178,8 @@ def load_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
         return load_published(folder, certificate)
     record, path = check_files(folder, certificate=False), folder / WEIGHTS
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
-    model = network(weights, record.shape, path)
-    return Checkpoint(model, record, proof_of(folder, record) if certificate else None, folder)
+    network = read_network(weights, record.shape, path)
+    return Checkpoint(network, record, proof_of(folder, record) if certificate else None, folder)
 
 
 def proof_of(folder: Path, record: ModelRecord) -> dict[str, Any] | None:
@@ -198,7 +205,7 @@ def check_header(data: bytes, most: int) -> None:
         raise ValueError(f"its header has more than {most:,} bytes")
 
 
-def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:
+def read_network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:
     """Returns the network with these weights, which were read from `path`.
 
     Raises:
@@ -211,9 +218,9 @@ def network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer
             if value.dtype != torch.float32 or not bool(value.isfinite().all()):
                 kind = "not finite" if value.dtype == torch.float32 else f"{value.dtype}, not torch.float32"
                 raise CheckpointError(f"{path} is damaged: {shown(name)} is {kind}")
-        model = Transformer(shape)
-        model.load_state_dict(state)
+        network = Transformer(shape)
+        network.load_state_dict(state)
     except (SafetensorError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{path} does not fit the shape that it should have: {reason}") from None
-    return model.requires_grad_(False)
+    return network.requires_grad_(False)

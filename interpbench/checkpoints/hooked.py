@@ -18,9 +18,9 @@ CONFIG, STATE = "hooked_transformer.json", "hooked_transformer.safetensors"
 _SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
 
 
-def hooked_config(model: Transformer) -> dict[str, Any]:
+def hooked_config(network: Transformer) -> dict[str, Any]:
     """Returns the arguments of `HookedTransformerConfig`, as plain data."""
-    cfg = model.cfg
+    cfg = network.cfg
     return {
         **{name: getattr(cfg, name) for name in _SIZES},
         "d_vocab_out": cfg.d_out,
@@ -32,9 +32,9 @@ def hooked_config(model: Transformer) -> dict[str, Any]:
     }
 
 
-def hooked_state(model: Transformer) -> dict[str, Tensor]:
+def hooked_state(network: Transformer) -> dict[str, Tensor]:
     """Returns the state dict, which `HookedTransformer.load_state_dict` takes with `strict=True`."""
-    cfg, state = model.cfg, {name: value.detach().cpu() for name, value in model.state_dict().items()}
+    cfg, state = network.cfg, {name: value.detach().cpu() for name, value in network.state_dict().items()}
     visible = torch.ones(cfg.n_ctx, cfg.n_ctx, dtype=torch.bool)
     for layer in range(cfg.n_layers):
         prefix = f"blocks.{layer}.attn"
@@ -43,12 +43,12 @@ def hooked_state(model: Transformer) -> dict[str, Tensor]:
     return state
 
 
-def save_hooked(model: Transformer, folder: Path) -> None:
+def save_hooked(network: Transformer, folder: Path) -> None:
     """Writes the configuration as JSON and the state dict as safetensors.
 
     Raises:
         InterpBenchError: if the folder cannot be written.
     """
-    weights = {name: value.contiguous() for name, value in hooked_state(model).items()}
+    weights = {name: value.contiguous() for name, value in hooked_state(network).items()}
     write_bytes(folder / STATE, save_tensors(weights))
-    write_json(folder / CONFIG, hooked_config(model))
+    write_json(folder / CONFIG, hooked_config(network))

@@ -71,17 +71,17 @@ def load_published(folder: Path, certificate: bool = True) -> Checkpoint:
     theirs = _shape(_read_plain(config), config)
     most = 4 * most_weights_bytes(theirs)  # in double precision, with TransformerLens's masks
     state = _fitting(read_weights(weights, most + theirs.n_layers * theirs.n_ctx**2), theirs, weights)
-    model = _in_our_order(state, theirs, task, folder)
-    alignment = align(task, model.cfg.graph)
+    network = _in_our_order(state, theirs, task, folder)
+    alignment = align(task, network.cfg.graph)
     meta = next((path for path in sorted(folder.glob("meta*.json"))), None)
     training = {"published": read_json(meta, CheckpointError)} if meta else {}
-    classes: Any = task.model.classes
+    classes: Any = task.causal_model.classes
     record = ModelRecord(
         format=FORMAT,
         task=task.name,
         legacy_id=task.legacy_id,
         kind="published",
-        shape=model.cfg,
+        shape=network.cfg,
         vocabulary=[*task.vocab, "BOS", "PAD"],
         classes=None if classes is None else list(classes),
         alignment={name: str(node) for name, node in alignment.nodes.items()},
@@ -94,7 +94,7 @@ def load_published(folder: Path, certificate: bool = True) -> Checkpoint:
         sha256=sha256(read_bytes(weights, 2 * most, CheckpointError)),
     )
     proof = proof_of(folder, record) if certificate else None
-    return Checkpoint(model.requires_grad_(False), record, proof, folder)
+    return Checkpoint(network.requires_grad_(False), record, proof, folder)
 
 
 def draw_published_pairs(folder: Path) -> Pairs:
@@ -217,7 +217,7 @@ def _in_our_order(state: dict[str, Tensor], cfg: TransformerConfig, task: Task, 
 def _tracr_ids(task: Task) -> tuple[list[int], list[int]]:
     """Returns Tracr's number of each of our tokens (BOS and PAD last), and of each of our classes."""
     assert isinstance(task, RaspTask)
-    classes = task.model.classes
+    classes = task.causal_model.classes
     return _ranks((*task.vocab, "BOS", "PAD")), [0] if classes is None else _ranks(classes)
 
 
@@ -241,7 +241,7 @@ def _gpt2_ids(task: Task, folder: Path) -> tuple[list[int], list[int]]:
         ids: dict[str, Any] = dict(read_json(path))
     except (InterpBenchError, ValueError, TypeError):
         raise CheckpointError(f"{path} is not GPT-2's vocabulary: damaged or not readable") from None
-    classes = task.model.classes or ()
+    classes = task.causal_model.classes or ()
     ids = {word: number for word, number in ids.items() if isinstance(number, int) and number >= 0}
     # the first word of a sentence, and what a word may be followed by, are without the space before
     names = {word: word if word in (",", ".", "Then") else f"Ġ{word}" for word in task.vocab}

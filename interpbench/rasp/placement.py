@@ -17,7 +17,7 @@ from interpbench.rasp.program import WIDTH_HEAD, Program
 
 
 def place(program: Program) -> dict[str, Node]:
-    """Returns the node of every variable of `program.model`; inputs are at the embedding."""
+    """Returns the node of every variable of `program.causal_model`; inputs are at the embedding."""
     depths = _depths(program)
     half_layers: dict[int, list[str]] = defaultdict(list)
     for key in sorted(depths, key=lambda key: depths[key]):
@@ -29,7 +29,7 @@ def place(program: Program) -> dict[str, Node]:
         else:
             half_layers[attention + (not _is_attention(expression))].append(name)
 
-    placement = {name: EMBED for name in ("tokens", "indices") if name in program.model.variables}
+    placement = {name: EMBED for name in ("tokens", "indices") if name in program.causal_model.variables}
     halves = sorted(half_layers)
     for half, layer in zip(halves, layers(half % 2 == 1 for half in halves)):
         for head, name in enumerate(half_layers[half]):

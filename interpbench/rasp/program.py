@@ -87,7 +87,7 @@ class Program:
         raise KeyError(expression)
 
     @cached_property
-    def model(self) -> CausalModel:
+    def causal_model(self) -> CausalModel:
         """The program as a causal model."""
         lowering = _Lowering(self)
         for key in nx.lexicographical_topological_sort(self.graph):

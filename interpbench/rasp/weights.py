@@ -88,7 +88,7 @@ def _residual(compiled: Compiled) -> bases.VectorSpaceWithBasis:
 
 def _outputs(compiled: Compiled) -> Directions:
     """Returns the output's directions, in class order."""
-    classes = compiled.program.model.classes
+    classes = compiled.program.causal_model.classes
     if classes is None:
         return compiled.output_basis
     directions: dict[object, bases.BasisDirection] = {d.value: d for d in compiled.output_basis}

@@ -164,9 +164,9 @@ def _loading(checkpoint: Checkpoint, name: str, address: str | None) -> str:
     return (
         f'```python\nimport interpbench\nimport torch\n\ncheckpoint = interpbench.load("{source}")\n'
         f"tokens = torch.tensor([{tokens}])  # BOS {shown(checkpoint.record.vocabulary[0])}\n"
-        "logits = checkpoint.model(tokens)\n"
+        "logits = checkpoint.network(tokens)\n"
         'print(checkpoint.truth.names("qkv_edge", 2))  # the required edges\n'
-        "bridge = checkpoint.model.to_transformer_lens()  # a TransformerLens 4 bridge\n```\n\n"
+        "bridge = checkpoint.network.to_transformer_lens()  # a TransformerLens 4 bridge\n```\n\n"
         f"The state dict has the names of TransformerLens's `HookedTransformer`; `interpbench export {name}` "
         "writes it with its configuration for TransformerLens 1 to 3."
     )

@@ -74,7 +74,7 @@ def size(inputs: int) -> str:
 
 def output(task: Task) -> str:
     """Returns what kind of output a task has."""
-    classes = task.model.classes
+    classes = task.causal_model.classes
     return "number" if classes is None else f"{len(classes)} classes"
 
 
@@ -125,6 +125,6 @@ def _row(task: Task, record: TaskRecord) -> str:
         "/".join(map(str, record.edges)),
         output(task) + unreached,
         f"{record.most_frequent:.2f}",
-        "–" if record.margin is None else f"{'±' if task.model.numerical else ''}{record.margin:.2g}",
+        "–" if record.margin is None else f"{'±' if task.causal_model.numerical else ''}{record.margin:.2g}",
     ]
     return f"| {' | '.join(cells)} |"

@@ -28,7 +28,7 @@ def load(name: str | int | Path) -> "Checkpoint":
     A name is looked for in `models/`, in the cache of downloads, and, if INTERPBENCH_HUB is set, on the hub.
     Folders may be ours or the published InterpBench's (`hf://cybershiptrooper/InterpBench/3`).
 
-    Its `model` is a torch module (`model.to_transformer_lens()` opens it in TransformerLens), `truth` the
+    Its `network` is a torch module (`network.to_transformer_lens()` opens it in TransformerLens), `truth` the
     state of every node and edge, `record` and `certificate` what is known of it, `verdict()` what a reader
     makes of the certificate: `verdict().grade` is `siit+edges` or higher for released models.
 
@@ -107,7 +107,7 @@ def discover(
         return apply(get_method(method, settings), checkpoint, method_name(method))
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
-    problem = load_pairs(checkpoint.folder).problem(checkpoint.model, examples, seed)
+    problem = load_pairs(checkpoint.folder).problem(checkpoint.network, examples, seed)
     return apply(get_method(method, settings), problem, method_name(method))
 
 

@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, checkpoint: Checkpoint, pairs: Callable[[], Pairs], config: "EvaluateConfig"):
         self.checkpoint, self.config = checkpoint, config
-        self.network = checkpoint.model.to(select_device(config.device))
+        self.network = checkpoint.network.to(select_device(config.device))
         self._pairs = pairs
 
     @cached_property

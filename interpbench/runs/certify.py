@@ -27,7 +27,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.task import Task
 from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation
-from interpbench.training.probes import Probes
+from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 
@@ -113,7 +113,7 @@ def subject_of(checkpoint: Checkpoint) -> Subject:
     """
     record, folder = checkpoint.record, checkpoint.folder
     task = task_of(record.task)
-    if set(record.alignment) != set(task.model.variables):
+    if set(record.alignment) != set(task.causal_model.variables):
         raise CheckpointError(f"{folder}: its alignment does not name the variables of task {task.name}")
     alignment = align(task, record.shape.graph, record.alignment)
     truth = find_truth(alignment)
@@ -153,12 +153,12 @@ def check_task(path: Path, certificate: Mapping[str, Any], subject: Subject, net
 
 def rows_of_all_pairs(subject: Subject, network: Transformer) -> dict[tuple[Kind, str], int]:
     """Returns how many pairs of inputs count for each kind and place; of single positions, chance says."""
-    task, probes = subject.task, Probes(Evaluation(network, subject.alignment), subject.truth)
+    task, tests = subject.task, InterventionTests(Evaluation(network, subject.alignment), subject.truth)
     inputs = task.domain.all() if task.domain.enumerated else task.domain.draw(np.random.default_rng(0), 0)
     alike: tuple[Kind, ...] = ("accuracy", "nodes", "edges", "node_sets", "edge_sets")
-    answered = int(task.scored(task.model.outputs(inputs)).any(1).sum()) * len(inputs)
+    answered = int(task.scored(task.causal_model.outputs(inputs)).any(1).sum()) * len(inputs)
     rows: dict[tuple[Kind, str], int] = {
-        (kind, place): answered for kind in alike for place in probes.places[kind]
+        (kind, place): answered for kind in alike for place in tests.places[kind]
     }
     if len(inputs) > MOST_COUNTED:
         return rows
@@ -166,8 +166,8 @@ def rows_of_all_pairs(subject: Subject, network: Transformer) -> dict[tuple[Kind
     nowhere = np.zeros(len(base), np.intp)
     by_program: tuple[Kind, ...] = ("variables", "effective", "required_edges")
     for kind in by_program:
-        for place in probes.places[kind]:
-            rows[kind, place] = int(probes.counting(kind, place, base, source, nowhere).sum())
+        for place in tests.places[kind]:
+            rows[kind, place] = int(tests.counting(kind, place, base, source, nowhere).sum())
     return rows
 
 
@@ -186,7 +186,7 @@ def _measure(
             display.total = total
             display.update(done, "")
 
-        evaluation = Evaluation(checkpoint.model, subject.alignment)
+        evaluation = Evaluation(checkpoint.network, subject.alignment)
         return certify(evaluation, subject.truth, settings, standard, seed, upto, progress=show)
 
 
@@ -198,7 +198,7 @@ def _compare(checkpoint: Checkpoint, subject: Subject) -> None:
     try:
         saved = read_proof(path, checkpoint.record)
         if saved is not None:
-            check_task(path, saved, subject, checkpoint.model)
+            check_task(path, saved, subject, checkpoint.network)
     except CheckpointError as error:
         log.warning("%s", error)
 

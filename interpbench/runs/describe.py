@@ -36,7 +36,7 @@ def describe(task: Task) -> TaskRecord:
     """Measures a task: truth, how often outputs occur, how clearly the compiled network decides."""
     graph = shape(task).graph
     truth = find_truth(align(task, graph))
-    outputs = task.model.outputs(_inputs(task, DRAWN))
+    outputs = task.causal_model.outputs(_inputs(task, DRAWN))
     values, counts = np.unique(outputs[has_value(outputs)], return_counts=True)
     return TaskRecord(
         layers=graph.n_layers,
@@ -44,7 +44,7 @@ def describe(task: Task) -> TaskRecord:
         edges=_counts(truth, "qkv_edge"),
         trivial=truth.trivial,
         most_frequent=round(float(counts.max() / counts.sum()), 4),
-        unreached=0 if task.model.classes is None else len(task.model.classes) - len(values),
+        unreached=0 if task.causal_model.classes is None else len(task.causal_model.classes) - len(values),
         margin=float(f"{compiled_margin(task):.4g}") if isinstance(task, RaspTask) else None,
         truth=truth.to_json(),
         sha256=task.sha256,

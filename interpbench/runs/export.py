@@ -23,5 +23,5 @@ def export(name: str, out: Path | None = None) -> None:
     from interpbench.checkpoints.hooked import CONFIG, STATE, save_hooked
 
     folder = out or Path(f"{checkpoint.task}-transformer-lens")
-    save_hooked(checkpoint.model, folder)
+    save_hooked(checkpoint.network, folder)
     log.info("%s", HOW.format(folder=folder, config=CONFIG, state=STATE))

@@ -53,7 +53,7 @@ def publish(
         subject = subject_of(checkpoint)
         task = subject.task
         if checkpoint.certificate is not None:
-            check_task(folder / CERTIFICATE, checkpoint.certificate, subject, checkpoint.model)
+            check_task(folder / CERTIFICATE, checkpoint.certificate, subject, checkpoint.network)
         made = {CARD: model_card(checkpoint, task, name, str(repository)).encode()}
         made[PICTURE] = picture(checkpoint, task)
         entries[name] = indexed(folder, made)

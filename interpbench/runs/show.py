@@ -59,7 +59,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
         console.print(f"  {printable(line)}", markup=False, highlight=False)
     domain = "training draws all of it" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
-    classes = task.model.classes
+    classes = task.causal_model.classes
     unreached = f"; unreached classes: {record.unreached}" if record.unreached else ""
     margin = "largest error" if classes is None else "smallest margin"
     console.print(

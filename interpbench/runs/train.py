@@ -151,7 +151,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
     truth = find_truth(alignment)
     network = Transformer(cfg, config.seed)
     if config.start is not None:
-        network.load_state_dict(load_checkpoint(config.start_folder, certificate=False).model.state_dict())
+        network.load_state_dict(load_checkpoint(config.start_folder, certificate=False).network.state_dict())
     network.to(device)
     trainer = Trainer(
         network,
@@ -205,7 +205,7 @@ def _record(
     steps: int,
     seconds: float,
 ) -> dict[str, Any]:
-    classes = task.model.classes
+    classes = task.causal_model.classes
     return {
         "task": task.name,
         "legacy_id": task.legacy_id,

@@ -119,7 +119,7 @@ def own_settings(task: str | int) -> dict[str, Any]:
 def _fingerprint(task: Task) -> bytes:
     """Returns the program and what it answers to some inputs: an edited task is another run."""
     tokens = task.domain.draw(seeds.generator(0, "fingerprint"), 256)
-    return repr(task.listing()).encode() + task.model.outputs(tokens).tobytes()
+    return repr(task.listing()).encode() + task.causal_model.outputs(tokens).tobytes()
 
 
 def _hash_of(folder: Path) -> str:

@@ -38,7 +38,10 @@ def draw_pairs(task: Task, count: int, seed: int = 0, corruption: str | None = N
     while found < count:
         base = task.domain.draw(rng, count)
         others = corruptions[name](rng, base.repeat(CANDIDATES, 0))
-        before, after = task.model.outputs(base).repeat(CANDIDATES, 0), task.model.outputs(others)
+        before, after = (
+            task.causal_model.outputs(base).repeat(CANDIDATES, 0),
+            task.causal_model.outputs(others),
+        )
         lost = has_value(before) & ~has_value(after) & (name != RESAMPLE)
         alive = (changed(before, after) | lost).any(1).reshape(count, CANDIDATES)
         rows = np.flatnonzero(alive.any(1))
@@ -52,7 +55,7 @@ def draw_pairs(task: Task, count: int, seed: int = 0, corruption: str | None = N
             )
     tokens = np.concatenate(clean)[:count]
     scored = np.zeros((count, task.length + 1), bool)
-    scored[:, 1:] = task.scored(task.model.outputs(tokens))
+    scored[:, 1:] = task.scored(task.causal_model.outputs(tokens))
     return Pairs(
         torch.from_numpy(task.token_ids(tokens)),
         torch.from_numpy(task.token_ids(np.concatenate(corrupted)[:count])),

@@ -34,8 +34,8 @@ def _program(task: "Task") -> Iterator[str]:
     yield f"length {task.length} attention {task.attention} tolerance {_text(task.tolerance)}"
     yield from (f"alignment {name} {task.alignment[name]}" for name in sorted(task.alignment))
     yield from (f"placement {name} {node}" for name, node in sorted(task.placement.items()))
-    yield f"output {task.model.output}"
-    for name, variable in task.model.variables.items():
+    yield f"output {task.causal_model.output}"
+    for name, variable in task.causal_model.variables.items():
         reads = " ".join(f"{read.parent}<{read.slot}>" for read in variable.reads)
         yield f"variable {name} reads {reads} values {_text(variable.values)}"
 
@@ -53,10 +53,10 @@ def _domain(task: "Task") -> Iterator[str]:
         ("held out", held_out),
         ("held-out sources", domain.sources(rng, held_out, True)),
     ):
-        trace = task.model.run(tokens)
+        trace = task.causal_model.run(tokens)
         for variable, values in trace.items():
             yield f"{name} {variable} {_values(values)}"
-        yield f"{name} scored {_values(task.scored(trace[task.model.output]))}"
+        yield f"{name} scored {_values(task.scored(trace[task.causal_model.output]))}"
 
 
 def _values(values: np.ndarray) -> str:

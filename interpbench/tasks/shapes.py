@@ -51,7 +51,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     if isinstance(task, CausalTask):
         given = {**task.network, **(task.published if settings.rule == "published" else {}), **given}
     nodes = task.placement.values()
-    classes = 1 if task.model.classes is None else len(task.model.classes)
+    classes = 1 if task.causal_model.classes is None else len(task.causal_model.classes)
     n_heads = given.get("n_heads") or max(4, 1 + max(node.head or 0 for node in nodes))
     if settings.rule == "published" and isinstance(task, RaspTask):
         widths = published_widths(task, n_heads)

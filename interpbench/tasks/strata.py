@@ -119,12 +119,14 @@ class Strata:
     def _found(self) -> Found:
         sought = [] if self._domain.enumerated else [s for s in self._named if s.draw is None]
         task = self._task
-        return Found(self._domain, self._drawn, sought, self._outputs, task.model.classes, task.name)
+        return Found(self._domain, self._drawn, sought, self._outputs, task.causal_model.classes, task.name)
 
     def _outputs(self, tokens: np.ndarray) -> Outputs:
         """Returns outputs and where they are scored, run on as many inputs at a time as memory allows."""
         rows = max(1, PAIRS // tokens.shape[1] ** 2)
-        parts = [self._task.model.outputs(tokens[i : i + rows]) for i in range(0, max(len(tokens), 1), rows)]
+        parts = [
+            self._task.causal_model.outputs(tokens[i : i + rows]) for i in range(0, max(len(tokens), 1), rows)
+        ]
         outputs = np.concatenate(parts)
         return outputs, self._task.scored(outputs)
 

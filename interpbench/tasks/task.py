@@ -57,7 +57,7 @@ class Task(ABC):
 
     @cached_property
     @abstractmethod
-    def model(self) -> CausalModel:
+    def causal_model(self) -> CausalModel:
         """The high-level causal model."""
 
     @cached_property
@@ -120,9 +120,9 @@ class RaspTask(Task):
         return Program(expression, self.vocab, self.length, self.attention == "causal")
 
     @cached_property
-    def model(self) -> CausalModel:
+    def causal_model(self) -> CausalModel:
         """The program as a causal model."""
-        return self.program.model
+        return self.program.causal_model
 
     @cached_property
     def placement(self) -> dict[str, Node]:
@@ -161,18 +161,19 @@ class CausalTask(Task):
     tokenized: Callable[[str], Mapping[str, Any]] | None = None
 
     @cached_property
-    def model(self) -> CausalModel:
+    def causal_model(self) -> CausalModel:
         """The causal model."""
         return self.build()
 
     @cached_property
     def placement(self) -> dict[str, Node]:
         """The node of each variable."""
-        reading = [name for name, variable in self.model.variables.items() if variable.reads]
+        reading = [name for name, variable in self.causal_model.variables.items() if variable.reads]
         if missing := [name for name in reading if name not in self.nodes]:
             raise TaskError(f"task {self.name}: placement says no node for {', '.join(missing)}")
         return {
-            name: parse_node(self.nodes[name]) if name in reading else EMBED for name in self.model.variables
+            name: parse_node(self.nodes[name]) if name in reading else EMBED
+            for name in self.causal_model.variables
         }
 
     @cached_property
@@ -182,4 +183,4 @@ class CausalTask(Task):
 
     def listing(self) -> list[str]:
         """Returns what each variable is, as its formula says."""
-        return [f"{v.name} = {v.formula}" for v in self.model.variables.values() if v.reads]
+        return [f"{v.name} = {v.formula}" for v in self.causal_model.variables.values() if v.reads]

@@ -171,7 +171,7 @@ class _Search:
         ev, groups = self.evaluation, len(routes)
         rows = len(chunk.base.tokens)
         lowest: list[Tensor] = []
-        clean_answer = chunk.base.trace[ev.model.output]
+        clean_answer = chunk.base.trace[ev.causal_model.output]
         clean = ev.margins(chunk.base.logits, clean_answer).clamp(min=1e-3)
         by_group = logits.unflatten(2, (groups, rows))
         for group in range(groups):

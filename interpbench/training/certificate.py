@@ -93,7 +93,7 @@ class _Certificate:
         self.claims: list[Claim] = [(kind, place) for kind in kinds for place in self.tests.places[kind]]
         self.counts: dict[Claim, dict[str, Count]] = {claim: {} for claim in self.claims}
         self.vacuous: dict[Kind, list[str]] = {"effective": [], "effective_positions": []}
-        self.margin = 0.0 if evaluation.model.numerical else math.inf
+        self.margin = 0.0 if evaluation.causal_model.numerical else math.inf
         draws = (self.task.domain.size**2,) if self.all_pairs else (settings.pairs,) * 2
         self.planned, self.done = sum(draws) + (2 * settings.pairs if self.all_pairs else 0), 0
         self.screen = Screen(self.tests, 0.0 if self.all_pairs else settings.share, self._chance(sum(draws)))
@@ -132,7 +132,9 @@ class _Certificate:
             "screen": self.screen.counts() if self.screen.items else None,
             "attacks": attacks,
             "margin": self.margin,
-            "margin_kind": "largest error" if self.evaluation.model.numerical else "smallest logit margin",
+            "margin_kind": "largest error"
+            if self.evaluation.causal_model.numerical
+            else "smallest logit margin",
             "stress": self._stress(seed),
             "attempts": self.attempt,
             "settings": asdict(self.settings),
@@ -212,7 +214,7 @@ class _Certificate:
             wanted.setdefault(kind, []).append(place)
         open_claims = set(claims)
         if "accuracy" in wanted:
-            worse = max if self.evaluation.model.numerical else min
+            worse = max if self.evaluation.causal_model.numerical else min
             self.margin = worse(self.margin, self.evaluation.margin(chunk.base))
         for outcome in self.tests.measure(chunk, wanted):
             if (outcome.kind, outcome.place) in open_claims:
@@ -347,7 +349,7 @@ class _Certificate:
             "noise": mean + scale * noise,
             "noise×3": mean + 3 * scale * noise,
         }
-        wanted = base.trace[evaluation.model.output]
+        wanted = base.trace[evaluation.causal_model.output]
         results: dict[str, float] = {}
         for name, patch in patches.items():
             ((_, predictions),) = evaluation.patched(base, patch, nodes=self.tests.unaligned[None])

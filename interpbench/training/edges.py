@@ -22,7 +22,7 @@ class EdgeWorld:
     """Draws the edge interventions of training."""
 
     def __init__(self, alignment: Alignment, truth: Truth, objective: Objective):
-        self.alignment, self.objective, self.model = alignment, objective, alignment.task.model
+        self.alignment, self.objective, self.causal_model = alignment, objective, alignment.task.causal_model
         self.inert_edges = np.argwhere(truth.inert)
         self.reads, self.ends = structural_reads(alignment), structural_ends(alignment)
         self.required_edges = list(required_edges(truth).values())
@@ -44,7 +44,7 @@ class EdgeWorld:
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
         from_next = own_sources(rng, self.objective, (rows, len(graph.nodes))).T
         reads, swaps = self._patched(sources, edges > 0, from_next)
-        return edges, from_next, reads, self.model.run(base, swaps, edges=reads)
+        return edges, from_next, reads, self.causal_model.run(base, swaps, edges=reads)
 
     def _which_required(
         self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
@@ -53,15 +53,15 @@ class EdgeWorld:
 
         Half of the rows prefer one that changes the answer.
         """
-        model, rows = self.model, len(base)
-        before = model.outputs(base)
+        causal_model, rows = self.causal_model, len(base)
+        before = causal_model.outputs(base)
         weights = np.zeros((rows, len(self.required_edges)))
         wanted = rng.random(rows) < 0.5
         none = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
         for number, mask in enumerate(self.required_edges):
             edges = np.broadcast_to(mask[:, :, None], (*mask.shape, rows))
             reads, swaps = self._patched(sources, edges, none)
-            after = model.run(base, swaps, edges=reads)[model.output]
+            after = causal_model.run(base, swaps, edges=reads)[causal_model.output]
             answered = has_value(after).any(1)
             effective = changed(before, after).any(1) & wanted
             likelier = self.weights[number] * (1 + EFFECTIVE * effective)

@@ -81,13 +81,13 @@ def _map(
 class Evaluation:
     """A network together with the causal model that it should be."""
 
-    def __init__(self, model: Transformer, alignment: Alignment):
-        self.network, self.alignment = model, alignment
-        self.task, self.model = alignment.task, alignment.task.model
+    def __init__(self, network: Transformer, alignment: Alignment):
+        self.network, self.alignment = network, alignment
+        self.task, self.causal_model = alignment.task, alignment.task.causal_model
         self.reads = structural_reads(alignment)
-        cfg = model.cfg
+        cfg = network.cfg
         self.rows_per_call = max(256, NUMBERS_PER_CALL // (cfg.d_model * cfg.n_ctx * 3 * cfg.n_heads))
-        self.device = model.unembed.W_U.device
+        self.device = network.unembed.W_U.device
 
     @torch.no_grad()
     def activations(self, tokens: np.ndarray) -> Activations:
@@ -100,7 +100,7 @@ class Evaluation:
             chunks.append((logits, recorder.stack, recorder.residuals))
         logits, stack = (torch.cat([part[i] for part in chunks], -1) for i in (0, 1))
         residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in chunks))]
-        return Activations(tokens, self.model.run(tokens), stack, residuals, logits)
+        return Activations(tokens, self.causal_model.run(tokens), stack, residuals, logits)
 
     def pair(self, base: Activations, source: Activations) -> tuple[Activations, Activations]:
         """Returns clean runs of all pairs: each row of `base` with each row of `source`, base-major."""
@@ -117,13 +117,13 @@ class Evaluation:
     def predictions(self, logits: Tensor) -> np.ndarray:
         """Turns logits `[V, T, N]` into class codes or numbers `[N, pos]`."""
         outputs = logits[:, 1:]
-        chosen = outputs[0].double() if self.model.numerical else outputs.argmax(0)
+        chosen = outputs[0].double() if self.causal_model.numerical else outputs.argmax(0)
         return chosen.T.cpu().numpy()
 
     def right(self, predictions: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Returns `[N]` bool: rows that are right wherever `wanted` is not None."""
         scored = self.task.scored(wanted)
-        if self.model.numerical:
+        if self.causal_model.numerical:
             good = np.abs(predictions - np.nan_to_num(wanted)) <= self.task.tolerance
         else:
             good = predictions == wanted
@@ -135,17 +135,17 @@ class Evaluation:
 
     def margin(self, run: Activations) -> float:
         """Returns the smallest margin between right and best wrong class, or the largest error of numbers."""
-        wanted = run.trace[self.model.output]
+        wanted = run.trace[self.causal_model.output]
         scored = self.task.scored(wanted).T
         signals = self.signals(run.logits, wanted).cpu().double().numpy()[scored]
-        if self.model.numerical:
+        if self.causal_model.numerical:
             return float(np.abs(signals - wanted.T[scored]).max(initial=0))
         return float(signals.min(initial=np.inf))
 
     def signals(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
         """Returns what makes an answer: the number itself, or how far the right class is ahead, `[P, N]`."""
         outputs = logits[:, 1:]
-        if self.model.numerical:
+        if self.causal_model.numerical:
             return outputs[0]
         index = torch.from_numpy(np.where(wanted < 0, 0, wanted).T.astype(np.int64)).to(outputs.device)[None]
         right = outputs.gather(0, index)[0]
@@ -154,7 +154,7 @@ class Evaluation:
     def margins(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
         """Returns what it takes to make a scored answer wrong, `[P, N]`: negative where it is."""
         signals = self.signals(logits, wanted)
-        if not self.model.numerical:
+        if not self.causal_model.numerical:
             return signals
         return self.task.tolerance - (signals - torch.from_numpy(np.nan_to_num(wanted).T).to(signals)).abs()
 
@@ -244,7 +244,7 @@ class Evaluation:
             Which of them are right `[M]`, and the least share of a clean margin that is left.
         """
         graph, layer = self.alignment.graph, node.layer
-        index, answers = graph.node_index[node], base.trace[self.model.output]
+        index, answers = graph.node_index[node], base.trace[self.causal_model.output]
         live = [(other.layer, other.head is None) > (layer, node.head is None) for other in graph.nodes]
         here = [place for place, other in enumerate(graph.nodes) if other.layer == layer]
         around = slice(here[0], here[-1] + 1)
@@ -279,8 +279,8 @@ class Evaluation:
             for read in reads
         }
         if not interventions:
-            return base.trace[self.model.output]
-        return self.model.run(base.tokens, edges=interventions)[self.model.output]
+            return base.trace[self.causal_model.output]
+        return self.causal_model.run(base.tokens, edges=interventions)[self.causal_model.output]
 
     def counterfactual(
         self, base: Inputs, source: Inputs, node: Node, where: np.ndarray | None = None
@@ -292,5 +292,5 @@ class Evaluation:
         chosen = np.ones(len(base.tokens), bool) if where is None else where
         names = self.alignment.aligned_nodes[node]
         swaps = {name: Intervention(source.trace[name], chosen) for name in names}
-        output = self.model.run(base.tokens, swaps)[self.model.output]
-        return output, np.any(changed(base.trace[self.model.output], output), axis=1)
+        output = self.causal_model.run(base.tokens, swaps)[self.causal_model.output]
+        return output, np.any(changed(base.trace[self.causal_model.output], output), axis=1)

@@ -123,14 +123,14 @@ class InterventionTests:
             return
         ev = self.evaluation
         clean, scored = ev.predictions(chunk.base.logits), ev.task.scored(self._answer(chunk))
-        tolerance = ev.task.tolerance if ev.model.numerical else 0
+        tolerance = ev.task.tolerance if ev.causal_model.numerical else 0
         differs = np.any((np.abs(predictions - clean) > tolerance) & scored, axis=1)
         self.effect[name][0] += int(differs.sum())
         self.effect[name][1] += int(scored.any(1).sum())
 
     def _answer(self, chunk: Chunk) -> np.ndarray:
         """Returns the program's answers to the bases, `[row, pos]`."""
-        return chunk.base.trace[self.evaluation.model.output]
+        return chunk.base.trace[self.evaluation.causal_model.output]
 
     def _accuracy(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
         predictions = self.evaluation.predictions(chunk.base.logits)
@@ -251,7 +251,7 @@ class InterventionTests:
             at: `[row]`, where, if at one position.
         """
         ev = self.evaluation
-        here, there = (Inputs(tokens, ev.model.run(tokens)) for tokens in (base, source))
+        here, there = (Inputs(tokens, ev.causal_model.run(tokens)) for tokens in (base, source))
         if kind == "required_edges":
             return ev.answered(self._with_required(place, here, there))
         where = at[:, None] == np.arange(base.shape[1]) if kind == "effective_positions" else None
@@ -291,8 +291,8 @@ class InterventionTests:
                     values = np.where((chosen == number)[:, None], source.trace[read[1].parent], values)
                 interventions[read] = Intervention(values, chosen > 0)
         if not interventions:
-            return base.trace[ev.model.output]
-        return ev.model.run(base.tokens, edges=interventions)[ev.model.output]  # type: ignore[arg-type]
+            return base.trace[ev.causal_model.output]
+        return ev.causal_model.run(base.tokens, edges=interventions)[ev.causal_model.output]  # type: ignore[arg-type]
 
 
 def random_routes(rng: np.random.Generator, rows: int, count: int, sources: int) -> np.ndarray:

@@ -24,7 +24,7 @@ class Probes(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for name in self.nodes:
-            values = alignment.task.model.variables[name].values
+            values = alignment.task.causal_model.variables[name].values
             classes = 1 if values is None else len(values) + 1
             weight = torch.empty(classes, d_model).normal_(0, d_model**-0.5, generator=generator)
             self.weights.append(nn.Parameter(weight))

@@ -96,8 +96,8 @@ class Sampler:
         rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
         objective = self.objective
         drawn = self.interventions(rng, rows)
-        base, model = drawn.base, self.task.model
-        unchanged = model.run(base)
+        base, causal_model = drawn.base, self.task.causal_model
+        unchanged = causal_model.run(base)
         n_writers = len(graph.nodes)
         nodes = np.zeros((n_writers, len(worlds), rows), np.int8)
         traces = [drawn.sources[0]]
@@ -120,7 +120,7 @@ class Sampler:
 
         tokens = [drawn.sources[0]["tokens"]] + [base] * (len(worlds) - 1)
         ids = np.stack([self.task.token_ids(x) for x in tokens])
-        target = np.stack([trace[model.output] for trace in traces])  # [world, row, pos]
+        target = np.stack([trace[causal_model.output] for trace in traces])  # [world, row, pos]
         scored = has_value(target)
         target = np.where(scored, target, 0)
         shares = self._shares(scored, worlds, number * self.steps >= self.objective.outputs_after)
@@ -131,7 +131,7 @@ class Sampler:
             cut = np.moveaxis(array.reshape(shape), axis, 0)
             return torch.from_numpy(np.ascontiguousarray(cut)).to(device)
 
-        kind = torch.float32 if model.numerical else torch.int64
+        kind = torch.float32 if causal_model.numerical else torch.int64
         ids_t, nodes_t = split(ids, 1), split(nodes, 2)
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
@@ -174,7 +174,7 @@ class Sampler:
     ) -> dict[str, np.ndarray]:
         """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
 
-        A query's share is even over the keys that its variable attends to, but for the slack at BOS, where
+        A query's share is even over the keys that its variable attends to, but for `bos_slack`, where
         all of it is if there are none. A variable's queries at BOS have half of its loss, the others the
         other half.
         """
@@ -183,7 +183,7 @@ class Sampler:
             return looks
         for name in self._lookers():
             edges = [{} for _ in traces[1:]] + [reads]
-            keys = [self.task.model.attended(name, trace, edge) for trace, edge in zip(traces, edges)]
+            keys = [self.task.causal_model.attended(name, trace, edge) for trace, edge in zip(traces, edges)]
             chosen = np.stack(keys)  # [world, row, query, key]
             somewhere = np.any(chosen, axis=3)
             share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
@@ -198,9 +198,9 @@ class Sampler:
 
     def _lookers(self) -> list[str]:
         """Returns the aligned variables that say where their head looks."""
-        model = self.task.model
+        causal_model = self.task.causal_model
         names = [name for names in self.alignment.aligned_nodes.values() for name in names]
-        looking = [name for name in names if model.variables[name].attends is not None]
+        looking = [name for name in names if causal_model.variables[name].attends is not None]
         if not looking:
             raise TrainingError(
                 f"objective.attention_supervision: no variable of {self.task.name!r} says where it looks"
@@ -225,7 +225,8 @@ class Sampler:
             rows: how many, a multiple of the batch: a row's second source is the next row of its batch.
             held_out: draw from the held-out part of a large domain.
         """
-        domain, aligned, model = self.task.domain, self.alignment.aligned_nodes, self.task.model
+        domain, causal_model = self.task.domain, self.task.causal_model
+        aligned = self.alignment.aligned_nodes
         base = self._stratified(rng, domain.draw(rng, rows, held_out), self.objective.strata, held_out)
         deep = self.objective.swaps == "deep"
         pick = rng.random((rows, len(aligned)))
@@ -239,10 +240,10 @@ class Sampler:
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
         candidates = self._stratified(rng, candidates, self.objective.strata / 2, held_out)
-        trace = model.run(candidates)
-        before = model.outputs(base).repeat(CANDIDATES, 0)
+        trace = causal_model.run(candidates)
+        before = causal_model.outputs(base).repeat(CANDIDATES, 0)
         swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
-        after = swapped[model.output]
+        after = swapped[causal_model.output]
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
         answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
         wanted = rng.random((rows, 1)) < (0.25 if deep else 0.5)
@@ -289,7 +290,7 @@ class Sampler:
                 interventions[name] = Intervention(
                     values, where if places is None else where[:, None] & places
                 )
-        return self.task.model.run(base, interventions)
+        return self.task.causal_model.run(base, interventions)
 
 
 @dataclass(frozen=True)

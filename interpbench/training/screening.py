@@ -85,7 +85,7 @@ class Screen:
     def measure(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
         """Yields the outcome of each wanted edge patched alone on a chunk."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
-        answer = base.trace[ev.model.output]
+        answer = base.trace[ev.causal_model.output]
         scored = ev.task.scored(answer)
         counts = ev.answered(answer)
         names, wanted = self.tests.places["edges"], set(places)

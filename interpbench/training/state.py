@@ -20,24 +20,24 @@ MOST_PROGRESS = 1 << 26
 
 
 def save_state(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+    path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
 ) -> None:
     """Saves weights, optimizer moments, and whatever JSON `progress` holds."""
-    tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in model.state_dict().items()}
+    tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in module.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in moments.items()}
     contiguous = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     write_bytes(path, save(contiguous, {"progress": json.dumps(dict(progress))}))
 
 
-def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, kind: type[T]) -> T:
+def load_state(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, kind: type[T]) -> T:
     """Restores what `save_state` saved and returns `progress`, as the dataclass that it is of.
 
     Raises:
         CheckpointError: if the file is damaged or of another model.
     """
     try:
-        most = 16 * sum(weight.numel() for weight in model.parameters()) + MOST_PROGRESS
+        most = 16 * sum(weight.numel() for weight in module.parameters()) + MOST_PROGRESS
         if path.stat().st_size > most:
             raise ValueError(f"more than {most} bytes")
         with safe_open(path, "pt") as file:
@@ -53,7 +53,7 @@ def load_state(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, k
                 moments.setdefault(int(number), {})[moment] = value
         _check(moments, optimizer)
         weights = {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}
-        model.load_state_dict(weights)
+        module.load_state_dict(weights)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(

@@ -327,8 +327,8 @@ def _some(values: Tensor, writers: Sequence[int]) -> Tensor:
     return values[list(writers)]
 
 
-def record(model: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:
+def record(network: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:
     """Runs `tokens [N, T]` cleanly; returns logits `[V, T, N]` and what every writer wrote."""
     recorder = Record()
-    logits = model.run(model.embedding(tokens), recorder)
+    logits = network.run(network.embedding(tokens), recorder)
     return logits, recorder

@@ -32,7 +32,7 @@ _FIXED = (
 )
 
 
-def to_transformer_lens(model: Transformer) -> TransformerBridge:
+def to_transformer_lens(network: Transformer) -> TransformerBridge:
     """Returns a TransformerLens model with the same logits and a copy of the weights.
 
     TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
@@ -40,9 +40,9 @@ def to_transformer_lens(model: Transformer) -> TransformerBridge:
     from transformer_lens.model_bridge.sources.native import boot
     from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
-    weight = model.embed.W_E
-    bridge = boot(_bridge_config(model.cfg), device=weight.device, dtype=weight.dtype)
-    bridge.load_state_dict(convert_tl_checkpoint(model.state_dict(), bridge.cfg), strict=True)
+    weight = network.embed.W_E
+    bridge = boot(_bridge_config(network.cfg), device=weight.device, dtype=weight.dtype)
+    bridge.load_state_dict(convert_tl_checkpoint(network.state_dict(), bridge.cfg), strict=True)
     return bridge
 
 
@@ -69,13 +69,13 @@ def from_transformer_lens(bridge: TransformerBridge) -> Transformer:
         if value != ours:
             raise CheckpointError(f"cannot read a TransformerLens model with {name}={value!r}, only {ours!r}")
 
-    model = Transformer(cfg).to(bridge.W_E.device, bridge.W_E.dtype)
+    network = Transformer(cfg).to(bridge.W_E.device, bridge.W_E.dtype)
     weights = bridge.state_dict()
-    for name, weight in model.state_dict().items():
+    for name, weight in network.state_dict().items():
         places = torch.arange(weight.numel(), device=weight.device).view_as(weight)
         ((key, places),) = convert_tl_checkpoint({name: places}, theirs).items()
         weight.view(-1)[places.flatten()] = weights[key].flatten()
-    return model
+    return network
 
 
 def _bridge_config(cfg: TransformerConfig) -> TransformerBridgeConfig:

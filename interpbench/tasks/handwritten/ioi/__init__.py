@@ -5,7 +5,7 @@ from typing import Any
 
 from interpbench.causal.model import CausalModel
 from interpbench.tasks.catalogue import causal_task
-from interpbench.tasks.handwritten.ioi.model import ioi_model
+from interpbench.tasks.handwritten.ioi.model import ioi_causal_model
 from interpbench.tasks.handwritten.ioi.prompts import Prompts
 from interpbench.tasks.handwritten.ioi.templates import LARGE, PUBLISHED
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
@@ -48,7 +48,7 @@ def _in_tokens(prompts: Prompts, only_at_end: bool) -> Callable[[str], dict[str,
             "inputs": inputs,
             "vocab": inputs.vocab,
             "length": inputs.length,
-            "build": lambda: ioi_model(inputs.vocab, len(names), inputs.length, only_at_end),
+            "build": lambda: ioi_causal_model(inputs.vocab, len(names), inputs.length, only_at_end),
         }
 
     return differences
@@ -57,16 +57,16 @@ def _in_tokens(prompts: Prompts, only_at_end: bool) -> Callable[[str], dict[str,
 @causal_task("ioi", **_settings(large, only_at_end=True))
 def ioi() -> CausalModel:
     """At the end of a prompt in which someone gives an object to someone, the name of who gets it."""
-    return ioi_model(large.vocab, len(large.names), large.length, only_at_end=True)
+    return ioi_causal_model(large.vocab, len(large.names), large.length, only_at_end=True)
 
 
 @causal_task("ioi_next_token", variant_of="ioi", **_settings(large, only_at_end=False))
 def ioi_next_token() -> CausalModel:
     """At every position of such a prompt where one name leads, that name: at first and from the giver on."""
-    return ioi_model(large.vocab, len(large.names), large.length, only_at_end=False)
+    return ioi_causal_model(large.vocab, len(large.names), large.length, only_at_end=False)
 
 
 @causal_task("ioi_published_prompts", variant_of="ioi", **_settings(published, only_at_end=True))
 def ioi_published_prompts() -> CausalModel:
     """As ioi, on the few prompts of the published model: two orders of names, two places, three objects."""
-    return ioi_model(published.vocab, len(published.names), published.length, only_at_end=True)
+    return ioi_causal_model(published.vocab, len(published.names), published.length, only_at_end=True)

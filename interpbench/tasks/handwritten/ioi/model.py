@@ -21,7 +21,7 @@ from interpbench.causal.attention import earlier, is_last
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
 
 
-def ioi_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bool) -> CausalModel:
+def ioi_causal_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bool) -> CausalModel:
     """Returns the model; the first `n_names` of `vocab` are the names.
 
     Args:
