@@ -17,23 +17,12 @@ from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.evaluate import Evaluation
 
 MODELS = released()
-WAITING = ("ioi_next_token",)
-"""Models that are still to be trained by the standard that the others reach."""
-
 
 def test_every_model_has_a_task():
     assert MODELS and set(MODELS) <= set(catalogue())
 
 
-def waiting(name):
-    """Marks a model that is still to be trained anew; the mark fails as soon as it is there."""
-    reason = "trained by the former standard"
-    return (
-        pytest.param(name, marks=pytest.mark.xfail(reason=reason, strict=True)) if name in WAITING else name
-    )
-
-
-@pytest.mark.parametrize("name", list(map(waiting, sorted(MODELS))))
+@pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_model_reaches_the_grade_of_released_ones(name):
     """By the default standard, with a certificate of its weights, its truth and its task."""
     checkpoint = load_checkpoint(MODELS[name])
