@@ -204,7 +204,7 @@ def test_the_page_is_made_of_the_committed_records(committed: Board) -> None:
         assert (DOCS / f"leaderboard-{name}.png").is_file()
 
 
-@pytest.mark.xfail(reason="13 models were trained anew; make leaderboard takes two hours", strict=True)
+@pytest.mark.xfail(reason="the models were trained anew; make leaderboard takes two hours", strict=True)
 def test_the_leaderboard_is_of_released_models_and_all_methods(committed: Board) -> None:
     hashes = {name: read_record(path).sha256[:12] for name, path in released().items()}
     for row in committed.rows:

@@ -18,6 +18,7 @@ from interpbench.training.evaluate import Evaluation
 
 MODELS = released()
 
+
 def test_every_model_has_a_task():
     assert MODELS and set(MODELS) <= set(catalogue())
 
@@ -29,7 +30,7 @@ def test_every_model_reaches_the_grade_of_released_ones(name):
     verdict = checkpoint.verdict()
     assert verdict is not None, "it has no certificate of this format"
     assert verdict.reaches(RELEASED), verdict.missed(RELEASED)
-    check_task(MODELS[name] / CERTIFICATE, checkpoint.certificate, subject_of(checkpoint).task)
+    check_task(MODELS[name] / CERTIFICATE, checkpoint.certificate, subject_of(checkpoint), checkpoint.network)
     assert checkpoint.certificate["attacks"].keys() == {"nodes", "edges"}
 
 
