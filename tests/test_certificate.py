@@ -216,7 +216,7 @@ def test_a_variable_without_effect_is_vacuous_not_certified():
 def test_held_out_shares_are_said():
     evaluation, truth = evaluation_of("docstring", right_network("docstring"))
     certificate = certify(evaluation, truth, FEW, upto="behaviour")
-    assert certificate["held_out"]["bases"] > 0.9 and certificate["held_out"]["sources"] > 0.9
+    assert certificate["held_out"]["bases"] > 0.7 and certificate["held_out"]["sources"] > 0.7
     assert not certificate["trained_on_all"] and not certificate["all_pairs"]
     evaluation, truth = evaluation_of("hist", right_network("hist"))
     certificate = certify(evaluation, truth, FEW, upto="behaviour")

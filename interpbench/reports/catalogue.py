@@ -39,9 +39,10 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
         padding=(0, 1, 0, 0),
     )
     shown = [name for name, least in WIDTHS.items() if width >= least]
+    whole = {"name": max((len(task.name) for task in tasks), default=0)}
     for name in shown:
-        right = name in ("id", "layers", "nodes", "edges", "inputs")
-        table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+        right = "right" if name in ("id", "layers", "nodes", "edges", "inputs") else "left"
+        table.add_column(name, justify=right, no_wrap=True, overflow="ellipsis", min_width=whole.get(name))
     for task in tasks:
         record = records[task.name]
         cells = {
