@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from interpbench.transformer.patching import record
-from interpbench.transformer.routes import Replaced, Routes, WriterTaps
+from interpbench.transformer.routes import Replaced, RoutedWriters, Routes, WriterTaps
 from tests.oracles import transformer as oracle
 from tests.test_kernel import SHAPES, inputs, network
 
@@ -24,8 +24,8 @@ def drawn(model, rows, seed=0):
 
 
 def one_hot(routes):
-    """Returns masks `[row, R, S, W]`."""
-    return torch.from_numpy(np.stack([routes == source for source in range(1, 1 + SOURCES)], 2)).double()
+    """Returns masks `[row, R, W, S]`."""
+    return torch.from_numpy(np.stack([routes == source for source in range(1, 1 + SOURCES)], -1)).double()
 
 
 def literal(model, tokens, sources, routes):
@@ -63,7 +63,7 @@ def test_gradients_of_masks_are_right():
     base, sources = inputs(1), [inputs(2), inputs(3)]
     given = torch.stack([record(model, source)[1].stack for source in sources])
     masks = (one_hot(drawn(model, 3)) * 0.6).requires_grad_()
-    legal = torch.from_numpy(model.cfg.graph.legal)[None, :, None]
+    legal = torch.from_numpy(model.cfg.graph.legal)[None, :, :, None]
 
     def total(masks):
         logits = model.run(model.embedding(base), Routes(masks * legal, given, by_row=True))
@@ -81,9 +81,25 @@ def test_replaced_writers_are_full_columns(model):
     patch = record(model, inputs(2))[1].stack
     replaced = np.random.default_rng(0).random((len(graph.nodes), 3)) < 0.5
     routes = (replaced.T[:, None, :] & graph.legal).astype(int)
-    expected = model.run(model.embedding(base), Routes(one_hot(routes)[:, :, :1], patch[None], by_row=True))
+    expected = model.run(model.embedding(base), Routes(one_hot(routes)[..., :1], patch[None], by_row=True))
     got = model.run(model.embedding(base), Replaced(torch.from_numpy(replaced), patch))
     torch.testing.assert_close(got, expected)
+
+
+def test_routed_writers_are_full_columns(model):
+    base, sources, graph = inputs(1), [inputs(2), inputs(3)], model.cfg.graph
+    given = torch.stack([record(model, source)[1].stack for source in sources])
+    chosen = np.random.default_rng(0).integers(1 + SOURCES, size=(4, len(graph.nodes)))
+    routes = chosen[:, None, :] * graph.legal
+    embedding = model.embedding(base).repeat(1, 1, 4)
+    masks, by_edge = one_hot(chosen).requires_grad_(), one_hot(routes).requires_grad_()
+    expected = model.run(embedding, Routes(by_edge, given))
+    got = model.run(embedding, RoutedWriters(masks, given))
+    torch.testing.assert_close(got, expected)
+    (grad,) = torch.autograd.grad(got[:, -1].square().sum(), masks)
+    (by_edges,) = torch.autograd.grad(expected[:, -1].square().sum(), by_edge)
+    legal = torch.from_numpy(graph.legal)[None, :, :, None]
+    torch.testing.assert_close(grad, (by_edges * legal).sum(1))
 
 
 def test_taps_give_the_gradient_of_what_is_written():

@@ -183,7 +183,7 @@ def test_a_step_patches_what_its_batch_says():
         routes = batch.nodes[:, world].T[:, None] * legal  # [row, R, W]
         if world == 3:
             routes = (batch.edges * (1 + batch.edge_sources)).permute(2, 0, 1)
-        masks = torch.stack([routes == 1, routes == 2], 2).float()
+        masks = torch.stack([routes == 1, routes == 2], -1).float()
         for place in range(batch.tokens.shape[2]):  # a row is swapped at some places only: these rows alone
             everywhere = batch.places[world, :, :].all(0) if world == 1 else torch.ones(16, dtype=torch.bool)
             expected = network.run(base, Routes(masks, given, by_row=True))[:, place]

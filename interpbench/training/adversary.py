@@ -19,7 +19,8 @@ from interpbench.core import seeds
 from interpbench.training.evaluate import NUMBERS_PER_CALL
 from interpbench.training.intervention_tests import Chunk, InterventionTests, random_routes
 from interpbench.training.settings import CertificateSettings
-from interpbench.transformer.routes import Routes
+from interpbench.transformer.model import Interventions
+from interpbench.transformer.routes import RoutedWriters, Routes
 
 RANDOM = 64
 """Random sets that are tried first."""
@@ -51,9 +52,9 @@ def attack(
 ) -> dict[str, Any]:
     """Attacks forbidden nodes and inert edges; returns `circuits.proof.Attack` for each, of so many looks."""
     graph = tests.truth.graph
-    by_node, by_edge = np.full(graph.legal.shape, -1), np.full(graph.legal.shape, -1)
+    by_node, by_edge = np.full(len(graph.nodes), -1), np.full(graph.legal.shape, -1)
     nodes = np.flatnonzero(tests.unaligned)
-    by_node[:, nodes] = np.where(graph.legal[:, nodes], np.arange(len(nodes)), -1)
+    by_node[nodes] = np.arange(len(nodes))
     by_edge[tests.inert[:, 0], tests.inert[:, 1]] = np.arange(len(tests.inert))
     kinds = {
         "nodes": (by_node, [str(graph.nodes[w]) for w in nodes]),
@@ -79,14 +80,14 @@ def attack(
 
 
 class _Search:
-    """One search. Places are nodes (columns of edges) or edges.
+    """One search. Places are nodes or edges.
 
     Args:
         tests: of the network.
         settings: how long to search.
         draw: draws rows.
         rng: of rows and random sets.
-        places: `[R, W]`: which place an edge belongs to, -1 for none.
+        places: `[W]`, which place a node is, or `[R, W]`, which one an edge is; -1 for none.
         count: how many places there are.
     """
 
@@ -101,6 +102,7 @@ class _Search:
     ):
         self.tests, self.settings, self.rng = tests, settings, rng
         self.places, self.count = places, count
+        self.by_edge = np.where(tests.truth.graph.legal, places, -1)
         self.evaluation, self.draw = tests.evaluation, draw
         self.candidates = self.rows = 0
         self._new_rows()
@@ -160,10 +162,9 @@ class _Search:
         return best
 
     def _masks(self, routes: np.ndarray) -> Tensor:
-        """Returns masks `[G, R, S, W]` of sets `[G, place]`."""
+        """Returns masks `[G, W, S]` of nodes, or `[G, R, W, S]` of edges, of sets `[G, place]`."""
         full = np.where(self.places >= 0, routes[:, self.places], 0)
-        numbers = range(1, self.settings.sources + 1)
-        masks = np.stack([full == number for number in numbers], 2)
+        masks = full[..., None] == np.arange(1, self.settings.sources + 1)
         return torch.from_numpy(masks).to(self.chunks[0].base.stack)
 
     def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
@@ -175,7 +176,7 @@ class _Search:
         clean = ev.margins(chunk.base.logits, clean_answer).clamp(min=1e-3)
         by_group = logits.unflatten(2, (groups, rows))
         for group in range(groups):
-            every = np.broadcast_to(self._full(routes[group]), (rows, *self.places.shape))
+            every = np.broadcast_to(self._full(routes[group]), (rows, *self.by_edge.shape))
             answer = self.tests.answers(chunk.base, chunk.sources, every)
             scored = torch.from_numpy(ev.task.scored(answer).T).to(logits.device)
             margins = ev.margins(by_group[:, :, group], answer) / clean
@@ -183,7 +184,7 @@ class _Search:
         return torch.stack(lowest)
 
     def _full(self, routes: np.ndarray) -> np.ndarray:
-        return np.where(self.places >= 0, routes[self.places], 0).astype(np.int8)
+        return np.where(self.by_edge >= 0, routes[self.by_edge], 0).astype(np.int8)
 
     def _tried(self, sets: np.ndarray, by: str) -> list[Found]:
         """Runs sets `[K, place]` on all search rows."""
@@ -203,14 +204,19 @@ class _Search:
 
     def _at_once(self, rows: int) -> int:
         cfg = self.evaluation.network.cfg
-        numbers = cfg.d_model * cfg.n_ctx * (6 * cfg.n_heads + self.places.shape[1]) * rows
+        kept = self.places.shape[-1] if self.places.ndim > 1 else 0
+        numbers = cfg.d_model * cfg.n_ctx * (6 * cfg.n_heads + kept) * rows
         return max(1, NUMBERS_PER_CALL // numbers)
 
     def _run(self, chunk: Chunk, sets: np.ndarray, masks: Tensor) -> Tensor:
         given = torch.stack([source.stack for source in chunk.sources])
         embedding = chunk.base.stack[0].repeat(1, 1, len(sets))
-        logits = self.evaluation.network.run(embedding, Routes(masks, given))
+        logits = self.evaluation.network.run(embedding, self._patched(masks, given))
         return self._lowest(chunk, sets, logits)
+
+    @staticmethod
+    def _patched(masks: Tensor, given: Tensor) -> Interventions:
+        return RoutedWriters(masks, given) if masks.ndim == 3 else Routes(masks, given)
 
     def _gains(self, routes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns places in the order of what changing their choice gains, and the best choice of each.
@@ -225,11 +231,9 @@ class _Search:
                 (grad,) = torch.autograd.grad(lowest.clamp(-1, 1).sum(), masks)
             total += grad.cpu()
         self.rows += 3 * sum(len(chunk.base.tokens) for chunk in self.chunks)
-        by_edge = total[0].permute(1, 0, 2).numpy()  # [S, R, W]
-        slopes = np.zeros((1 + len(by_edge), self.count))  # choice 0 is the row itself: slope 0
         inside = self.places >= 0
-        for number, slope in enumerate(by_edge, 1):
-            np.add.at(slopes[number], self.places[inside], slope[inside])
+        slopes = np.zeros((1 + total.shape[-1], self.count))  # choice 0 is the row itself: slope 0
+        slopes[1:, self.places[inside]] = total[0].numpy()[inside].T
         now = slopes[routes.astype(int), np.arange(self.count)]
         gain = now - slopes.min(0)
         order = np.argsort(-gain, kind="stable")
@@ -245,7 +249,7 @@ class _Search:
             chunk = self.draw(draw, self.rng, some, self.settings.sources)
             with torch.no_grad():
                 given = torch.stack([source.stack for source in chunk.sources])
-                logits = ev.network.run(chunk.base.stack[0], Routes(masks, given))
+                logits = ev.network.run(chunk.base.stack[0], self._patched(masks, given))
             answer = self.tests.answers(
                 chunk.base, chunk.sources, np.broadcast_to(routes, (some, *routes.shape))
             )

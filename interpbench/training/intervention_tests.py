@@ -269,7 +269,7 @@ class InterventionTests:
         at_once = max(16, NUMBERS_PER_CALL // numbers)
         for first in range(0, len(routes), at_once):
             some = slice(first, first + at_once)
-            masks = np.stack([routes[some] == number for number in range(1, len(sources) + 1)], 2)
+            masks = np.stack([routes[some] == number for number in range(1, len(sources) + 1)], 3)
             given = torch.stack([source.stack[..., some] for source in sources])
             chosen = torch.from_numpy(masks).to(given)
             with torch.no_grad():

@@ -19,7 +19,7 @@ class Routes(Interventions):
     """Readers that see other runs' activations.
 
     Args:
-        masks: `[G, R, S, W]`: how much of what reader r sees of writer w comes from source s; the rest of 1
+        masks: `[G, R, W, S]`: how much of what reader r sees of writer w comes from source s; the rest of 1
             is what w writes in this run. Only legal edges may be other than 0.
         sources: `[S, W, D, T, B]`: what writers wrote in each source run, for all groups alike; with
             `by_row`, `[S, W, D, T, G]`.
@@ -27,24 +27,32 @@ class Routes(Interventions):
     """
 
     def __init__(self, masks: Tensor, sources: Tensor, by_row: bool = False):
-        self.masks = masks
-        self.groups, _, self.count, self.writers = masks.shape
+        self.masks, self.replaced = masks.flatten(2), masks.sum(3)
+        self.groups, _, self.writers, self.count = masks.shape
         self.examples = 1 if by_row else sources.shape[-1]
-        if by_row:  # [G, S × W, F]
-            self.sources = sources.permute(4, 0, 1, 2, 3).flatten(1, 2).flatten(2)
-        else:  # [S × W, F × B]
-            self.sources = sources.flatten(0, 1).flatten(1)
+        by_writer = sources.transpose(0, 1).flatten(0, 1)  # so that the first writers lie together
+        if by_row:  # [G, W × S, F]
+            self.sources = by_writer.permute(3, 0, 1, 2).flatten(2)
+        else:  # [W × S, F × B]
+            self.sources = by_writer.flatten(1)
         self.used = (masks.detach().ne(0).any(0).any(1).any(1) | masks.requires_grad).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
         self._own: list[Tensor] = []
+        self._store: Tensor | None = None
         self._written = 0
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Keeps what readers may not see."""
         own = outputs.unflatten(3, (self.groups, self.examples)).permute(3, 0, 1, 2, 4)
-        self._own.append(own.flatten(2))
+        if outputs.requires_grad:
+            self._own.append(own.flatten(2))
+        else:  # one buffer, where putting them together anew for each reader would copy all of them
+            if self._store is None:
+                self._store = outputs.new_empty(self.groups, self.writers, *own.shape[2:])
+            self._store[:, self._written : self._written + len(writers)] = own
+            self._own = [self._store[:, : self._written + len(writers)].flatten(2)]
         self._written += len(writers)
         return outputs
 
@@ -52,16 +60,39 @@ class Routes(Interventions):
         """Gives each reader its own input `[R', D, T, N]`, if any of them has a route."""
         if not any(self.used[reader] for reader in readers):
             return residual, None
-        masks = self.masks[:, list(readers)][..., : self._written]
-        given = self.sources.unflatten(-2, (self.count, self.writers))[..., : self._written, :].flatten(
-            -3, -2
-        )
-        seen = masks.flatten(2) @ given
-        own = self._own[0] if len(self._own) == 1 else torch.cat(self._own, 1)
-        self._own = [own]
-        seen = torch.baddbmm(seen, masks.sum(2), own, alpha=-1)
-        seen = seen.unflatten(2, (*residual.shape[:2], self.examples)).permute(1, 2, 3, 0, 4).flatten(3)
-        return residual[..., :0], residual + seen
+        some, given = slice(readers[0], readers[-1] + 1), self._written * self.count
+        chosen = some if len(readers) == some.stop - some.start else list(readers)
+        seen = self.masks[:, chosen, :given] @ self.sources[..., :given, :]
+        if len(self._own) > 1:
+            self._own = [torch.cat(self._own, 1)]
+        replaced = self.replaced[:, chosen, : self._written]
+        seen = torch.baddbmm(seen, replaced, self._own[0], alpha=-1)
+        seen = seen.unflatten(2, (*residual.shape[:2], self.examples)).permute(1, 2, 3, 0, 4)
+        return residual[..., :0], (residual.unflatten(2, (self.groups, -1)) + seen).flatten(3)
+
+
+class RoutedWriters(Interventions):
+    """The same for writers that all readers see as the same run computed them: they write it themselves.
+
+    Args:
+        masks: `[G, W, S]`: how much of what writer w writes is that of source s.
+        sources: `[S, W, D, T, B]`.
+    """
+
+    def __init__(self, masks: Tensor, sources: Tensor):
+        self.masks, self.sources = masks.transpose(0, 1), sources
+        self.used = (masks.detach().ne(0).any(2).any(0) | masks.requires_grad).tolist()
+
+    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
+        """Mixes."""
+        if not any(self.used[writer] for writer in writers):
+            return outputs
+        some = slice(writers[0], writers[-1] + 1)
+        masks, given = self.masks[some], self.sources[:, some].transpose(0, 1).flatten(2)  # [W', S, F]
+        own = outputs.unflatten(3, (masks.shape[1], -1))
+        kept = (1 - masks.sum(2))[:, None, None, :, None]
+        values = (masks @ given).unflatten(2, (*own.shape[1:3], own.shape[4])).permute(0, 2, 3, 1, 4)
+        return (own * kept + values).flatten(3)
 
 
 class Replaced(Interventions):
