@@ -43,14 +43,14 @@ def literal(model, tokens, sources, routes):
 
 def test_each_row_has_routes_of_its_own(model):
     base, sources, routes = inputs(1), [inputs(2), inputs(3)], drawn(model, 3)
-    given = torch.stack([record(model, source)[1].stack for source in sources])
+    given = torch.stack([record(model, source)[1].stack for source in sources], 1)
     logits = model.run(model.embedding(base), Routes(one_hot(routes), given, by_row=True))
     torch.testing.assert_close(logits, literal(model, base, sources, routes))
 
 
 def test_groups_share_routes_on_the_same_examples(model):
     base, sources, routes = inputs(1), [inputs(2), inputs(3)], drawn(model, 4, 1)
-    given = torch.stack([record(model, source)[1].stack for source in sources])
+    given = torch.stack([record(model, source)[1].stack for source in sources], 1)
     logits = model.run(model.embedding(base).repeat(1, 1, 4), Routes(one_hot(routes), given))
     for group, some in enumerate(logits.unflatten(2, (4, 3)).unbind(2)):
         expected = literal(model, base, sources, np.repeat(routes[group][None], 3, 0))
@@ -61,7 +61,7 @@ def test_gradients_of_masks_are_right():
     """The masks are ends of a path, and their gradient is that of finite differences."""
     model = network(*SHAPES[1]).requires_grad_(False)
     base, sources = inputs(1), [inputs(2), inputs(3)]
-    given = torch.stack([record(model, source)[1].stack for source in sources])
+    given = torch.stack([record(model, source)[1].stack for source in sources], 1)
     masks = (one_hot(drawn(model, 3)) * 0.6).requires_grad_()
     legal = torch.from_numpy(model.cfg.graph.legal)[None, :, :, None]
 
@@ -81,14 +81,14 @@ def test_replaced_writers_are_full_columns(model):
     patch = record(model, inputs(2))[1].stack
     replaced = np.random.default_rng(0).random((len(graph.nodes), 3)) < 0.5
     routes = (replaced.T[:, None, :] & graph.legal).astype(int)
-    expected = model.run(model.embedding(base), Routes(one_hot(routes)[..., :1], patch[None], by_row=True))
+    expected = model.run(model.embedding(base), Routes(one_hot(routes)[..., :1], patch[:, None], by_row=True))
     got = model.run(model.embedding(base), Replaced(torch.from_numpy(replaced), patch))
     torch.testing.assert_close(got, expected)
 
 
 def test_routed_writers_are_full_columns(model):
     base, sources, graph = inputs(1), [inputs(2), inputs(3)], model.cfg.graph
-    given = torch.stack([record(model, source)[1].stack for source in sources])
+    given = torch.stack([record(model, source)[1].stack for source in sources], 1)
     chosen = np.random.default_rng(0).integers(1 + SOURCES, size=(4, len(graph.nodes)))
     routes = chosen[:, None, :] * graph.legal
     embedding = model.embedding(base).repeat(1, 1, 4)

@@ -177,7 +177,7 @@ def test_a_step_patches_what_its_batch_says():
     logits = network.run(network.embedding(batch.tokens.flatten(0, 1)), worlds).unflatten(2, (4, 16))
     legal = torch.from_numpy(alignment.graph.legal)
     source = record(network, batch.tokens[0])[1].stack
-    given = torch.stack([source, source.roll(-1, -1)])
+    given = torch.stack([source, source.roll(-1, -1)], 1)
     base = network.embedding(batch.tokens[1])
     for world in (1, 2, 3):
         routes = batch.nodes[:, world].T[:, None] * legal  # [row, R, W]
@@ -190,7 +190,7 @@ def test_a_step_patches_what_its_batch_says():
             torch.testing.assert_close(logits[:, place, world][:, everywhere], expected[:, everywhere])
     one = torch.where(batch.places[1][None, None] > 0, 1.0, 0.0)
     swapped = batch.nodes[:, 1]
-    patch = torch.where((swapped == 2)[:, None, None], given[1], given[0])
+    patch = torch.where((swapped == 2)[:, None, None], given[:, 1], given[:, 0])
     clean = record(network, batch.tokens[1])[1].stack
     single = (swapped > 0).sum(0) == 1  # with one node swapped, what it writes elsewhere is clean
     mixed = patch * one[0] + clean * (1 - one[0])

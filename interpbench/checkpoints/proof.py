@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpbench.circuits.components import EMBED, parse_node
-from interpbench.circuits.proof import EFFECTIVE, FORMAT, SETS, Draws, Kind, Proof, name_of
+from interpbench.circuits.proof import EFFECTIVE, FORMAT, SETS, Draws, Kind, Proof, name_of, passed_over
 from interpbench.circuits.truth import State, Truth
 from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError
@@ -219,7 +219,7 @@ def _screened(proof: Proof) -> str | None:
     if screen["items"] < rows:
         return f"its screen had {screen['items']:,} (edge, row), its single edges {rows:,}"
     passed, sampled, wrong = (sum(counts[i] for counts in screen["edges"].values()) for i in range(3))
-    said = (screen["items"] - screen["run"], screen["sampled"], screen["wrong"])
+    said = (passed_over(screen), screen["sampled"], screen["wrong"])
     return None if said == (passed, sampled, wrong) else "its screen does not add up over edges"
 
 

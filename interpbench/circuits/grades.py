@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.proof import Kind, level, name_of, share_of
+from interpbench.circuits.proof import Kind, level, name_of, passed_over, share_of
 from interpbench.core.clopper_pearson import lower_bound, upper_bound
 from interpbench.core.config import STRICT, Share
 
@@ -209,9 +209,10 @@ def may_miss(proof: Any, confidence: float) -> float | None:
     There is one look in each certificate; earlier ones of the same training count. None if all were run.
     """
     screen = proof["screen"]
-    if screen is None or screen["sampled"] >= screen["items"] - screen["run"]:
+    if screen is None or screen["sampled"] >= (passed := passed_over(screen)):
         return None
-    return upper_bound(screen["wrong"], screen["sampled"], level(confidence, 1 + proof["attempts"]))
+    missed = upper_bound(screen["wrong"], screen["sampled"], level(confidence, 1 + proof["attempts"]))
+    return missed * passed / screen["items"]
 
 
 def _overlooked(proof: Any, standard: Standard) -> list[str]:

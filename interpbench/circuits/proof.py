@@ -103,7 +103,8 @@ class Screen(TypedDict):
         share: an edge whose estimated effect on a row is at least this share of what it takes to make the
             answer wrong is run on it.
         items: inert edges times rows.
-        run: how many of these were run because of their estimate.
+        run: how many of these were run because of their estimate, or because all of their edge were.
+        proved: how many need no run, since a bound says that no answer can change (0 where it is not said).
         sampled: how many of the others were run, drawn at random.
         wrong: how many of those came out wrong.
         largest: the largest share of what it takes that was found among them.
@@ -114,6 +115,7 @@ class Screen(TypedDict):
     share: Share
     items: Annotated[int, Field(ge=0, le=10**15)]
     run: Annotated[int, Field(ge=0, le=10**15)]
+    proved: NotRequired[Annotated[int, Field(ge=0, le=10**15)]]
     sampled: Steps
     wrong: Steps
     largest: Finite
@@ -193,6 +195,11 @@ def level(confidence: float, look: int) -> float:
 def name_of(kind: Kind, place: str) -> str:
     """Returns what a rate of a kind is about, in words."""
     return WHAT[kind] if kind == "accuracy" else f"{WHAT[kind]} {place}"
+
+
+def passed_over(screen: Any) -> int:
+    """Returns how many (edge, row) were neither run nor proved."""
+    return screen["items"] - screen["run"] - screen.get("proved", 0)
 
 
 def share_of(rate: Any) -> float:

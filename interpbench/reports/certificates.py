@@ -23,7 +23,7 @@ from interpbench.circuits.grades import (
     said_of,
     wanted,
 )
-from interpbench.circuits.proof import WHAT, Kind, name_of, share_of
+from interpbench.circuits.proof import WHAT, Kind, name_of, passed_over, share_of
 from interpbench.core.text import code, markdown, terminal
 from interpbench.reports.text import number, share
 
@@ -213,15 +213,21 @@ def _screen(proof: Any, standard: Standard) -> Iterator[str]:
     if screen is not None:
         missed = may_miss(proof, standard.confidence)
         _, most = may_miss_at_most(proof, standard.confidence)
-        rest = screen["items"] - screen["run"]
+        rest, proved = passed_over(screen), screen.get("proved", 0)
+        if proved:
+            yield (
+                f"Single edges: of {screen['items']:,} (edge, row), {proved:,} need no run: by a bound, nothing "
+                "that these edges into heads of the last layer bring can change the answer."
+            )
         if not rest:
-            yield f"Single edges: all {screen['items']:,} (edge, row) were run, unless nothing is patched."
+            yield f"Single edges: all {'other ' if proved else ''}{screen['run']:,} (edge, row) were run."
             return
         yield (
-            f"Single edges: of {screen['items']:,} (edge, row), {screen['run']:,} were run, where the effect "
-            f"is estimated to be {_percent(screen['share'])} or more of what changes the answer; of "
-            f"the other {rest:,}, {screen['sampled']:,} drawn at random, {screen['wrong']:,} of them wrong: "
-            f"at most {missed or 0.0:.2g} of them are on the average edge, and of any one edge at most "
+            f"Single edges: of {screen['items'] - proved:,} {'other ' if proved else ''}(edge, row), "
+            f"{screen['run']:,} were run, all of an edge or where the effect is estimated to be "
+            f"{_percent(screen['share'])} or more of what changes the answer; of the other {rest:,}, "
+            f"{screen['sampled']:,} drawn at random, {screen['wrong']:,} of them wrong: at most "
+            f"{missed or 0.0:.2g} of all (edge, row) were missed, and of any one edge at most "
             f"{most:.2g} of its rows."
         )
 

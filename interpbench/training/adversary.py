@@ -15,7 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from interpbench.circuits.grades import Standard, bound
+from interpbench.circuits.proof import level
 from interpbench.core import seeds
+from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.evaluate import NUMBERS_PER_CALL
 from interpbench.training.intervention_tests import Chunk, InterventionTests, random_routes
 from interpbench.training.settings import CertificateSettings
@@ -26,6 +29,8 @@ RANDOM = 64
 """Random sets that are tried first."""
 SHARES = (0.3, 0.1, 0.03)
 """Of all places, how many change their choice in a step by the gradient, where that helps most."""
+LOOKS = 3
+"""How often the worst set is looked at, on twice as many rows each time."""
 GREEDY = 8
 """Single changes that are tried in a greedy step."""
 DRAWS = ("task", "strata")
@@ -48,9 +53,26 @@ class Found:
 
 
 def attack(
-    tests: InterventionTests, settings: CertificateSettings, draw: DrawChunk, seed: int, looks: int = 1
+    tests: InterventionTests,
+    settings: CertificateSettings,
+    standard: Standard,
+    draw: DrawChunk,
+    seed: int,
+    attempt: int = 0,
 ) -> dict[str, Any]:
-    """Attacks forbidden nodes and inert edges; returns `circuits.proof.Attack` for each, of so many looks."""
+    """Attacks forbidden nodes and inert edges.
+
+    Args:
+        tests: of the network.
+        settings: how long to search, and on how many rows at most the worst sets are measured.
+        standard: what they have to reach: measuring goes on while that is open.
+        draw: draws rows.
+        seed: of all draws.
+        attempt: how many certificates of the same training were tried before.
+
+    Returns:
+        `circuits.proof.Attack` of nodes and of edges.
+    """
     graph = tests.truth.graph
     by_node, by_edge = np.full(len(graph.nodes), -1), np.full(graph.legal.shape, -1)
     nodes = np.flatnonzero(tests.unaligned)
@@ -69,7 +91,7 @@ def attack(
         worst = search.worst()
         chosen = np.flatnonzero(worst.routes)
         results[kind] = {
-            "rates": {name: {**search.measured(worst, name), "looks": looks} for name in DRAWS},
+            "rates": {name: search.measured(worst, name, standard, attempt) for name in DRAWS},
             "places": [names[place] for place in chosen],
             "sources": (worst.routes[chosen] - 1).tolist(),
             "candidates": search.candidates,
@@ -110,6 +132,7 @@ class _Search:
     def _new_rows(self) -> None:
         half = max(1, self.settings.attack_rows // 2)
         self.chunks = [self.draw(d, self.rng, half, self.settings.sources) for d in DRAWS]
+        self.given = [_given(chunk) for chunk in self.chunks]
 
     def worst(self) -> Found:
         """Searches."""
@@ -192,8 +215,9 @@ class _Search:
         rows = len(self.chunks[0].base.tokens)
         at_once = self._at_once(rows)
         for some in (sets[first : first + at_once] for first in range(0, len(sets), at_once)):
+            masks = self._masks(some)
             with torch.no_grad():
-                lowest = torch.cat([self._run(chunk, some, self._masks(some)) for chunk in self.chunks], 1)
+                lowest = torch.cat([self._run(n, some, masks) for n in range(len(self.chunks))], 1)
             wrong = (lowest < 0).double().mean(1).numpy(force=True)
             wrong = np.where(some.any(1), wrong, -1.0).tolist()  # the empty set is no attack
             margin = lowest.clamp(-1, 1).mean(1).tolist()
@@ -208,10 +232,11 @@ class _Search:
         numbers = cfg.d_model * cfg.n_ctx * (6 * cfg.n_heads + kept) * rows
         return max(1, NUMBERS_PER_CALL // numbers)
 
-    def _run(self, chunk: Chunk, sets: np.ndarray, masks: Tensor) -> Tensor:
-        given = torch.stack([source.stack for source in chunk.sources])
+    def _run(self, number: int, sets: np.ndarray, masks: Tensor) -> Tensor:
+        """Returns what `_lowest` does of one of the chunks with some sets patched."""
+        chunk = self.chunks[number]
         embedding = chunk.base.stack[0].repeat(1, 1, len(sets))
-        logits = self.evaluation.network.run(embedding, self._patched(masks, given))
+        logits = self.evaluation.network.run(embedding, self._patched(masks, self.given[number]))
         return self._lowest(chunk, sets, logits)
 
     @staticmethod
@@ -224,10 +249,10 @@ class _Search:
         To first order, in the mean margin; places that gain nothing are left out.
         """
         total = torch.zeros(1, *self._masks(routes[None]).shape[1:])
-        for chunk in self.chunks:
+        for number in range(len(self.chunks)):
             masks = self._masks(routes[None]).requires_grad_()
             with torch.enable_grad():
-                lowest = self._run(chunk, routes[None], masks)
+                lowest = self._run(number, routes[None], masks)
                 (grad,) = torch.autograd.grad(lowest.clamp(-1, 1).sum(), masks)
             total += grad.cpu()
         self.rows += 3 * sum(len(chunk.base.tokens) for chunk in self.chunks)
@@ -239,21 +264,38 @@ class _Search:
         order = np.argsort(-gain, kind="stable")
         return order[gain[order] > 1e-9], slopes.argmin(0).astype(np.int8)
 
-    def measured(self, found: Found, draw: str) -> dict[str, int]:
-        """Measures a set on fresh rows of a draw; returns how many were wrong, and of how many."""
-        wrong = total = 0
-        ev, rows, routes = self.evaluation, self.settings.attack_rows, self._full(found.routes)
-        masks = self._masks(found.routes[None])
-        for first in range(0, self.settings.pairs, rows):
-            some = min(rows, self.settings.pairs - first)
+    def measured(self, found: Found, draw: str, standard: Standard, attempt: int) -> dict[str, int]:
+        """Measures a set on fresh rows of a draw, in looks at more and more of them (`circuits.proof.Rate`).
+
+        After each look it is over if the bound reaches the standard, or no longer can.
+        """
+        rate = {"wrong": 0, "rows": 0, "looks": 0}
+        most, last = self.settings.pairs, attempt + LOOKS
+        for look in range(1, LOOKS + 1):
+            self._add(rate, found, draw, round(most / 2 ** (LOOKS - look)))
+            rate["looks"] = attempt + look
+            best = lower_bound(most - rate["wrong"], most, level(standard.confidence, last))
+            if bound(rate, standard.confidence) >= standard.worst or best < standard.worst:
+                break
+        return rate
+
+    def _add(self, rate: dict[str, int], found: Found, draw: str, until: int) -> None:
+        """Runs a set on fresh rows until so many have been."""
+        ev, routes = self.evaluation, self._full(found.routes)
+        masks, missing = self._masks(found.routes[None]), until - rate["rows"]
+        for first in range(0, missing, self.settings.attack_rows):
+            some = min(self.settings.attack_rows, missing - first)
             chunk = self.draw(draw, self.rng, some, self.settings.sources)
             with torch.no_grad():
-                given = torch.stack([source.stack for source in chunk.sources])
-                logits = ev.network.run(chunk.base.stack[0], self._patched(masks, given))
+                logits = ev.network.run(chunk.base.stack[0], self._patched(masks, _given(chunk)))
             answer = self.tests.answers(
                 chunk.base, chunk.sources, np.broadcast_to(routes, (some, *routes.shape))
             )
             counts = ev.answered(answer)
-            wrong += int((~ev.right(ev.predictions(logits), answer) & counts).sum())
-            total += int(counts.sum())
-        return {"wrong": wrong, "rows": total}
+            rate["wrong"] += int((~ev.right(ev.predictions(logits), answer) & counts).sum())
+            rate["rows"] += int(counts.sum())
+
+
+def _given(chunk: Chunk) -> Tensor:
+    """Returns what writers wrote in the source runs, `[W, S, D, T, B]`."""
+    return torch.stack([source.stack for source in chunk.sources], 1)

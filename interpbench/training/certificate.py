@@ -27,9 +27,9 @@ from interpbench.training.screening import Screen
 from interpbench.training.settings import CertificateSettings
 
 CHUNK = 2048
-"""Pairs of an enumeration that go together, and rows of the stress."""
+"""Pairs of an enumeration that go together."""
 DRAWN = 512
-"""Drawn rows that go together: a hopeless attempt ends after one such chunk."""
+"""Drawn rows that go together, and rows of the stress: a hopeless attempt ends after one such chunk."""
 MOST_TRIED = 100
 """Rows drawn, as a multiple of those needed, to find those that count."""
 BESIDES: dict[str, tuple[Kind, ...]] = {"iit": POSITIONS, "siit+edges": ("effective_edges",)}
@@ -111,7 +111,7 @@ class _Certificate:
         rates = self._rates()
         attacks: dict[str, Any] = {}
         if self.upto == "adversarial" and not self.hopeless and self.settings.attacks:
-            attacks = attack(self.tests, self.settings, self._draw_chunk, seed, 1 + self.attempt)
+            attacks = attack(self.tests, self.settings, self.standard, self._draw_chunk, seed, self.attempt)
         domain = self.task.domain
         return {
             "format": FORMAT,
@@ -339,7 +339,7 @@ class _Certificate:
     def _stress(self, seed: int) -> dict[str, float]:
         """Accuracy with all forbidden nodes set to zero, to their mean, and to noise of their own scale."""
         evaluation, rng = self.evaluation, seeds.generator(seed, "stress")
-        base: Activations = evaluation.activations(self.task.domain.draw(rng, CHUNK, True))
+        base: Activations = evaluation.activations(self.task.domain.draw(rng, DRAWN, True))
         stack = base.stack
         mean, scale = stack.mean(-1, keepdim=True), stack.std(-1, keepdim=True)
         noise = torch.from_numpy(rng.standard_normal(stack.shape, np.float32)).to(stack)

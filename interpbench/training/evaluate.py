@@ -17,7 +17,7 @@ from interpbench.circuits.components import Node
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Candidates, record
 
-NUMBERS_PER_CALL = 1 << 24
+NUMBERS_PER_CALL = 1 << 22
 """How many numbers the readers of one layer may see in one call: more leave the cache and fill memory."""
 
 

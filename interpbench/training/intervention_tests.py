@@ -270,7 +270,7 @@ class InterventionTests:
         for first in range(0, len(routes), at_once):
             some = slice(first, first + at_once)
             masks = np.stack([routes[some] == number for number in range(1, len(sources) + 1)], 3)
-            given = torch.stack([source.stack[..., some] for source in sources])
+            given = torch.stack([source.stack[..., some] for source in sources], 1)
             chosen = torch.from_numpy(masks).to(given)
             with torch.no_grad():
                 logits = ev.network.run(base.stack[0][..., some], Routes(chosen, given, by_row=True))

@@ -95,11 +95,7 @@ class Head(Reader):
         """By the pattern for queries and keys, by the values for values."""
         moved = self._moved(slot, deltas)
         results: list[Tensor] = []
-        pattern = None
-        if slot != "v":
-            fixed = self.clean["k" if slot == "q" else "q"].expand_as(moved)
-            pair = (moved, fixed) if slot == "q" else (fixed, moved)
-            pattern = softmax(self._scores(*pair)) - self.pattern
+        pattern = None if slot == "v" else self._turned(slot, moved)
         for gradient in gradients:
             pulled = (self.output.T @ gradient.flatten(1)).view(-1, *gradient.shape[1:])  # [E, Q, N]
             if pattern is not None:
@@ -109,6 +105,20 @@ class Head(Reader):
                 worth = mix(self.pattern.transpose(0, 1)[None], pulled[None])[0]  # [E, K, N]
                 results.append(((moved - self.clean["v"]) * worth).sum((1, 2)))
         return results
+
+    def _turned(self, slot: Slot, moved: Tensor) -> Tensor:
+        """Returns by how much the pattern changes with other queries, or keys, `[K, Q, K, N]`."""
+        fixed = self.clean["k" if slot == "q" else "q"].expand_as(moved)
+        pair = (moved, fixed) if slot == "q" else (fixed, moved)
+        return softmax(self._scores(*pair)).sub_(self.pattern)
+
+    def changes(self, slot: Slot, deltas: Tensor) -> Tensor:
+        """Returns by how much its mixed values change, `[K, E, T, N]`, with each edge patched."""
+        moved = self._moved(slot, deltas)
+        if slot == "v":
+            pattern = self.pattern.expand(len(moved), *self.pattern.shape)
+            return mix(pattern, moved.sub_(self.clean["v"]))
+        return mix(self._turned(slot, moved), self.clean["v"].expand(len(moved), *self.clean["v"].shape))
 
     def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
         """Attends with one of the three changed."""

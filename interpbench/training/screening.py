@@ -7,7 +7,9 @@ the one in which all forbidden nodes are patched, and the larger estimate counts
 of the margin the edge is run, and of the rest a random sample is: the measure of what the screen passes
 over, on the average edge and on each. An edge of which the sample shows a wrong row is *watched*: it is run
 on every row from then on, and what it was passed over on before counts no more. Where a writer writes exactly
-the same nothing has to be run. Edges into the logits are all run, which takes no more than the unembedding.
+the same nothing has to be run. Edges into the logits and into the last MLP are all run, which takes little
+more than the unembedding; those into a head of the last layer are, too, where a bound does not say that no
+answer changes (`last_layer`).
 
 Several positions may be scored. Their margins, each divided by its clean value, are added up with random
 signs, so that changes at two positions cancel on half of the rows at most.
@@ -19,10 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.components import Node
+from interpbench.circuits.components import Node, Slot
+from interpbench.circuits.components import Reader as GraphReader
 from interpbench.training.evaluate import NUMBERS_PER_CALL, Activations, Evaluation
 from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
-from interpbench.training.local import reader
+from interpbench.training.last_layer import Bound, is_bounded
+from interpbench.training.local import Head, reader
+from interpbench.training.local import Reader as LocalReader
 from interpbench.transformer.routes import WriterTaps
 
 LEAST = 1e-3
@@ -38,8 +43,9 @@ class Screen:
         checks: the probability with which each other (edge, row) is run.
 
     Attributes:
-        items: how many (edge, row) there were, and
-        run: how many of them were run because of their estimate.
+        items: how many (edge, row) there were,
+        run: how many of them were run because of their estimate, or of an edge that is run on all rows, and
+        proved: how many a bound says enough of.
         edges: `[inert edge, 3]`: the rows that each was passed over on, how many of these were run all the
             same, drawn at random, and how many of those were wrong.
         largest: the largest share of the margin that was found among the latter.
@@ -49,7 +55,8 @@ class Screen:
     def __init__(self, tests: InterventionTests, share: float, checks: float):
         self.tests, self.share, self.checks = tests, share, checks
         self.evaluation: Evaluation = tests.evaluation
-        self.items = self.run = 0
+        self.items = self.run = self.proved = 0
+        self.bounded = is_bounded(self.evaluation.network.cfg)
         self.largest = 0.0
         self.edges = np.zeros((len(tests.inert), 3), np.int64)
         self.watched = np.zeros(len(tests.inert), bool)
@@ -77,7 +84,7 @@ class Screen:
         names = self.tests.places["edges"]
         _, sampled, wrong = self.edges.sum(0).tolist()
         return {
-            **{"share": self.share, "items": self.items, "run": self.run},
+            **{"share": self.share, "items": self.items, "run": self.run, "proved": self.proved},
             **{"sampled": sampled, "wrong": wrong, "largest": self.largest},
             "edges": {names[n]: self.edges[n].tolist() for n in np.flatnonzero(self.edges[:, 0]).tolist()},
         }
@@ -91,21 +98,28 @@ class Screen:
         names, wanted = self.tests.places["edges"], set(places)
         graph = self.tests.truth.graph
         clean = ev.right(ev.predictions(base.logits), answer)
-        gradients: list[Tensor] | None = None
-        for target, numbers in self._targets.items():
+        layers = ev.network.cfg.n_layers
+        gradients: list[Tensor] = []
+        bound: Bound | None = None
+        deltas = source.stack - base.stack
+        for numbers in self._targets.values():
+            end = _end(graph.readers[self.tests.inert[numbers[0], 0]])
             here = [n for n in numbers.tolist() if names[n] in wanted]
-            last = target == len(graph.destinations) - 1
-            whole = [n for n in here if last or ev.reads.get(tuple(self.tests.inert[n].tolist()))]
+            bounded = self.bounded and end.head is not None and end.layer == layers - 1
+            every = end.layer == layers or Node(layers - 1) == end or (self.share == 0 and not bounded)
+            whole = [n for n in here if every or ev.reads.get(tuple(self.tests.inert[n].tolist()))]
             if whole:
                 yield from self._whole(chunk, whole)
-            here = np.array([n for n in here if n not in whole], int)
-            if not len(here):
+            rest = np.array([n for n in here if n not in whole], int)
+            if not len(rest):
                 continue
-            if gradients is None:
-                gradients = self._gradients(chunk, answer, scored)
-                deltas = source.stack - base.stack
-            right = self._into(chunk, here, deltas, gradients, clean, counts)  # pyright: ignore[reportPossiblyUnboundVariable]
-            for number, row in zip(here, right):
+            if bounded:
+                bound = bound or Bound(ev, base, answer)
+                right = self._within(chunk, rest, deltas, bound, clean, counts)
+            else:
+                gradients = gradients or self._gradients(chunk, answer, scored)
+                right = self._into(chunk, rest, deltas, gradients, clean, counts)
+            for number, row in zip(rest, right):
                 yield Outcome("edges", names[number], row, counts)
 
     def _whole(self, chunk: Chunk, numbers: list[int]) -> Iterator[Outcome]:
@@ -123,6 +137,29 @@ class Screen:
             yield Outcome("edges", name, ev.right(predictions, answer), counts)
 
     @torch.no_grad()
+    def _within(
+        self,
+        chunk: Chunk,
+        numbers: np.ndarray,
+        deltas: Tensor,
+        bound: Bound,
+        clean: np.ndarray,
+        counts: np.ndarray,
+    ) -> np.ndarray:
+        """Returns `[edge, row]` bool of edges into a head of the last layer: run where no bound holds."""
+        there, edges, slots = self._reader(chunk, numbers)
+        assert isinstance(there, Head)
+        rates, harmless = bound.of(there), np.zeros((len(edges), len(clean)), bool)
+        for slot, some in self._in_calls(there, slots, len(clean)):
+            found = bound.harmless(rates, there.changes(slot, deltas[edges[some, 1]]))
+            harmless[some] = found.cpu().numpy()
+        chosen = ~harmless & counts
+        self.items += int(counts.sum()) * len(edges)
+        self.run += int(chosen.sum())
+        self.proved += int((harmless & counts).sum())
+        return self._run_alone(chunk, there, edges, slots, deltas, chosen, clean)[0]
+
+    @torch.no_grad()
     def _into(
         self,
         chunk: Chunk,
@@ -133,36 +170,18 @@ class Screen:
         counts: np.ndarray,
     ) -> np.ndarray:
         """Returns `[edge, row]` bool: which rows are right with inert edges into one node patched."""
-        ev, graph, edges = self.evaluation, self.tests.truth.graph, self.tests.inert[numbers]
-        first = graph.readers[edges[0, 0]]
-        node = Node(first.layer, first.head)
-        there = reader(ev.network, node, chunk.base)
-        by_node = [gradient[graph.node_index[node]] for gradient in gradients]
-        slots = np.array([graph.readers[r].slot for r in edges[:, 0]])
+        there, edges, slots = self._reader(chunk, numbers)
+        index = self.tests.truth.graph.node_index[there.node]
+        by_node = [gradient[index] for gradient in gradients]
         estimate = np.zeros((len(edges), len(clean)), np.float32)
-        rows = len(clean)
-        at_once = max(1, NUMBERS_PER_CALL // 4 // (there.numbers(ev.network.cfg.n_ctx) * rows))
-        for slot in sorted(set(slots.tolist())):
-            alike = np.flatnonzero(slots == slot)
-            for some in (alike[i : i + at_once] for i in range(0, len(alike), at_once)):
-                effects = there.effects(slot, deltas[edges[some, 1]], by_node)
-                estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
+        for slot, some in self._in_calls(there, slots, len(clean)):
+            effects = there.effects(slot, deltas[edges[some, 1]], by_node)
+            estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
         moved = (deltas != 0).flatten(1, 2).any(1).cpu().numpy()[edges[:, 1]]  # [edge, row]
         same = ~moved & clean & counts
         flagged = ((estimate >= self.share) | ~clean | self.watched[numbers, None]) & counts & ~same
         sampled = (chunk.rng.random(flagged.shape, np.float32) < self.checks) & ~flagged & ~same & counts
-        right = np.repeat(clean[None], len(edges), 0)
-        edge, row = np.nonzero(flagged | sampled)
-        left = np.ones(len(row))
-        for slot in sorted(set(slots[edge].tolist())):
-            alike = np.flatnonzero(slots[edge] == slot)
-            for some in (alike[i : i + ev.rows_per_call] for i in range(0, len(alike), ev.rows_per_call)):
-                at, writers = torch.from_numpy(row[some]), torch.from_numpy(edges[edge[some], 1])
-                delta = deltas.permute(0, 3, 1, 2)[writers, at].permute(1, 2, 0).contiguous()
-                written = there.written(slot, delta, at)
-                right[edge[some], row[some]], left[some] = ev.with_written(
-                    chunk.base, node, written, row[some]
-                )
+        right, left = self._run_alone(chunk, there, edges, slots, deltas, flagged | sampled, clean)
         self.items += int(counts.sum()) * len(edges)
         self.run += int(flagged.sum()) + int(same.sum())
         passed = (counts & ~flagged & ~same).sum(1)
@@ -170,8 +189,54 @@ class Screen:
         self.edges[numbers] += np.stack([passed, sampled.sum(1), amiss], 1)
         self._unrun[numbers] += passed - sampled.sum(1)
         self._wrong[numbers] |= amiss > 0
-        self.largest = max(self.largest, float((1 - left)[sampled[edge, row]].max(initial=0.0)))
+        self.largest = max(self.largest, float((1 - left)[sampled].max(initial=0.0)))
         return right
+
+    def _reader(self, chunk: Chunk, numbers: np.ndarray) -> tuple[LocalReader, np.ndarray, np.ndarray]:
+        """Returns the node into which edges go, the edges `[edge, 2]`, and the input that each goes to."""
+        graph, edges = self.tests.truth.graph, self.tests.inert[numbers]
+        there = reader(self.evaluation.network, _end(graph.readers[edges[0, 0]]), chunk.base)
+        return there, edges, np.array([graph.readers[r].slot for r in edges[:, 0]])
+
+    def _in_calls(
+        self, there: LocalReader, slots: np.ndarray, rows: int
+    ) -> Iterator[tuple[Slot, np.ndarray]]:
+        """Yields edges into the same input that go together, by their places."""
+        cfg = self.evaluation.network.cfg
+        at_once = max(1, NUMBERS_PER_CALL // (there.numbers(cfg.n_ctx) * rows))
+        for slot in sorted(set(slots.tolist())):
+            alike = np.flatnonzero(slots == slot)
+            yield from ((slot, alike[i : i + at_once]) for i in range(0, len(alike), at_once))
+
+    def _run_alone(
+        self,
+        chunk: Chunk,
+        there: LocalReader,
+        edges: np.ndarray,
+        slots: np.ndarray,
+        deltas: Tensor,
+        chosen: np.ndarray,
+        clean: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Runs edges alone on rows `chosen [edge, row]`.
+
+        Returns:
+            Which rows are right, those that were not run as without a patch, and the share of a clean margin
+            that is left, `[edge, row]` both.
+        """
+        ev = self.evaluation
+        right, left = np.repeat(clean[None], len(edges), 0), np.ones(chosen.shape)
+        edge, row = np.nonzero(chosen)
+        by_row = deltas.permute(0, 3, 1, 2)
+        for slot in sorted(set(slots[edge].tolist())):
+            alike = np.flatnonzero(slots[edge] == slot)
+            for some in (alike[i : i + ev.rows_per_call] for i in range(0, len(alike), ev.rows_per_call)):
+                at, writers = torch.from_numpy(row[some]), torch.from_numpy(edges[edge[some], 1])
+                delta = by_row[writers, at].permute(1, 2, 0).contiguous()
+                written = there.written(slot, delta, at)
+                found = ev.with_written(chunk.base, there.node, written, row[some])
+                right[edge[some], row[some]], left[edge[some], row[some]] = found
+        return right, left
 
     def _gradients(self, chunk: Chunk, answer: np.ndarray, scored: np.ndarray) -> list[Tensor]:
         """Returns gradients `[W, D, T, N]` of relative margins by what nodes write, in each of two states."""
@@ -199,3 +264,8 @@ class Screen:
             total = (ev.signals(logits, answer) * scale).sum()
             by_outputs = torch.autograd.grad(total, own.outputs, materialize_grads=True)
         return torch.cat(by_outputs)
+
+
+def _end(reader: GraphReader) -> Node:
+    """Returns the node that a reader belongs to; of the logits, that of a layer after the last one."""
+    return Node(reader.layer, reader.head)

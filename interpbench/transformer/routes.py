@@ -21,8 +21,8 @@ class Routes(Interventions):
     Args:
         masks: `[G, R, W, S]`: how much of what reader r sees of writer w comes from source s; the rest of 1
             is what w writes in this run. Only legal edges may be other than 0.
-        sources: `[S, W, D, T, B]`: what writers wrote in each source run, for all groups alike; with
-            `by_row`, `[S, W, D, T, G]`.
+        sources: `[W, S, D, T, B]`: what writers wrote in each source run, for all groups alike; with
+            `by_row`, `[W, S, D, T, G]`. It is not copied if it is contiguous.
         by_row: whether every group is one row, with sources of its own.
     """
 
@@ -30,11 +30,11 @@ class Routes(Interventions):
         self.masks, self.replaced = masks.flatten(2), masks.sum(3)
         self.groups, _, self.writers, self.count = masks.shape
         self.examples = 1 if by_row else sources.shape[-1]
-        by_writer = sources.transpose(0, 1).flatten(0, 1)  # so that the first writers lie together
+        self.sources = sources.flatten(0, 1).flatten(
+            1
+        )  # [W × S, F × B], so that the first writers come first
         if by_row:  # [G, W × S, F]
-            self.sources = by_writer.permute(3, 0, 1, 2).flatten(2)
-        else:  # [W × S, F × B]
-            self.sources = by_writer.flatten(1)
+            self.sources = self.sources.unflatten(1, (-1, self.groups)).permute(2, 0, 1).contiguous()
         self.used = (masks.detach().ne(0).any(0).any(1).any(1) | masks.requires_grad).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
@@ -62,11 +62,15 @@ class Routes(Interventions):
             return residual, None
         some, given = slice(readers[0], readers[-1] + 1), self._written * self.count
         chosen = some if len(readers) == some.stop - some.start else list(readers)
-        seen = self.masks[:, chosen, :given] @ self.sources[..., :given, :]
+        masks, sources = self.masks[:, chosen, :given], self.sources[..., :given, :]
+        if sources.ndim == 2:  # one product, where a batched one would copy the sources for each group
+            seen = (masks.reshape(-1, given) @ sources).unflatten(0, masks.shape[:2])
+        else:
+            seen = masks @ sources
         if len(self._own) > 1:
             self._own = [torch.cat(self._own, 1)]
         replaced = self.replaced[:, chosen, : self._written]
-        seen = torch.baddbmm(seen, replaced, self._own[0], alpha=-1)
+        seen.baddbmm_(replaced, self._own[0], alpha=-1)
         seen = seen.unflatten(2, (*residual.shape[:2], self.examples)).permute(1, 2, 3, 0, 4)
         return residual[..., :0], (residual.unflatten(2, (self.groups, -1)) + seen).flatten(3)
 
@@ -76,7 +80,7 @@ class RoutedWriters(Interventions):
 
     Args:
         masks: `[G, W, S]`: how much of what writer w writes is that of source s.
-        sources: `[S, W, D, T, B]`.
+        sources: `[W, S, D, T, B]`.
     """
 
     def __init__(self, masks: Tensor, sources: Tensor):
@@ -88,7 +92,7 @@ class RoutedWriters(Interventions):
         if not any(self.used[writer] for writer in writers):
             return outputs
         some = slice(writers[0], writers[-1] + 1)
-        masks, given = self.masks[some], self.sources[:, some].transpose(0, 1).flatten(2)  # [W', S, F]
+        masks, given = self.masks[some], self.sources[some].flatten(2)  # [W', S, F]
         own = outputs.unflatten(3, (masks.shape[1], -1))
         kept = (1 - masks.sum(2))[:, None, None, :, None]
         values = (masks @ given).unflatten(2, (*own.shape[1:3], own.shape[4])).permute(0, 2, 3, 1, 4)
