@@ -16,7 +16,7 @@ from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.index import indexed, read_index, standing
 from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record
-from interpbench.circuits.grades import GRADES, POSITIONS, Standard, bound, grade, said_of
+from interpbench.circuits.grades import GRADES, POSITIONS, Standard, bound, grade, may_miss, said_of
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.truth import Truth, open_edges
 from interpbench.core.errors import CheckpointError
@@ -121,9 +121,17 @@ def test_a_grade_needs_all_below_it_and_the_worst_sets() -> None:
 
 def test_the_screen_counts_earlier_attempts() -> None:
     """Ten attempts with a screen that barely passes would pass more often than is said."""
-    barely = {**proof()["screen"], "sampled": 120_000, "wrong": 4}
+    barely = {**proof()["screen"], "run": 0, "sampled": 120_000, "wrong": 4}
     assert grade(proof(screen=barely)).reaches("siit+edges")
     assert not grade(proof(screen=barely, attempts=4)).reaches("siit+edges")
+
+
+def test_what_is_proved_cannot_have_been_missed() -> None:
+    """The screen may miss a share of what it passed over; of all (edge, row) that is less."""
+    screen = {**proof()["screen"], "items": 1_000_000, "run": 200_000, "sampled": 20_000, "wrong": 1}
+    all_of_it, half = (may_miss(proof(screen={**screen, "proved": p}), 0.95) for p in (0, 400_000))
+    assert half == pytest.approx(all_of_it / 2)
+    assert may_miss(proof(screen={**screen, "proved": 800_000}), 0.95) is None
 
 
 def test_rows_that_ask_nothing_prove_nothing() -> None:

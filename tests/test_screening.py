@@ -125,7 +125,8 @@ def test_what_the_screen_passes_over_is_sampled_and_said():
     outcomes = list(screen.measure(chunk, tests.places["edges"]))
     assert screen.items == sum(int(outcome.counts.sum()) for outcome in outcomes)
     passed_over, sampled, wrong = screen.edges.sum(0)
-    assert 0 < passed_over < screen.items and passed_over == screen.items - screen.run
+    assert 0 < passed_over < screen.items and passed_over == screen.items - screen.run - screen.proved
+    assert screen.proved > 0
     assert 0.4 < sampled / passed_over < 0.6
     assert 0 <= wrong <= sampled and screen.largest >= 0
     counts = screen.counts()

@@ -216,8 +216,8 @@ def _screen(proof: Any, standard: Standard) -> Iterator[str]:
         rest, proved = passed_over(screen), screen.get("proved", 0)
         if proved:
             yield (
-                f"Single edges: of {screen['items']:,} (edge, row), {proved:,} need no run: by a bound, nothing "
-                "that these edges into heads of the last layer bring can change the answer."
+                f"Single edges: of {screen['items']:,} (edge, row), {proved:,} need no run: by a bound, what "
+                "these edges bring into heads of the last layer cannot change the answer."
             )
         if not rest:
             yield f"Single edges: all {'other ' if proved else ''}{screen['run']:,} (edge, row) were run."

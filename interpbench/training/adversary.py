@@ -3,11 +3,12 @@
 A set says of each of its places which of some sources it takes its value from, the same for all rows; what
 it does is the share of rows (base and sources) that come out wrong. Each search starts from one of the worst
 of many random sets of random density, steps along the gradient of the mean margin with respect to all choices
-at once, of which some share is followed, and ends with single changes of the largest gradient, greedily. What
-these searches found is compared on other rows, and the worst of it is measured on fresh ones.
+at once, of which some share is followed; the worse half of what they find goes on by single changes of the
+largest gradient, greedily. What these searches found is compared on other rows, and the worst of it is
+measured on fresh ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ LOOKS = 3
 GREEDY = 8
 """Single changes that are tried in a greedy step."""
 DRAWS = ("task", "strata")
-DrawChunk = Callable[[str, np.random.Generator, int, int], Chunk]
+Draw = Callable[[str, np.random.Generator, int, int, int], Iterator[Chunk]]
 
 
 @dataclass
@@ -56,7 +57,7 @@ def attack(
     tests: InterventionTests,
     settings: CertificateSettings,
     standard: Standard,
-    draw: DrawChunk,
+    draw: Draw,
     seed: int,
     attempt: int = 0,
 ) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class _Search:
         self,
         tests: InterventionTests,
         settings: CertificateSettings,
-        draw: DrawChunk,
+        draw: Draw,
         rng: np.random.Generator,
         places: np.ndarray,
         count: int,
@@ -131,7 +132,7 @@ class _Search:
 
     def _new_rows(self) -> None:
         half = max(1, self.settings.attack_rows // 2)
-        self.chunks = [self.draw(d, self.rng, half, self.settings.sources) for d in DRAWS]
+        self.chunks = [next(self.draw(d, self.rng, half, self.settings.sources, half)) for d in DRAWS]
         self.given = [_given(chunk) for chunk in self.chunks]
 
     def worst(self) -> Found:
@@ -143,7 +144,9 @@ class _Search:
         starts = sorted(
             self._tried(np.concatenate([one, several, everything]), "random"), key=lambda f: f.key
         )
-        last = [self._greedily(self._by_gradient(start)) for start in starts[: self.settings.attacks]]
+        attacks = self.settings.attacks
+        steepest = sorted(map(self._by_gradient, starts[:attacks]), key=lambda found: found.key)
+        last = [*map(self._greedily, steepest[: -(-attacks // 2)]), *steepest[-(-attacks // 2) :]]
         self._new_rows()  # what was found on some rows may be their own
         again = self._tried(np.stack([found.routes for found in last]), "")
         worst = min(range(len(last)), key=lambda number: again[number].key)
@@ -283,9 +286,8 @@ class _Search:
         """Runs a set on fresh rows until so many have been."""
         ev, routes = self.evaluation, self._full(found.routes)
         masks, missing = self._masks(found.routes[None]), until - rate["rows"]
-        for first in range(0, missing, self.settings.attack_rows):
-            some = min(self.settings.attack_rows, missing - first)
-            chunk = self.draw(draw, self.rng, some, self.settings.sources)
+        for chunk in self.draw(draw, self.rng, missing, self.settings.sources, self.settings.attack_rows):
+            some = len(chunk.base.tokens)
             with torch.no_grad():
                 logits = ev.network.run(chunk.base.stack[0], self._patched(masks, _given(chunk)))
             answer = self.tests.answers(

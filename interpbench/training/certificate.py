@@ -10,6 +10,7 @@ edges are screened (`screening`), and an adversary searches for the worst sets (
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class _Certificate:
         rates = self._rates()
         attacks: dict[str, Any] = {}
         if self.upto == "adversarial" and not self.hopeless and self.settings.attacks:
-            attacks = attack(self.tests, self.settings, self.standard, self._draw_chunk, seed, self.attempt)
+            attacks = attack(self.tests, self.settings, self.standard, self._chunks, seed, self.attempt)
         domain = self.task.domain
         return {
             "format": FORMAT,
@@ -148,13 +149,19 @@ class _Certificate:
 
     # What is drawn.
 
-    def _draw_chunk(self, draw: str, rng: np.random.Generator, rows: int, sources: int) -> Chunk:
+    def _chunks(
+        self, draw: str, rng: np.random.Generator, rows: int, sources: int, at_once: int = DRAWN
+    ) -> Iterator[Chunk]:
         """Draws bases and sources by the task, or bases, and half of the sources, from its strata.
 
         Draws from strata are of held-out inputs in one half of the rows, and of any inputs in the other: a
-        network that fails on what it was trained on is found, too.
+        network that fails on what it was trained on is found, too. All rows are drawn together, for drawing
+        costs by the call; yields so many of them at once.
         """
-        return self._run(*self._tokens(draw, rng, rows, sources), rng)
+        base, given = self._tokens(draw, rng, rows, sources)
+        order = rng.permutation(rows)
+        for some in (order[first : first + at_once] for first in range(0, rows, at_once)):
+            yield self._run(base[some], [source[some] for source in given], rng)
 
     def _tokens(
         self, draw: str, rng: np.random.Generator, rows: int, sources: int
@@ -254,9 +261,10 @@ class _Certificate:
             rows = until if look == 1 else until // 2
             sources = self.settings.sources if any(place == OWN_SOURCES for _, place in common) else 1
             if common:
-                for first in range(0, rows, DRAWN):
-                    some = min(DRAWN, rows - first)
-                    self._add(self._draw_chunk(draw, rng, some, sources), common, draw)
+                first = min(DRAWN, rows) if look == 1 else 0  # after which it may be over
+                blocks = (self._chunks(draw, rng, some, sources) for some in (first, rows - first) if some)
+                for chunk in chain.from_iterable(blocks):
+                    self._add(chunk, common, draw)
                     if self._lost(claims, draw):
                         self.hopeless = True
                         return

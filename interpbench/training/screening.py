@@ -102,6 +102,7 @@ class Screen:
         gradients: list[Tensor] = []
         bound: Bound | None = None
         deltas = source.stack - base.stack
+        moved = deltas.ne(0).any(2).any(1).cpu().numpy()  # [W, row]
         for numbers in self._targets.values():
             end = _end(graph.readers[self.tests.inert[numbers[0], 0]])
             here = [n for n in numbers.tolist() if names[n] in wanted]
@@ -118,7 +119,7 @@ class Screen:
                 right = self._within(chunk, rest, deltas, bound, clean, counts)
             else:
                 gradients = gradients or self._gradients(chunk, answer, scored)
-                right = self._into(chunk, rest, deltas, gradients, clean, counts)
+                right = self._into(chunk, rest, deltas, moved, gradients, clean, counts)
             for number, row in zip(rest, right):
                 yield Outcome("edges", names[number], row, counts)
 
@@ -165,6 +166,7 @@ class Screen:
         chunk: Chunk,
         numbers: np.ndarray,
         deltas: Tensor,
+        moved: np.ndarray,
         gradients: list[Tensor],
         clean: np.ndarray,
         counts: np.ndarray,
@@ -177,8 +179,7 @@ class Screen:
         for slot, some in self._in_calls(there, slots, len(clean)):
             effects = there.effects(slot, deltas[edges[some, 1]], by_node)
             estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
-        moved = (deltas != 0).flatten(1, 2).any(1).cpu().numpy()[edges[:, 1]]  # [edge, row]
-        same = ~moved & clean & counts
+        same = ~moved[edges[:, 1]] & clean & counts
         flagged = ((estimate >= self.share) | ~clean | self.watched[numbers, None]) & counts & ~same
         sampled = (chunk.rng.random(flagged.shape, np.float32) < self.checks) & ~flagged & ~same & counts
         right, left = self._run_alone(chunk, there, edges, slots, deltas, flagged | sampled, clean)
