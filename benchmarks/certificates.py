@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import grade
 from interpbench.circuits.truth import Truth, required_edges
 from interpbench.core import seeds

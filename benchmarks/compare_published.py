@@ -17,8 +17,8 @@ from types import ModuleType
 import torch
 
 from benchmarks.published.exchange import Published
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 
 TOOLS = ("eap_ig", "mib", "acdc", "ugs", "cdt")
 MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previous", "greater_than")

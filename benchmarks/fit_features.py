@@ -17,8 +17,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.truth import Level, State
 from interpbench.discovery.fitted_features import (
     EDGE_FEATURES,

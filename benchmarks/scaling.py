@@ -36,7 +36,7 @@ from benchmarks.certificates import Former, spent
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import seeds
 from interpbench.discovery.acdc import Acdc
 from interpbench.discovery.eap import Eap

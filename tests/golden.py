@@ -14,7 +14,7 @@ import numpy as np
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.config import convert
 from interpbench.discovery.applied import apply
 from interpbench.discovery.method import get_method, methods

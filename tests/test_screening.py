@@ -6,8 +6,8 @@ import torch
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import DATA, MOST_DATA, WEIGHTS
+from interpbench.checkpoints.layout import DATA, MOST_DATA, WEIGHTS
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked
@@ -131,7 +131,7 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     """
     from safetensors.torch import save as save_tensors
 
-    from interpbench.checkpoints.format import load_pairs
+    from interpbench.checkpoints.load import load_pairs
 
     folder = check_free(folder)
     cfg, pairs = checkpoint.network.cfg, load_pairs(checkpoint.folder)

@@ -218,10 +218,27 @@ class Transformer(nn.Module):
         return self.run(self.embedding(tokens)).permute(2, 1, 0)
 
     def to_transformer_lens(self) -> Any:
-        """Returns a TransformerLens 4 `TransformerBridge` with these weights."""
-        from interpbench.transformer.transformer_lens import to_transformer_lens
+        """Returns a TransformerLens 4 `TransformerBridge` with the same logits and a copy of the weights.
 
-        return to_transformer_lens(self)
+        TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
+        """
+        from interpbench.transformer.transformer_lens import bridge_of
+
+        return bridge_of(self.cfg, self.state_dict())
+
+    @classmethod
+    def from_transformer_lens(cls, bridge: Any) -> "Transformer":
+        """Returns a network with the same logits as a native TransformerLens 4 model, from its weights.
+
+        Raises:
+            ConfigError: if its activation, normalization or attention is none of ours.
+            CheckpointError: if it has a part that ours lack.
+        """
+        from interpbench.transformer.transformer_lens import copy_weights, shape_of
+
+        network = cls(shape_of(bridge)).to(bridge.W_E.device, bridge.W_E.dtype)
+        copy_weights(bridge, network.state_dict())
+        return network
 
 
 def _places(residual: Tensor, only: Tensor | None, packed: Packed | None) -> Tensor | None:

@@ -5,14 +5,15 @@ Its own converter of old checkpoints, whose names and shapes ours are, says whic
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from interpbench.core.config import convert
 from interpbench.core.errors import CheckpointError
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.model import Transformer
 
 if TYPE_CHECKING:
     from transformer_lens.config import TransformerBridgeConfig
@@ -32,29 +33,24 @@ _FIXED = (
 )
 
 
-def to_transformer_lens(network: Transformer) -> TransformerBridge:
-    """Returns a TransformerLens model with the same logits and a copy of the weights.
-
-    TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
-    """
+def bridge_of(cfg: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerBridge:
+    """Returns a TransformerLens model of a shape, with a copy of weights by our names."""
     from transformer_lens.model_bridge.sources.native import boot
     from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
-    weight = network.embed.W_E
-    bridge = boot(_bridge_config(network.cfg), device=weight.device, dtype=weight.dtype)
-    bridge.load_state_dict(convert_tl_checkpoint(network.state_dict(), bridge.cfg), strict=True)
+    embedding = weights["embed.W_E"]
+    bridge = boot(_bridge_config(cfg), device=embedding.device, dtype=embedding.dtype)
+    bridge.load_state_dict(convert_tl_checkpoint(dict(weights), bridge.cfg), strict=True)
     return bridge
 
 
-def from_transformer_lens(bridge: TransformerBridge) -> Transformer:
-    """Returns a model with the same logits as a native TransformerLens model, and a copy of its weights.
+def shape_of(bridge: TransformerBridge) -> TransformerConfig:
+    """Returns the shape of a native TransformerLens model.
 
     Raises:
         ConfigError: if its activation, normalization or attention is none of ours.
         CheckpointError: if it has a part that ours lack.
     """
-    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
-
     theirs = bridge.cfg
     shape = {name: getattr(theirs, name) for name in _SIZES} | {
         "d_out": theirs.d_vocab_out if theirs.d_vocab_out > 0 else theirs.d_vocab,
@@ -68,14 +64,18 @@ def from_transformer_lens(bridge: TransformerBridge) -> Transformer:
         value, ours = getattr(theirs, name), getattr(plain, name)
         if value != ours:
             raise CheckpointError(f"cannot read a TransformerLens model with {name}={value!r}, only {ours!r}")
+    return cfg
 
-    network = Transformer(cfg).to(bridge.W_E.device, bridge.W_E.dtype)
-    weights = bridge.state_dict()
-    for name, weight in network.state_dict().items():
+
+def copy_weights(bridge: TransformerBridge, weights: Mapping[str, Tensor]) -> None:
+    """Fills weights, by our names, with those of a native TransformerLens model of the same shape."""
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+    given = bridge.state_dict()
+    for name, weight in weights.items():
         places = torch.arange(weight.numel(), device=weight.device).view_as(weight)
-        ((key, places),) = convert_tl_checkpoint({name: places}, theirs).items()
-        weight.view(-1)[places.flatten()] = weights[key].flatten()
-    return network
+        ((key, places),) = convert_tl_checkpoint({name: places}, bridge.cfg).items()
+        weight.view(-1)[places.flatten()] = given[key].flatten()
 
 
 def _bridge_config(cfg: TransformerConfig) -> TransformerBridgeConfig:
