@@ -99,10 +99,12 @@ def discover(
         InterpBenchError: for an unknown method or setting.
     """
     from interpbench.checkpoints.load import load_pairs
+    from interpbench.core.process import prepare_torch
     from interpbench.discovery.applied import apply
     from interpbench.discovery.method import get_method, method_name
     from interpbench.tasks.problem import Problem
 
+    prepare_torch()
     if isinstance(checkpoint, Problem):
         return apply(get_method(method, settings), checkpoint, method_name(method))
     if isinstance(checkpoint, str | int | Path):

@@ -23,6 +23,7 @@ from interpbench.circuits.proof import Kind, name_of
 from interpbench.circuits.truth import State, Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
+from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.reports.certificates import certificate_table
 from interpbench.tasks.catalogue import get_task
@@ -74,6 +75,7 @@ def certify_checkpoints(
         seed: of the drawn pairs.
         own_task: where a task is that is not in the catalogue, as `get_task` takes it.
     """
+    prepare_torch()
     if own_task is not None:
         get_task(own_task)
     folders = find_checkpoints(name)

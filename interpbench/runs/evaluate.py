@@ -16,6 +16,7 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.own import said
+from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.discovery.applied import apply
@@ -89,6 +90,7 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[Failure]]:
     What has been evaluated in the same way is read instead. Whatever a method raises is a failure of that
     method on that checkpoint; the others go on.
     """
+    prepare_torch()
     check_evaluate(config)
     chosen = config.with_baselines
     if config.methods is not None and config.thoroughly:

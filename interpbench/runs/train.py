@@ -19,6 +19,7 @@ from interpbench.circuits.truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
+from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Outcome
 from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, train_config
@@ -103,6 +104,7 @@ def finished(data: Mapping[str, Any]) -> Outcome | None:
 
 def train(config: TrainConfig) -> TrainOutcome:
     """Trains (or goes on training, or only looks up) the run that `config` describes."""
+    prepare_torch()
     check_train(config)
     task = get_task(config.task)
     settings, kind, folder = config.settings(), config.kind, config.folder
