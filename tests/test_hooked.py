@@ -20,6 +20,8 @@ from safetensors.torch import load_file, save_file
 from interpbench.checkpoints.hooked import CONFIG, STATE, hooked_state, save_hooked
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.core.errors import CheckpointError
+from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
 MODELS = released()
@@ -87,3 +89,10 @@ def test_an_older_transformer_lens_has_the_same_logits(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == list(MODELS)
+
+
+def test_parts_that_it_does_not_write_are_refused(tmp_path):
+    cfg = TransformerConfig(1, 2, 8, 4, 16, 5, 3, 4, positions="rotary", mlp="gated")
+    with pytest.raises(CheckpointError, match="not written for rotary positions and gated MLP; network"):
+        save_hooked(Transformer(cfg), tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -31,6 +31,11 @@ SHAPES = {
     "narrow heads": replace(PLAIN, d_head=1, n_heads=5),
     "wide heads": replace(PLAIN, d_head=9, n_heads=2),
     "one layer, one head": replace(PLAIN, n_layers=1, n_heads=1, d_mlp=3),
+    "RMSNorm": replace(PLAIN, normalization="RMS"),
+    "RMSNorm without weights": replace(PLAIN, normalization="RMSPre"),
+    "rotary positions": replace(PLAIN, positions="rotary"),
+    "gated MLP": replace(PLAIN, mlp="gated", activation="silu"),
+    "as in Llama": replace(PLAIN, normalization="RMS", positions="rotary", mlp="gated", activation="silu"),
     "four layers": replace(PLAIN, n_layers=4, n_heads=4, normalization="LNPre"),
 }
 every_shape = pytest.mark.parametrize("cfg", SHAPES.values(), ids=SHAPES.keys())
@@ -132,8 +137,17 @@ def boot(**settings: Any) -> Any:
     return native.boot(TransformerBridgeConfig(**sizes | {"act_fn": "gelu"} | settings), device="cpu")
 
 
-def test_a_model_made_there_can_be_read() -> None:
-    bridge = boot()
+READ = (
+    {},
+    {"act_fn": "silu", "gated_mlp": True},
+    {"normalization_type": "RMS"},
+    {"positional_embedding_type": "rotary"},
+)
+
+
+@pytest.mark.parametrize("settings", READ, ids=str)
+def test_a_model_made_there_can_be_read(settings: dict[str, Any]) -> None:
+    bridge = boot(**settings)
     model = Transformer.from_transformer_lens(bridge)
     tokens = some_tokens(model.cfg)
     close(model(tokens), bridge(tokens), atol=1e-5, rtol=1e-5)
@@ -142,12 +156,12 @@ def test_a_model_made_there_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"act_fn": "silu"}, ConfigError),
-        ({"normalization_type": "RMS"}, ConfigError),
-        ({"gated_mlp": True}, CheckpointError),
+        ({"act_fn": "solu"}, ConfigError),
+        ({"normalization_type": "RMS", "final_rms": True}, CheckpointError),
+        ({"positional_embedding_type": "rotary", "rotary_dim": 2}, CheckpointError),
+        ({"positional_embedding_type": "rotary", "rotary_base": 500}, CheckpointError),
         ({"attn_only": True}, CheckpointError),
         ({"n_key_value_heads": 1}, CheckpointError),
-        ({"positional_embedding_type": "rotary"}, CheckpointError),
         ({"attn_scores_soft_cap": 30.0}, CheckpointError),
     ],
     ids=str,

@@ -18,7 +18,7 @@ from interpbench.transformer.attention import by_rows
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.differences import Mixture
 from interpbench.transformer.frozen import Packed, mlp
-from interpbench.transformer.layers import Block, Embed, Mlp, Norm, PosEmbed, Unembed, join, normalised
+from interpbench.transformer.layers import Block, Embed, Mlp, PosEmbed, Unembed, join, norm, normalised
 
 
 class Interventions:
@@ -69,9 +69,9 @@ class Transformer(nn.Module):
         super().__init__()
         self.cfg = cfg
         self.embed = Embed(cfg)
-        self.pos_embed = PosEmbed(cfg)
+        self.pos_embed = PosEmbed(cfg) if cfg.positions == "learned" else None
         self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.n_layers))
-        self.ln_final = Norm(cfg) if cfg.normalization is not None else nn.Identity()
+        self.ln_final = norm(cfg)
         self.unembed = Unembed(cfg)
         self.initialise(seed)
 
@@ -94,7 +94,7 @@ class Transformer(nn.Module):
             if self.cfg.init_orthogonal:
                 self._make_orthogonal()
             positions, dimensions = self.cfg.init_positions, self.cfg.d_model
-            if positions:
+            if positions and self.pos_embed is not None:
                 self.embed.W_E[:, dimensions - positions :] = 0
                 self.pos_embed.W_pos[:, : dimensions - positions] = 0
                 self.pos_embed.W_pos.mul_(math.sqrt(dimensions / positions))
@@ -113,6 +113,8 @@ class Transformer(nn.Module):
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
         embedded = nn.functional.embedding(tokens.T, self.embed.W_E).permute(2, 0, 1).contiguous()
+        if self.pos_embed is None:
+            return embedded
         return embedded + self.pos_embed.W_pos[: tokens.shape[1]].T.unsqueeze(2)
 
     def run(
@@ -144,6 +146,7 @@ class Transformer(nn.Module):
         patch.begin(self.cfg)
         residual = embedding
         if packed is not None:
+            assert self.cfg.positions == "learned", "where packed rows are is not known to rotary positions"
             only = packed.only.repeat(embedding.shape[2] // packed.count)
         if start == 0:
             residual = patch.write(range(1), embedding[None])[0]
