@@ -15,6 +15,7 @@ import torch
 
 from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost
+from interpbench.core.process import prepare_torch
 from interpbench.discovery.acdc import Acdc
 from interpbench.discovery.method import clean_and_patch
 from interpbench.tasks.problem import Problem
@@ -76,7 +77,7 @@ def sequential(made: Problem, threshold: float) -> tuple[np.ndarray, int]:
 
 def main() -> None:
     """Prints the table."""
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     made = problem()
     print(f"{'threshold':>9} {'kept':>5} {'identical':>9} | {'sequential':>18} | {'fast':>18} | ratios")
     for threshold in (0.001, 0.003, 0.01, 0.03, 0.1):

@@ -22,15 +22,15 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import grade
 from interpbench.circuits.truth import Truth, required_edges
 from interpbench.core import seeds
+from interpbench.core.process import prepare_torch
 from interpbench.runs.certify import subject_of
 from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Activations, Evaluation
@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What a certificate costs, as it was and as it is.")
     parser.add_argument("checkpoints", nargs="*", default=DEFAULT, help="names of models, or folders")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     console, both = Console(width=120), tables()
     with console.status("") as status:
         for name in options.checkpoints:

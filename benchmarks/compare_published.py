@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import torch
-
 from benchmarks.published.exchange import Published
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.core.process import prepare_torch
 
 TOOLS = ("eap_ig", "mib", "acdc", "ugs", "cdt")
 MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previous", "greater_than")
@@ -37,7 +36,7 @@ def main() -> None:
     parser.add_argument("--tools", default=",".join(TOOLS), help="by comma")
     parser.add_argument("--examples", type=int, default=32, help="pairs of inputs")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     folders = released()
     names = sorted(folders) if options.models == "all" else options.models.split(",")
     tools = options.tools.split(",")

@@ -32,11 +32,12 @@ from safetensors.torch import save_file
 from scipy.stats import spearmanr
 
 from benchmarks.published.exchange import Worker
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.hooked import save_hooked
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Edge, Hook, acdc_hooks
 from interpbench.circuits.scores import Scores
+from interpbench.core.process import prepare_torch
 from interpbench.discovery.acdc import Acdc
 from interpbench.discovery.eap import Eap
 from interpbench.discovery.eap_ig import EapIg
@@ -217,7 +218,7 @@ def main() -> None:
     parser.add_argument("--thresholds", type=float, nargs="+", default=[0.001, 0.01], help="of ACDC")
     parser.add_argument("--auto-circuit", metavar="PYTHON", help="of an environment that has auto-circuit")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     name, made = problem(options.prompts)
     ours = Ours(made)
     print(

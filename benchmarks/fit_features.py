@@ -17,9 +17,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.truth import Level, State
+from interpbench.core.process import prepare_torch
 from interpbench.discovery.fitted_features import (
     EDGE_FEATURES,
     FILE,
@@ -105,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fits the coefficients of fitted_features.")
     parser.add_argument("--write", action="store_true", help="store them")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     found = models()
     made = fits(found)
     areas: dict[str, list[float]] = {"node": [], "edge": []}

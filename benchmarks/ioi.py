@@ -23,6 +23,7 @@ from benchmarks.training import seconds
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.causal.model import Intervention, has_value
+from interpbench.core.process import prepare_torch
 from interpbench.runs.train import own_settings
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
@@ -136,7 +137,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=11, help="repeats of the comparison of steps")
     parser.add_argument("--batch", type=int, default=64, help="pairs of a step")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     setting = Setting(options.batch)
     compare(setting, options.rounds)
     products(setting, 10)

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from interpbench.causal.model import Intervention
+from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
 
 TRAINED, TESTED, SWAPPED, BATCH, RATE = 60_000, 20_000, 0.7, 512, 1e-2
@@ -87,7 +88,7 @@ def main() -> None:
     parser.add_argument("--widths", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--steps", type=int, default=3000)
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     print("rule    width  wrong rows  rows with an answer")
     for rule in ("scored", "left"):
         for width in options.widths:

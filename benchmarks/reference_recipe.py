@@ -25,7 +25,6 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention
 from interpbench.circuits.components import Node
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.transformer_lens import from_transformer_lens, to_transformer_lens
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Hooked:
 
     def __init__(self, network: Transformer, recipe: Recipe):
         self.recipe = recipe
-        self.bridge = to_transformer_lens(network)
+        self.bridge = network.to_transformer_lens()
         self.parameters = list(self.bridge.parameters())
         self.optimizer = torch.optim.Adam(self.parameters, recipe.learning_rate, recipe.betas)
 
@@ -148,4 +147,4 @@ class Reference(Hooked):
 
     def network(self) -> Transformer:
         """Returns a copy as this project's transformer, so that one ruler measures both trainings."""
-        return from_transformer_lens(self.bridge)
+        return Transformer.from_transformer_lens(self.bridge)

@@ -36,8 +36,9 @@ from benchmarks.certificates import Former, spent
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import seeds
+from interpbench.core.process import prepare_torch
 from interpbench.discovery.acdc import Acdc
 from interpbench.discovery.eap import Eap
 from interpbench.reports.palette import COLOURS, save
@@ -295,7 +296,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6, help="of training")
     parser.add_argument("--figure", type=Path, default=Path("docs/scaling.png"))
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     trained = load_checkpoint(find_checkpoint(options.trained), certificate=False).network
     console, networks = Console(width=120), list[Costs]()
     for shape in options.shapes:

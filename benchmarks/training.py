@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from benchmarks.reference_recipe import Recipe, Reference
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
 from interpbench.circuits.truth import State
 from interpbench.core import seeds
+from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--reference-runs", type=int, default=3, help="trainings by the recipe")
     parser.add_argument("--reference-limit", type=float, default=600.0, help="CPU seconds for each")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_torch(threads=1)
     setting = Setting()
     compare_steps(setting, options.rounds)
     compare_trainings(setting, options.runs, options.reference_runs, options.reference_limit)

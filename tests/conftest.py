@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-import torch
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.truth import find_truth
 from interpbench.circuits.truth import Truth
+from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import ModelSettings
 from interpbench.tasks.task import RaspTask
@@ -45,8 +45,8 @@ class Compiled(NamedTuple):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
+def prepared() -> None:
+    prepare_torch(threads=1)
 
 
 @pytest.fixture(scope="session", params=SMALL_TASKS)

@@ -12,8 +12,8 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints import legacy
 from interpbench.checkpoints.blind import key_path, load_problem, open_key, read_problem, write_problem
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import read_plain, read_weights
 from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record

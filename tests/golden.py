@@ -14,8 +14,9 @@ import numpy as np
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.config import convert
+from interpbench.core.process import prepare_torch
 from interpbench.discovery.applied import apply
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.train_settings import TrainConfig, own_settings
@@ -70,6 +71,7 @@ def measured() -> Iterator[tuple[str, np.ndarray]]:
 def main() -> None:
     """Writes the file, or compares with it."""
     parser = argparse.ArgumentParser(description=__doc__)
+    prepare_torch()
     parser.add_argument("--write", action="store_true", help="measure anew what is to be kept")
     if parser.parse_args().write:
         np.savez_compressed(FILE, **dict(measured()))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from interpbench.checkpoints.find import CERTIFICATE, DATA, WEIGHTS
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.layout import CERTIFICATE, DATA, WEIGHTS
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import files, metrics
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig

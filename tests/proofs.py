@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.truth import State, Truth
 from interpbench.runs.certify import rows_of_all_pairs, subject_of
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.identity import task_sha256
 
 SETS = ("all", "subsets", "subsets, a source for each")
 EFFECTIVE = ("effective", "effective_positions")
@@ -112,7 +113,7 @@ def certificate_of(folder: Path, **faults: Any) -> dict[str, Any]:
     """Returns a made-up certificate of a checkpoint, with what it is of."""
     record = read_record(folder)
     truth, task = record.read_truth, get_task(record.task)
-    identity = {"weights": record.sha256, "truth": truth.sha256, "task": task.sha256}
+    identity = {"weights": record.sha256, "truth": truth.sha256, "task": task_sha256(task)}
     every = task.domain.enumerated
     held_out = None if every else {"bases": 1.0, "sources": 1.0}
     domain = {"strata": list(task.strata.names), "trained_on_all": every, "held_out": held_out}

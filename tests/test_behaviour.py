@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Scores
 from interpbench.circuits.truth import State, Truth

@@ -10,8 +10,8 @@ from benchmarks.certificates import PARTS, Former, spent
 from benchmarks.scaling import NOISE, widened
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.index import FORMAT, Index, indexed
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.truth import State
 from interpbench.reports.cards import model_card, picture, repository_card
 from interpbench.tasks.catalogue import get_task

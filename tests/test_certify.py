@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS
-from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.index import standing
+from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.proof import SETS
 from interpbench.core.files import sha256

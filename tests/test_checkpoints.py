@@ -12,8 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from interpbench.checkpoints.find import RECORD, find_checkpoints, released
-from interpbench.checkpoints.format import FORMAT, load_checkpoint, load_pairs, read_record, save_checkpoint
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.format import FORMAT, read_record, save_checkpoint
+from interpbench.checkpoints.layout import RECORD, released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.truth import LEVELS
 from interpbench.core.errors import CheckpointError, InterpBenchError

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.runs import cli
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.identity import task_sha256
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "jax", "transformer_lens", "wandb", "tracr.compiler")
@@ -173,7 +174,7 @@ def test_compiled_weights_are_certified(compiled_run: Path) -> None:
     assert loaded.certificate is not None
     assert loaded.certificate["all_pairs"] and loaded.certificate["trained_on_all"]
     assert loaded.certificate["rates"]["accuracy"]["output"]["pairs"]["rows"] == 256**2
-    assert loaded.certificate["identity"]["task"] == get_task("frac_prevs").sha256
+    assert loaded.certificate["identity"]["task"] == task_sha256(get_task("frac_prevs"))
     verdict = loaded.verdict()
     assert verdict is not None and verdict.grade == "adversarial" and verdict.positions
 

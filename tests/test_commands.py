@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.find import DATA
-from interpbench.checkpoints.format import load_pairs
+from interpbench.checkpoints.layout import DATA
+from interpbench.checkpoints.load import load_pairs
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import write_bytes, write_text
 from interpbench.discovery.applied import apply

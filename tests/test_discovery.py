@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from interpbench.circuits.scores import Cost
-from interpbench.core.errors import ConfigError, UnknownNameError
+from interpbench.core.errors import ConfigError, DiscoveryError, UnknownNameError
+from interpbench.discovery.applied import apply
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.method import clean_and_patch, get_method, methods
 from interpbench.scoring.curves import score
@@ -134,6 +135,29 @@ def test_finds_a_planted_circuit(name):
         truth[reader, [str(n) for n in graph.nodes].index(edge[0])] = True
     scores = quick(name, 60)(made).edges
     assert score(truth[graph.legal], scores[graph.legal]).auroc == 1.0
+
+
+ARCHITECTURES = {
+    "RMSNorm": {"normalization": "RMS"},
+    "rotary positions": {"positions": "rotary"},
+    "gated MLP": {"mlp": "gated", "activation": "silu"},
+}
+
+
+@pytest.mark.parametrize("part", ARCHITECTURES)
+@pytest.mark.parametrize("name", METHODS)
+def test_every_architecture_is_scored_or_refused_by_name(name, part):
+    made = problem(**ARCHITECTURES[part])
+    assert made.network.cfg.features == (part,)
+    if part in getattr(methods()[name], "unsupported", ()):
+        with pytest.raises(DiscoveryError, match=f"method {name} has no rule for {part}"):
+            apply(quick(name), made, name)
+        return
+    scores = apply(quick(name), made, name).edges
+    legal = made.graph.legal
+    assert np.isfinite(scores[legal]).all() and np.isnan(scores[~legal]).all()
+    if name != "random":
+        assert len(np.unique(scores[legal])) > 1
 
 
 def test_unknown_method_names_the_nearest():

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import locked, write_bytes
 from interpbench.core.metrics import JsonLines, Wandb

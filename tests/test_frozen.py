@@ -104,7 +104,7 @@ def test_a_single_position_equals_that_one_of_all(model, start, patched):  # noq
 
 
 @pytest.mark.parametrize("aligned", [1, 5])
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape[2] == "causal"], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES[:4] if shape[2] == "causal"], ids=str)
 def test_positions_that_cannot_matter_need_not_be_computed(shape, aligned, monkeypatch):
     """Before the first token that differs, and after the position that is wanted."""
     monkeypatch.setattr(frozen, "ALIGNED", aligned)

@@ -17,10 +17,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
 from interpbench.checkpoints.hooked import CONFIG, STATE, hooked_state, save_hooked
-from interpbench.transformer.transformer_lens import from_transformer_lens, to_transformer_lens
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.core.errors import CheckpointError
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
 
 MODELS = released()
 close = torch.testing.assert_close
@@ -49,12 +51,12 @@ for folder in map(Path, sys.argv[1:]):
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_model_makes_the_round_trip(name: str) -> None:
     model, tokens = load_checkpoint(MODELS[name]).network, load_pairs(MODELS[name]).clean
-    wanted, bridge = model(tokens), to_transformer_lens(model)
+    wanted, bridge = model(tokens), model.to_transformer_lens()
     close(bridge(tokens), wanted, atol=1e-5 * max(1, float(wanted.abs().max())), rtol=0)
-    back = from_transformer_lens(bridge)
+    back = Transformer.from_transformer_lens(bridge)
     close(back(tokens), wanted, atol=0, rtol=0)
     close(dict(back.state_dict()), dict(model.state_dict()), atol=0, rtol=0)
-    close(to_transformer_lens(model.double())(tokens), model(tokens), atol=1e-10, rtol=0)
+    close(model.double().to_transformer_lens()(tokens), model(tokens), atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["frac_prevs", "hist"])
@@ -87,3 +89,10 @@ def test_an_older_transformer_lens_has_the_same_logits(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == list(MODELS)
+
+
+def test_parts_that_it_does_not_write_are_refused(tmp_path):
+    cfg = TransformerConfig(1, 2, 8, 4, 16, 5, 3, 4, positions="rotary", mlp="gated")
+    with pytest.raises(CheckpointError, match="not written for rotary positions and gated MLP; network"):
+        save_hooked(Transformer(cfg), tmp_path)
+    assert not list(tmp_path.iterdir())

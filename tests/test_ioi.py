@@ -15,7 +15,7 @@ import torch
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.causal.model import Intervention, changed
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import grade
 from interpbench.circuits.truth import State, Truth, open_edges
 from interpbench.core.errors import ConfigError, TaskError

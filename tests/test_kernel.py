@@ -19,12 +19,15 @@ SHAPES = [
     ("LN", "gelu_new", "bidirectional", True),
     ("LNPre", "relu", "causal", False),
     (None, "relu", "bidirectional", False),
+    ("RMS", "silu", "causal", True, {"positions": "rotary", "mlp": "gated"}),
+    ("RMSPre", "gelu", "bidirectional", False, {"mlp": "gated"}),
+    (None, "gelu", "bidirectional", True, {"positions": "rotary"}),
 ]
 
 
-def network(normalization, activation, attention, biases, seed=0):
+def network(normalization, activation, attention, biases, more=None, seed=0):
     cfg = TransformerConfig(
-        2, 3, 10, 4, 12, 7, 5, 4, normalization, activation, attention, biases, init_std=0.4
+        2, 3, 10, 4, 12, 7, 5, 4, normalization, activation, attention, biases, init_std=0.4, **(more or {})
     )
     model = Transformer(cfg, seed).double()
     generator = torch.Generator().manual_seed(seed)
@@ -39,7 +42,12 @@ def inputs(seed, rows=3):
     return torch.randint(0, 7, (rows, 4), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.fixture(params=SHAPES, ids=lambda shape: "-".join(map(str, shape)))
+def shape_name(shape):
+    *plain, more = shape if isinstance(shape[-1], dict) else (*shape, {})
+    return "-".join(map(str, (*plain, *more.values())))
+
+
+@pytest.fixture(params=SHAPES, ids=shape_name)
 def model(request):
     return network(*request.param)
 

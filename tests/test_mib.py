@@ -16,8 +16,8 @@ import pytest
 
 from benchmarks.published import mib
 from benchmarks.published.exchange import Published
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.scores import Scores
 from interpbench.runs.score import convert_file

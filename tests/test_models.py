@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.find import CERTIFICATE, released
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import CERTIFICATE, released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.proof import share_of
 from interpbench.circuits.truth import LEVELS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.truth import LEVELS, Level
 from interpbench.core import old_names

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import interpbench
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import own as core_own
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.process import _umask

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load, save
 
 import interpbench
-from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS
-from interpbench.checkpoints.format import load_checkpoint
 from interpbench.checkpoints.index import indexed, read_index, standing
+from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.grades import GRADES, POSITIONS, Standard, bound, grade, may_miss, said_of

@@ -7,12 +7,12 @@ import torch
 from interpbench.transformer.patching import record
 from interpbench.transformer.routes import Replaced, RoutedWriters, Routes, WriterTaps
 from tests.oracles import transformer as oracle
-from tests.test_kernel import SHAPES, inputs, network
+from tests.test_kernel import SHAPES, inputs, network, shape_name
 
 SOURCES = 2
 
 
-@pytest.fixture(params=SHAPES, ids=lambda shape: "-".join(map(str, shape)))
+@pytest.fixture(params=SHAPES, ids=shape_name)
 def model(request):
     return network(*request.param).requires_grad_(False)
 

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load, save
 
 from interpbench.checkpoints.blind import key_path, open_key, read_problem, write_problem
-from interpbench.checkpoints.find import CERTIFICATE, DATA, RECORD, WEIGHTS
-from interpbench.checkpoints.format import load_checkpoint, load_pairs
+from interpbench.checkpoints.layout import CERTIFICATE, DATA, RECORD, WEIGHTS
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain
 from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record

@@ -6,8 +6,8 @@ import torch
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
@@ -17,7 +17,11 @@ from interpbench.training.local import reader
 from interpbench.training.screening import Screen
 from interpbench.transformer.model import Transformer
 
-NORMS = (None, "LN", "LNPre")
+ARCHITECTURES = (
+    *({"normalization": name} for name in (None, "LN", "LNPre", "RMS")),
+    {"positions": "rotary", "d_head": 4},
+    {"mlp": "gated", "activation": "silu"},
+)
 
 
 def intervention_tests_of(name, seed=0, **settings):
@@ -43,11 +47,11 @@ def direct(tests, chunk):
     return {tests.edge_name(tests.inert[number]): ev.right(found, answer) for number, found in runs}
 
 
-@pytest.mark.parametrize("normalization", NORMS)
+@pytest.mark.parametrize("shape", ARCHITECTURES, ids=str)
 @pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs"])
-def test_where_nothing_is_screened_every_edge_is_run(name, normalization):
+def test_where_nothing_is_screened_every_edge_is_run(name, shape):
     """Also an untrained network has rows that are right by chance, and edges that change that."""
-    tests = intervention_tests_of(name, normalization=normalization)
+    tests = intervention_tests_of(name, **shape)
     chunk = chunk_of(tests)
     expected = direct(tests, chunk)
     screen = Screen(tests, share=0.0, checks=0.0)
@@ -57,12 +61,12 @@ def test_where_nothing_is_screened_every_edge_is_run(name, normalization):
     for name_of, right in found.items():
         if name_of not in own:  # the program's own edges are held against the program's own answer
             np.testing.assert_array_equal(right, expected[name_of], err_msg=name_of)
-    assert screen.run == screen.items
+    assert screen.run + screen.proved == screen.items
 
 
-@pytest.mark.parametrize("normalization", NORMS)
-def test_one_node_alone_changes_as_it_does_in_the_network(normalization):
-    tests = intervention_tests_of("max_with_previous", normalization=normalization)
+@pytest.mark.parametrize("shape", ARCHITECTURES, ids=str)
+def test_one_node_alone_changes_as_it_does_in_the_network(shape):
+    tests = intervention_tests_of("max_with_previous", **shape)
     chunk, graph = chunk_of(tests, 8), tests.truth.graph
     ev, base, source = tests.evaluation, chunk.base, chunk.sources[0]
     deltas = source.stack - base.stack

@@ -8,7 +8,7 @@ import torch
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.circuits.truth import State
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError, UnknownNameError

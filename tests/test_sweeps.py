@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from interpbench.core.errors import TrainingError
-from interpbench.runs import entry
+from interpbench.runs import start
 from interpbench.runs.entry import Command, Outcome
 from interpbench.runs.sweep import SUMMARY, sweep
 
@@ -178,7 +178,7 @@ def test_mistakes_are_one_line_before_anything_starts(
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", "task=hist,frac_prevs", "seed=4", *overrides])
     with pytest.raises(SystemExit, match="2"):
-        entry.run_hydra(COMMAND)
+        start.run_hydra(COMMAND)
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1) and err.startswith("error: ") and said in err
 

@@ -31,6 +31,7 @@ from interpbench.tasks import samplers
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.domain import ENUMERATED_LIMIT, RESAMPLE, Sequences, in_hashed_tenth
+from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.samplers import mixture
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
@@ -270,19 +271,23 @@ HASHED = ("frac_prevs", "trend_to_next", "divide_by_max", "docstring", "ioi")
 def test_no_two_tasks_share_a_hash_unless_they_are_the_same() -> None:
     names: dict[str, set[str]] = {}
     for task in catalogue().values():
-        assert re.fullmatch(r"[0-9a-f]{64}", task.sha256)
-        names.setdefault(task.sha256, set()).add(task.name)
+        assert re.fullmatch(r"[0-9a-f]{64}", task_sha256(task))
+        names.setdefault(task_sha256(task), set()).add(task.name)
     assert {frozenset(some) for some in names.values() if len(some) > 1} == SAME
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "random"])
 def test_a_hash_is_the_same_in_every_process(seed: str) -> None:
-    code = f"from interpbench.tasks.catalogue import get_task\nfor n in {HASHED}: print(get_task(n).sha256)"
+    code = (
+        "from interpbench.tasks.catalogue import get_task\n"
+        "from interpbench.tasks.identity import task_sha256\n"
+        f"for n in {HASHED}: print(task_sha256(get_task(n)))"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
     )
-    assert done.stdout.split() == [get_task(name).sha256 for name in HASHED]
+    assert done.stdout.split() == [task_sha256(get_task(name)) for name in HASHED]
 
 
 def double(token: int) -> int:
@@ -298,7 +303,7 @@ def test_a_hash_changes_with_program_and_domain() -> None:
         return RaspTask(name=name, description="", build=build, **shape)
 
     task = one(double)
-    assert task.sha256 == one(lambda token: token + token, "other").sha256, (
+    assert task_sha256(task) == task_sha256(one(lambda token: token + token, "other")), (
         "what it computes, not how it is called"
     )
     others = [
@@ -312,7 +317,7 @@ def test_a_hash_changes_with_program_and_domain() -> None:
         replace(task, alignment={"mapped": "m1"}),
         replace(task, sampler=mixture([samplers.constant], 3, 3)),
     ]
-    assert len({task.sha256, *(other.sha256 for other in others)}) == 1 + len(others)
+    assert len({task_sha256(task), *(task_sha256(other) for other in others)}) == 1 + len(others)
 
 
 # The registry.

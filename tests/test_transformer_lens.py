@@ -10,7 +10,6 @@ from interpbench.core.errors import CheckpointError, ConfigError
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
-from interpbench.transformer.transformer_lens import from_transformer_lens, to_transformer_lens
 
 PLAIN = TransformerConfig(
     n_layers=2, n_heads=3, d_model=12, d_head=4, d_mlp=20, d_vocab=7, d_out=4, n_ctx=6, init_std=0.2
@@ -32,6 +31,11 @@ SHAPES = {
     "narrow heads": replace(PLAIN, d_head=1, n_heads=5),
     "wide heads": replace(PLAIN, d_head=9, n_heads=2),
     "one layer, one head": replace(PLAIN, n_layers=1, n_heads=1, d_mlp=3),
+    "RMSNorm": replace(PLAIN, normalization="RMS"),
+    "RMSNorm without weights": replace(PLAIN, normalization="RMSPre"),
+    "rotary positions": replace(PLAIN, positions="rotary"),
+    "gated MLP": replace(PLAIN, mlp="gated", activation="silu"),
+    "as in Llama": replace(PLAIN, normalization="RMS", positions="rotary", mlp="gated", activation="silu"),
     "four layers": replace(PLAIN, n_layers=4, n_heads=4, normalization="LNPre"),
 }
 every_shape = pytest.mark.parametrize("cfg", SHAPES.values(), ids=SHAPES.keys())
@@ -57,8 +61,8 @@ def some_tokens(cfg: TransformerConfig, length: int | None = None) -> torch.Tens
 @every_shape
 def test_logits_are_equal_there_and_back(cfg: TransformerConfig) -> None:
     model = random_model(cfg)
-    bridge = to_transformer_lens(model)
-    back = from_transformer_lens(bridge)
+    bridge = model.to_transformer_lens()
+    back = Transformer.from_transformer_lens(bridge)
     for length in (cfg.n_ctx, 3):
         tokens = some_tokens(cfg, length)
         wanted = model(tokens)
@@ -70,7 +74,7 @@ def test_logits_are_equal_there_and_back(cfg: TransformerConfig) -> None:
 @every_shape
 def test_weights_and_shape_survive(cfg: TransformerConfig) -> None:
     model = random_model(cfg)
-    back = from_transformer_lens(to_transformer_lens(model))
+    back = Transformer.from_transformer_lens(model.to_transformer_lens())
     assert back.cfg == replace(cfg, biases=True, init_std=None)
     close(dict(back.state_dict()), dict(model.state_dict()), atol=0, rtol=0)
 
@@ -78,13 +82,13 @@ def test_weights_and_shape_survive(cfg: TransformerConfig) -> None:
 def test_unembedding_bias_survives() -> None:
     model = random_model(PLAIN)
     assert model.unembed.b_U.abs().min() > 0
-    close(to_transformer_lens(model).b_U, model.unembed.b_U.data)
+    close(model.to_transformer_lens().b_U, model.unembed.b_U.data)
 
 
 def test_weights_are_copies() -> None:
     model, tokens = random_model(PLAIN), some_tokens(PLAIN)
-    bridge = to_transformer_lens(model)
-    back = from_transformer_lens(bridge)
+    bridge = model.to_transformer_lens()
+    back = Transformer.from_transformer_lens(bridge)
     wanted = model(tokens)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -98,21 +102,21 @@ def test_random_state_is_untouched() -> None:
     wanted = torch.rand(2)
     model = random_model(PLAIN)
     torch.manual_seed(3)
-    from_transformer_lens(to_transformer_lens(model))
+    Transformer.from_transformer_lens(model.to_transformer_lens())
     close(torch.rand(2), wanted, atol=0, rtol=0)
 
 
 def test_double_precision_stays() -> None:
     model, tokens = random_model(PLAIN).double(), some_tokens(PLAIN)
-    bridge = to_transformer_lens(model)
+    bridge = model.to_transformer_lens()
     close(bridge(tokens), model(tokens), atol=1e-12, rtol=1e-12)
-    assert from_transformer_lens(bridge).embed.W_E.dtype == torch.float64
+    assert Transformer.from_transformer_lens(bridge).embed.W_E.dtype == torch.float64
 
 
 def test_activations_are_equal() -> None:
     """The bridge has no per-head output; its heads are read before `W_O`."""
     model, tokens = random_model(PLAIN), some_tokens(PLAIN)
-    bridge = to_transformer_lens(model)
+    bridge = model.to_transformer_lens()
     _, cache = bridge.run_with_cache(tokens)
     _, recorded = record(model, tokens)
     for node, written in zip(PLAIN.graph.nodes, recorded.stack):
@@ -133,9 +137,18 @@ def boot(**settings: Any) -> Any:
     return native.boot(TransformerBridgeConfig(**sizes | {"act_fn": "gelu"} | settings), device="cpu")
 
 
-def test_a_model_made_there_can_be_read() -> None:
-    bridge = boot()
-    model = from_transformer_lens(bridge)
+READ = (
+    {},
+    {"act_fn": "silu", "gated_mlp": True},
+    {"normalization_type": "RMS"},
+    {"positional_embedding_type": "rotary"},
+)
+
+
+@pytest.mark.parametrize("settings", READ, ids=str)
+def test_a_model_made_there_can_be_read(settings: dict[str, Any]) -> None:
+    bridge = boot(**settings)
+    model = Transformer.from_transformer_lens(bridge)
     tokens = some_tokens(model.cfg)
     close(model(tokens), bridge(tokens), atol=1e-5, rtol=1e-5)
 
@@ -143,16 +156,16 @@ def test_a_model_made_there_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"act_fn": "silu"}, ConfigError),
-        ({"normalization_type": "RMS"}, ConfigError),
-        ({"gated_mlp": True}, CheckpointError),
+        ({"act_fn": "solu"}, ConfigError),
+        ({"normalization_type": "RMS", "final_rms": True}, CheckpointError),
+        ({"positional_embedding_type": "rotary", "rotary_dim": 2}, CheckpointError),
+        ({"positional_embedding_type": "rotary", "rotary_base": 500}, CheckpointError),
         ({"attn_only": True}, CheckpointError),
         ({"n_key_value_heads": 1}, CheckpointError),
-        ({"positional_embedding_type": "rotary"}, CheckpointError),
         ({"attn_scores_soft_cap": 30.0}, CheckpointError),
     ],
     ids=str,
 )
 def test_foreign_parts_are_refused(settings: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match="TransformerLens model"):
-        from_transformer_lens(boot(**settings))
+        Transformer.from_transformer_lens(boot(**settings))

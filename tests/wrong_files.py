@@ -140,7 +140,7 @@ PYTHON = {
 def prepare(folder: Path) -> None:
     """Makes the folder in which the calls run; needs the project on the import path."""
     from interpbench.checkpoints.blind import write_problem
-    from interpbench.checkpoints.format import load_checkpoint
+    from interpbench.checkpoints.load import load_checkpoint
     from tests.proofs import certificate_of, put_certificate
 
     folder.mkdir(parents=True)

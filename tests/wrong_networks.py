@@ -6,8 +6,8 @@ everywhere, `place` marks the first token's position, `token` one token, `signal
 
 import dataclasses
 
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.transformer.model import Transformer
 
 CONSTANT, PLACE, TOKEN, SIGNAL, SHARE = range(5)

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.published.eap_ig import direction_of_numbers, doubled
 from benchmarks.published.exchange import Published, Row, close, edges_of
-from interpbench.checkpoints.find import released
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.scores import Scores
 from interpbench.discovery.method import get_method
 from interpbench.scoring.behaviour import Behaviour

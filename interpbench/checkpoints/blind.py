@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import DATA, MOST_DATA, WEIGHTS
+from interpbench.checkpoints.layout import DATA, MOST_DATA, WEIGHTS
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked
@@ -24,6 +24,7 @@ from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_JSON, check_writable, read_bytes, sha256, write_bytes
 from interpbench.core.text import shown
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.transformer_lens import settings_of
 
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
@@ -131,7 +132,7 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     """
     from safetensors.torch import save as save_tensors
 
-    from interpbench.checkpoints.format import load_pairs
+    from interpbench.checkpoints.load import load_pairs
 
     folder = check_free(folder)
     cfg, pairs = checkpoint.network.cfg, load_pairs(checkpoint.folder)
@@ -141,7 +142,7 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     guide = Template(Path(__file__).with_name("blind.md").read_text())
     files = {
         WEIGHTS: save_tensors(weights),
-        CONFIG: _json(transformer_lens_config(cfg)),
+        CONFIG: _json(settings_of(cfg)),
         DATA: save_tensors(asdict(pairs)),
         GUIDE: guide.substitute(edges=len(cfg.graph.edges), **asdict(cfg)).encode(),
     }
@@ -157,19 +158,6 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
         write_bytes(folder / name, data)
     write_bytes(key_path(folder), key, 0o600)
     return folder
-
-
-def transformer_lens_config(cfg: TransformerConfig) -> dict[str, Any]:
-    """Returns a shape under the names of TransformerLens's configurations."""
-    sizes = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
-    return {
-        **{name: getattr(cfg, name) for name in sizes},
-        "d_vocab_out": cfg.d_out,
-        "act_fn": cfg.activation,
-        "normalization_type": cfg.normalization,
-        "attention_dir": cfg.attention,
-        "seed": 0,
-    }
 
 
 def read_problem(folder: Path) -> ProblemRecord:

@@ -2,44 +2,12 @@
 
 from pathlib import Path
 
+from interpbench.checkpoints.download import fetch
+from interpbench.checkpoints.hub import home
+from interpbench.checkpoints.layout import FILES, RECORD, is_checkpoint, models_folder, released
+from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
-
-RECORD, WEIGHTS = "model.json", "model.safetensors"
-CERTIFICATE, DATA = "certificate.json", "data.safetensors"
-FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
-"""The files of a checkpoint."""
-MOST_DATA = 1 << 26
-"""The largest file of pairs of inputs, in bytes."""
-
-
-def models_folder() -> Path:
-    """Returns the folder of released models: `models` here, or beside the package in a checkout."""
-    here = Path("models")
-    beside = Path(__file__).resolve().parents[2] / "models"
-    return here if here.is_dir() or not beside.is_dir() else beside
-
-
-def released(models: Path | None = None) -> dict[str, Path]:
-    """Returns the released checkpoints, name to folder, in order."""
-    folder = models or models_folder()
-    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECORD}"))}
-
-
-def published_weights(folder: Path) -> Path | None:
-    """Returns the weights in a folder of the published InterpBench layout, the newest by name; or None."""
-    plain = folder / "ll_model.pth"
-    return plain if plain.is_file() else next(iter(sorted(folder.glob("ll_model*.pth"), reverse=True)), None)
-
-
-def is_ours(folder: Path) -> bool:
-    """Returns whether a folder holds a checkpoint of this project."""
-    return (folder / RECORD).is_file()
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """Returns whether a folder holds a checkpoint, ours or a published one."""
-    return is_ours(folder) or published_weights(folder) is not None
 
 
 def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
@@ -57,8 +25,6 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         CheckpointError: if there is none, with the nearest names; or it cannot be downloaded.
     """
     if name.startswith("hf://"):
-        from interpbench.checkpoints.download import fetch
-
         return [fetch(name)]
     available = released(models)
     if name == "all":
@@ -68,8 +34,6 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if name in available:
         return [available[name]]
     if name.isdigit():
-        from interpbench.checkpoints.record import read_record  # not above: it imports this
-
         found = [path for path in available.values() if str(read_record(path).legacy_id) == name]
         if found:
             return found
@@ -80,8 +44,6 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         raise CheckpointError(f"no checkpoint {shown(name)!r}: {error.strerror}") from None
     if found:
         return found
-    from interpbench.checkpoints.hub import home
-
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name, online=True)]

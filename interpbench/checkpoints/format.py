@@ -20,9 +20,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.find import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS, published_weights
-from interpbench.checkpoints.proof import OldCertificateError, identified, read_proof
-from interpbench.checkpoints.record import FORMAT, ModelRecord, check_files, most_weights_bytes, read_record
+from interpbench.checkpoints.layout import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
+from interpbench.checkpoints.proof import OldCertificateError, check_files, identified, read_proof
+from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes
+from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import CheckpointError
@@ -62,6 +63,16 @@ class Checkpoint:
     def truth(self) -> Truth:
         """The network's ground truth."""
         return self.record.read_truth
+
+    @property
+    def variables(self) -> dict[Node, tuple[str, ...]]:
+        """The variables that each node but the embedding carries."""
+        carried: dict[Node, tuple[str, ...]] = {}
+        for variable, place in self.record.alignment.items():
+            node = parse_node(place)
+            if node != EMBED:
+                carried[node] = (*carried.get(node, ()), variable)
+        return carried
 
     def verdict(self, standard: Standard | None = None) -> Verdict | None:
         """Returns what a reader with this standard makes of the certificate; None without one."""
@@ -116,19 +127,6 @@ def save_checkpoint(
         write_json(folder / CERTIFICATE, identified(certificate, sha256(weights), truth, task))
 
 
-def load_pairs(folder: Path) -> Pairs:
-    """Reads the pairs of inputs of a checkpoint.
-
-    Raises:
-        CheckpointError: if they are missing or damaged.
-    """
-    if not (folder / RECORD).is_file() and published_weights(folder) is not None:
-        from interpbench.checkpoints.legacy import draw_published_pairs
-
-        return draw_published_pairs(folder)
-    return read_pairs(folder / DATA, read_record(folder).shape)
-
-
 def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
     """Reads pairs of inputs for a network of this shape.
 
@@ -161,21 +159,8 @@ def _wrong_with(pairs: Pairs, shape: TransformerConfig) -> str | None:
     return None if bool(pairs.scored.any(1).all()) else "no position of some pair is scored"
 
 
-def load_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
-    """Reads a checkpoint, ours or one of the published InterpBench files.
-
-    Args:
-        folder: the checkpoint's.
-        certificate: whether to read the certificate; one of an older format is said to be, and left out.
-
-    Raises:
-        CheckpointError: one line, if it is missing, damaged, truncated, foreign or of a newer format, or has
-            a certificate of other weights.
-    """
-    if not (folder / RECORD).is_file() and published_weights(folder) is not None:
-        from interpbench.checkpoints.legacy import load_published
-
-        return load_published(folder, certificate)
+def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
+    """Reads a checkpoint of this project; see `load.load_checkpoint`."""
     record, path = check_files(folder, certificate=False), folder / WEIGHTS
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
     network = read_network(weights, record.shape, path)

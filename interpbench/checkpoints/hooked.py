@@ -11,25 +11,17 @@ import torch
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_bytes, write_json
 from interpbench.transformer.model import Transformer
+from interpbench.transformer.transformer_lens import settings_of
 
 CONFIG, STATE = "hooked_transformer.json", "hooked_transformer.safetensors"
-_SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
 
 
 def hooked_config(network: Transformer) -> dict[str, Any]:
     """Returns the arguments of `HookedTransformerConfig`, as plain data."""
-    cfg = network.cfg
-    return {
-        **{name: getattr(cfg, name) for name in _SIZES},
-        "d_vocab_out": cfg.d_out,
-        "act_fn": cfg.activation,
-        "normalization_type": cfg.normalization,
-        "attention_dir": cfg.attention,
-        "device": "cpu",
-        "seed": 0,
-    }
+    return {**settings_of(network.cfg), "device": "cpu"}
 
 
 def hooked_state(network: Transformer) -> dict[str, Tensor]:
@@ -47,8 +39,14 @@ def save_hooked(network: Transformer, folder: Path) -> None:
     """Writes the configuration as JSON and the state dict as safetensors.
 
     Raises:
-        InterpBenchError: if the folder cannot be written.
+        InterpBenchError: if the folder cannot be written, or the network has parts that those versions name
+            otherwise.
     """
+    if network.cfg.features:
+        raise CheckpointError(
+            f"what TransformerLens 1 to 3 reads is not written for {' and '.join(network.cfg.features)}; "
+            "network.to_transformer_lens() opens it in TransformerLens 4"
+        )
     weights = {name: value.contiguous() for name, value in hooked_state(network).items()}
     write_bytes(folder / STATE, save_tensors(weights))
     write_json(folder / CONFIG, hooked_config(network))

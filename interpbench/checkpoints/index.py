@@ -14,9 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import CERTIFICATE, FILES, RECORD
-from interpbench.checkpoints.proof import ForeignCertificateError, OldCertificateError, read_proof
-from interpbench.checkpoints.record import check_files
+from interpbench.checkpoints.layout import CERTIFICATE, FILES, RECORD
+from interpbench.checkpoints.proof import (
+    ForeignCertificateError,
+    OldCertificateError,
+    check_files,
+    read_proof,
+)
 from interpbench.circuits.grades import GRADES, Grade, Standard, grade, in_words, said_of
 from interpbench.core.config import STRICT, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError

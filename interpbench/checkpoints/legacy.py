@@ -22,8 +22,8 @@ from torch import Tensor
 from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.checkpoints.download import GPT2, VOCABULARY
-from interpbench.checkpoints.find import published_weights
 from interpbench.checkpoints.format import Checkpoint, proof_of
+from interpbench.checkpoints.layout import published_weights
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.components import EMBED

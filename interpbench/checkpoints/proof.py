@@ -4,21 +4,21 @@ What it counts is somebody's word, which `interpbench certify` checks. Which pla
 is not: the truth and the alignment of the record say that.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
+from interpbench.checkpoints.record import ModelRecord, most_weights_bytes, read_record
 from interpbench.circuits.components import EMBED, parse_node
 from interpbench.circuits.proof import EFFECTIVE, FORMAT, SETS, Draws, Kind, Proof, name_of, passed_over
 from interpbench.circuits.truth import State, Truth
 from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import read_json
+from interpbench.core.files import read_bytes, read_json, sha256
 from interpbench.core.text import shown
 from interpbench.tasks.records import records
-
-if TYPE_CHECKING:
-    from interpbench.checkpoints.record import ModelRecord
 
 OLD = ("certified", "accuracy", "iia")
 """Keys of the first format, which had no number."""
@@ -79,7 +79,7 @@ class Places(NamedTuple):
         return list(named[kind])
 
 
-def read_proof(path: Path, record: "ModelRecord") -> dict[str, Any] | None:
+def read_proof(path: Path, record: ModelRecord) -> dict[str, Any] | None:
     """Reads the certificate of a checkpoint with this record, None if there is none.
 
     Raises:
@@ -123,6 +123,26 @@ def identified(proof: Mapping[str, Any], weights: str, truth: Truth, task: str) 
     """
     identity = {"weights": weights, "truth": truth.sha256, "task": task}
     return {"format": proof["format"], "identity": identity, **proof}
+
+
+def check_files(folder: Path, certificate: bool = True) -> ModelRecord:
+    """Checks the files of a checkpoint as far as that takes no torch; returns its record.
+
+    Args:
+        folder: the checkpoint's.
+        certificate: whether its certificate matters; one of an older format counts as none.
+
+    Raises:
+        CheckpointError: one line, if one is missing, damaged, or not the one that the record is of.
+    """
+    record = read_record(folder)
+    path = folder / WEIGHTS
+    if sha256(read_bytes(path, most_weights_bytes(record.shape), CheckpointError)) != record.sha256:
+        raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
+    if certificate:
+        with contextlib.suppress(OldCertificateError):
+            read_proof(folder / CERTIFICATE, record)
+    return record
 
 
 def _again(path: Path) -> str:

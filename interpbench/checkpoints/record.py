@@ -4,20 +4,18 @@ Everything in it is somebody's word. Its task is a name and never a file, an add
 means is looked up in the catalogue, or is what the user of a command says (`task=my_task.py:is_vowel`).
 """
 
-import contextlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import CERTIFICATE, RECORD, WEIGHTS
-from interpbench.checkpoints.proof import OldCertificateError, read_proof
+from interpbench.checkpoints.layout import RECORD
 from interpbench.circuits.components import parse_node
 from interpbench.circuits.truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
-from interpbench.core.files import MOST_RECORD, read_bytes, read_json, sha256
+from interpbench.core.files import MOST_RECORD, read_json
 from interpbench.core.old_names import renamed
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import known_task
@@ -90,26 +88,6 @@ def read_record(folder: Path) -> ModelRecord:
         _check(record)
     except InterpBenchError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
-    return record
-
-
-def check_files(folder: Path, certificate: bool = True) -> ModelRecord:
-    """Checks the files of a checkpoint as far as that takes no torch; returns its record.
-
-    Args:
-        folder: the checkpoint's.
-        certificate: whether its certificate matters; one of an older format counts as none.
-
-    Raises:
-        CheckpointError: one line, if one is missing, damaged, or not the one that the record is of.
-    """
-    record = read_record(folder)
-    path = folder / WEIGHTS
-    if sha256(read_bytes(path, most_weights_bytes(record.shape), CheckpointError)) != record.sha256:
-        raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
-    if certificate:
-        with contextlib.suppress(OldCertificateError):
-            read_proof(folder / CERTIFICATE, record)
     return record
 
 

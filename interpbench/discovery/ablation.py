@@ -147,8 +147,13 @@ def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
     """Returns at which positions `[T, B]` masks can change something that counts; None for no such bound."""
     clean, corrupted, only = problem.clean, problem.corrupted, problem.only
     length = clean.shape[1]
-    causal = problem.network.cfg.attention == "causal"
-    if only is None or not causal or by_rows(length, clean.device):
+    cfg = problem.network.cfg
+    if (
+        only is None
+        or cfg.attention != "causal"
+        or cfg.positions != "learned"
+        or by_rows(length, clean.device)
+    ):
         return None
     differs = torch.ones_like(clean, dtype=torch.bool)
     if ablation == "resample":

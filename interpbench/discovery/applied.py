@@ -27,9 +27,13 @@ def apply(method: Method, problem: Problem, name: str = "") -> Scores:
 
     Raises:
         DiscoveryError: in one line that names it, if it raises or exits (with file and line), alters the
-            network or the inputs, or returns anything but scores of this network.
+            network or the inputs, or returns anything but scores of this network; or if it has no rule for
+            some part of the network's architecture.
     """
     name = name or type(method).__name__
+    unsupported = getattr(method, "unsupported", ())
+    if there := next((part for part in problem.network.cfg.features if part in unsupported), None):
+        raise DiscoveryError(f"method {name} has no rule for {there}, which this network has; eap has one")
     own, before = copy.deepcopy(problem), _contents(problem)
     kinds = package_state()
     try:

@@ -138,6 +138,7 @@ def _through_softmax(edges: Tensor, layer: int, problem: Problem, runs: Runs, so
 
     scale = attention.W_Q.shape[2] ** -0.5
     q, k = project(attention.W_Q, attention.b_Q, seen) * scale, project(attention.W_K, attention.b_K, seen)
+    q, k = attention.placed(q), attention.placed(k)
     v = project(attention.W_V, attention.b_V, seen[:1])[0]
     by_mixed = torch.einsum("hdtb,hed->hetb", some.writers[before : before + heads].mean(3), attention.W_O)
     by_pattern = torch.einsum("heqb,hekb->hqkb", by_mixed, v)

@@ -18,7 +18,8 @@ from interpbench.discovery.about import About
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
-from interpbench.transformer.layers import Block, Norm
+from interpbench.transformer.config import Feature
+from interpbench.transformer.layers import Block, Mlp, Norm
 
 TOLERANCE = 1e-8
 """What keeps a bias's shares finite where both parts are 0."""
@@ -74,6 +75,7 @@ class ContextualDecomposition:
     sign: ClassVar[str] = "larger: more of the difference between the answers' logits is due to the source"
     cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from its reader's layer on"
     granularity: ClassVar[Literal["edge", "node"]] = "node"
+    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "rotary positions", "gated MLP")
     exempt: ClassVar[Mapping[str, str]] = {
         "linear": "biases are shared out by size, and of parts with opposite signs the larger takes all"
     }
@@ -124,7 +126,7 @@ class Layer:
         self.block, self.attention, self.mlp, self.opposite_signs = (
             block,
             block.attn,
-            block.mlp,
+            cast(Mlp, block.mlp),
             opposite_signs,
         )
         attention = block.attn

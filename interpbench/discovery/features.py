@@ -42,7 +42,9 @@ class Sides:
 @torch.no_grad()
 def sides(network: Transformer) -> Sides:
     """Returns the matrices of all nodes and readers."""
-    embedding = torch.cat([network.embed.W_E, network.pos_embed.W_pos])
+    embedding = network.embed.W_E
+    if network.pos_embed is not None:
+        embedding = torch.cat([embedding, network.pos_embed.W_pos])
     writes, reads = [_rows(embedding)], list[Tensor]()
     for block in (cast(Block, block) for block in network.blocks):
         attention, width = block.attn, network.cfg.d_model
@@ -71,10 +73,10 @@ def _rows(matrix: Tensor) -> Tensor:
 
 def _seen(norm: torch.nn.Module, weight: Tensor) -> Tensor:
     """Returns what multiplies a normalised residual stream, `[..., D, n]`, up to the norm's scale."""
-    if not isinstance(norm, Norm):
+    if isinstance(norm, torch.nn.Identity):
         return weight
-    own = weight * norm.w[:, None] if hasattr(norm, "w") else weight
-    return own - own.mean(-2, keepdim=True)
+    own = weight * norm.w[:, None] if hasattr(norm, "w") else weight  # type: ignore[index]
+    return own - own.mean(-2, keepdim=True) if isinstance(norm, Norm) else own
 
 
 def spread(values: Tensor) -> Tensor:

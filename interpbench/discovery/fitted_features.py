@@ -18,6 +18,7 @@ from interpbench.discovery.about import About
 from interpbench.discovery.features import by_edge, sides, spectral, spread
 from interpbench.discovery.method import method
 from interpbench.tasks.problem import Problem
+from interpbench.transformer.config import Feature
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
 
@@ -91,6 +92,7 @@ class FittedFeatures:
     sign: ClassVar[str] = "log-odds of being required, by a regression on other models"
     cost: ClassVar[str] = "one forward pass, and a singular value decomposition per edge"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "rotary positions", "gated MLP")
     baseline: ClassVar[bool] = True
     exempt: ClassVar[Mapping[str, str]] = {"planted": "it is fitted to trained networks"}
 

@@ -14,6 +14,7 @@ from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
+from interpbench.transformer.config import Feature
 
 
 @method("gim")
@@ -51,6 +52,7 @@ class Gim:
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "gated MLP")
     exempt: ClassVar[Mapping[str, str]] = {
         "linear": "gradients by values are halved, also where attention patterns are constants"
     }

@@ -48,7 +48,8 @@ class Method(Protocol):
         granularity: at which level it gives scores of its own.
 
     A method whose scores depend on the problem's seed says `draws = True`. One that by its theory cannot keep
-    a contract says so in `exempt`, from the contract's name (`order`, `linear`, `planted`) to the reason.
+    a contract says so in `exempt`, from the contract's name (`order`, `linear`, `planted`) to the reason. One
+    that has no rule for some part of an architecture names it in `unsupported`, and refuses such networks.
     """
 
     sign: ClassVar[str]

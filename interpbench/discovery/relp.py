@@ -12,6 +12,7 @@ from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.backward import Rules, with_rules
+from interpbench.transformer.config import Feature
 
 
 @method("relp")
@@ -48,6 +49,7 @@ class RelP:
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
     cost: ClassVar[str] = "two forward passes and one backward pass"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "gated MLP")
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

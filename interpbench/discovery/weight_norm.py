@@ -12,6 +12,7 @@ from interpbench.discovery.about import About
 from interpbench.discovery.features import sides, spectral
 from interpbench.discovery.method import legal_scores, method
 from interpbench.tasks.problem import Problem
+from interpbench.transformer.config import Feature
 
 
 @method("weight_norm")
@@ -37,6 +38,7 @@ class WeightNorm:
     )
     cost: ClassVar[str] = "no pass; a singular value decomposition per edge"
     granularity: ClassVar[Literal["edge", "node"]] = "edge"
+    unsupported: ClassVar[tuple[Feature, ...]] = ("gated MLP",)
     baseline: ClassVar[bool] = True
     exempt: ClassVar[Mapping[str, str]] = {"planted": "weights say how large a node is, not what it does"}
 

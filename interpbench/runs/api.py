@@ -38,7 +38,7 @@ def load(name: str | int | Path) -> "Checkpoint":
     from interpbench.checkpoints.find import find_checkpoint
 
     folder = find_checkpoint(str(name))
-    from interpbench.checkpoints.format import load_checkpoint  # torch is not for a name that is wrong
+    from interpbench.checkpoints.load import load_checkpoint  # torch is not for a name that is wrong
 
     return load_checkpoint(folder)
 
@@ -98,11 +98,13 @@ def discover(
     Raises:
         InterpBenchError: for an unknown method or setting.
     """
-    from interpbench.checkpoints.format import load_pairs
+    from interpbench.checkpoints.load import load_pairs
+    from interpbench.core.process import prepare_torch
     from interpbench.discovery.applied import apply
     from interpbench.discovery.method import get_method, method_name
     from interpbench.tasks.problem import Problem
 
+    prepare_torch()
     if isinstance(checkpoint, Problem):
         return apply(get_method(method, settings), checkpoint, method_name(method))
     if isinstance(checkpoint, str | int | Path):
@@ -123,8 +125,7 @@ def draw(
 ) -> None:
     """Writes a PNG of a checkpoint's true circuit and, beside it, of what methods found (name to scores)."""
     from interpbench.reports.drawing import draw_circuit
-    from interpbench.runs.evaluate import variables
 
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
-    draw_circuit(checkpoint.truth, Path(path), variables(checkpoint), found, checkpoint.task)
+    draw_circuit(checkpoint.truth, Path(path), checkpoint.variables, found, checkpoint.task)

@@ -13,8 +13,9 @@ from interpbench.checkpoints.blind import (
     read_problem,
     write_problem,
 )
-from interpbench.checkpoints.find import find_checkpoint, is_ours
-from interpbench.checkpoints.record import check_files
+from interpbench.checkpoints.find import find_checkpoint
+from interpbench.checkpoints.layout import is_ours
+from interpbench.checkpoints.proof import check_files
 from interpbench.circuits.formats import read_scores
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import ScoresError

@@ -11,9 +11,11 @@ from rich.console import Console
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints, is_ours
-from interpbench.checkpoints.format import Checkpoint, load_checkpoint
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import INDEX
+from interpbench.checkpoints.layout import CERTIFICATE, is_ours
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.proof import identified, read_proof
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
@@ -21,9 +23,11 @@ from interpbench.circuits.proof import Kind, name_of
 from interpbench.circuits.truth import State, Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
+from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.reports.certificates import certificate_table
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.task import Task
 from interpbench.training.certificate import certify
 from interpbench.training.evaluate import Evaluation
@@ -71,6 +75,7 @@ def certify_checkpoints(
         seed: of the drawn pairs.
         own_task: where a task is that is not in the catalogue, as `get_task` takes it.
     """
+    prepare_torch()
     if own_task is not None:
         get_task(own_task)
     folders = find_checkpoints(name)
@@ -96,7 +101,8 @@ def certify_checkpoints(
         if save:
             weights = checkpoint.record.sha256
             write_json(
-                folder / CERTIFICATE, identified(certificate, weights, subject.truth, subject.task.sha256)
+                folder / CERTIFICATE,
+                identified(certificate, weights, subject.truth, task_sha256(subject.task)),
             )
             log.info("wrote %s", folder / CERTIFICATE)
         else:
@@ -131,7 +137,7 @@ def check_task(path: Path, certificate: Mapping[str, Any], subject: Subject, net
         CheckpointError: if it is of another, or says something of the domain that is not so.
     """
     task, again = subject.task, f"`interpbench certify {path.parent} --save` makes a new one"
-    if certificate["identity"]["task"] != task.sha256:
+    if certificate["identity"]["task"] != task_sha256(task):
         raise CheckpointError(
             f"{path} is of another program or domain than task {task.name} has here; {again}"
         )

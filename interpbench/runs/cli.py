@@ -10,10 +10,12 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from interpbench.checkpoints.find import CERTIFICATE, find_checkpoints, is_ours
+from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import target_of
 from interpbench.checkpoints.index import check_grade
-from interpbench.checkpoints.record import check_files, task_of
+from interpbench.checkpoints.layout import CERTIFICATE, is_ours
+from interpbench.checkpoints.proof import check_files
+from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import GRADES, RELEASED, Standard
 from interpbench.core.config import convert
 from interpbench.core.errors import did_you_mean
@@ -29,9 +31,9 @@ from interpbench.runs.entry import (
     configure_logging,
     contained,
     finish,
-    run_hydra,
 )
 from interpbench.runs.several import expand
+from interpbench.runs.start import run_hydra
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from interpbench.checkpoints.format import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import records_table
-from interpbench.runs.evaluate import evaluate_checkpoint, variables
+from interpbench.runs.evaluate import evaluate_checkpoint
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.page import PAGE, write_folder_page
 from interpbench.runs.train import train
@@ -34,7 +34,7 @@ def demo(out: str) -> bool:
     console.print(certificate_table(outcome.certificate))
     console.print(records_table(records))
     pictures = configs[0].folder(checkpoint)
-    draw_circuit(checkpoint.truth, pictures / "truth.png", variables(checkpoint), title=f"{TASK}: the truth")
+    draw_circuit(checkpoint.truth, pictures / "truth.png", checkpoint.variables, title=f"{TASK}: the truth")
     shown = [
         pictures / name for name in ("truth.png", "roc.png", *(f"circuit-{name}.png" for name in METHODS))
     ]

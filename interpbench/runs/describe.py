@@ -16,6 +16,7 @@ from interpbench.core.files import write_text
 from interpbench.core.progress import Display
 from interpbench.reports.catalogue import tasks_markdown
 from interpbench.tasks.catalogue import catalogue
+from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.records import FILE, TaskRecord, records
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
@@ -47,7 +48,7 @@ def describe(task: Task) -> TaskRecord:
         unreached=0 if task.causal_model.classes is None else len(task.causal_model.classes) - len(values),
         margin=float(f"{compiled_margin(task):.4g}") if isinstance(task, RaspTask) else None,
         truth=truth.to_json(),
-        sha256=task.sha256,
+        sha256=task_sha256(task),
     )
 
 

@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interpbench.checkpoints.format import Checkpoint, load_checkpoint, load_pairs
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import task_of
-from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.own import said
+from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.discovery.applied import apply
@@ -31,6 +32,7 @@ from interpbench.runs.evaluate_settings import (
     jsonable,
 )
 from interpbench.runs.measure import measured
+from interpbench.runs.page import write_folder_page
 from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, compare, edge_scores, is_record, node_scores
 from interpbench.tasks.data import draw_pairs
@@ -57,8 +59,6 @@ def run(data: Mapping[str, Any]) -> Outcome:
         Console(width=None if sys.stdout.isatty() else 120).print(records_table(shown))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
-            from interpbench.runs.page import write_folder_page
-
             write_folder_page(Path(config.out), config.found)
     if records and config.methods is not None:
         add = config.board is not None
@@ -90,6 +90,7 @@ def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[Failure]]:
     What has been evaluated in the same way is read instead. Whatever a method raises is a failure of that
     method on that checkpoint; the others go on.
     """
+    prepare_torch()
     check_evaluate(config)
     chosen = config.with_baselines
     if config.methods is not None and config.thoroughly:
@@ -237,7 +238,7 @@ def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> Non
     from interpbench.reports.drawing import draw_circuit
 
     picture = folder / f"circuit-{name}.png"
-    draw_circuit(checkpoint.truth, picture, variables(checkpoint), {name: scores}, checkpoint.task)
+    draw_circuit(checkpoint.truth, picture, checkpoint.variables, {name: scores}, checkpoint.task)
 
 
 def draw_roc(checkpoint: Checkpoint, record: Record, config: EvaluateConfig) -> None:
@@ -246,16 +247,6 @@ def draw_roc(checkpoint: Checkpoint, record: Record, config: EvaluateConfig) -> 
 
     folder = config.folder(checkpoint)
     roc_figure(read_records(folder, record), folder / "roc.png")
-
-
-def variables(checkpoint: Checkpoint) -> dict[Node, tuple[str, ...]]:
-    """Returns the variables that each node carries."""
-    placed: dict[Node, tuple[str, ...]] = {}
-    for name, place in checkpoint.record.alignment.items():
-        node = parse_node(place)
-        if node != EMBED:
-            placed[node] = (*placed.get(node, ()), name)
-    return placed
 
 
 def read_records(folder: Path, like: Record) -> list[Record]:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.find import DATA, find_checkpoints, is_ours
-from interpbench.checkpoints.record import check_files, task_of
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.layout import DATA, is_ours
+from interpbench.checkpoints.proof import check_files
+from interpbench.checkpoints.record import task_of
 from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable

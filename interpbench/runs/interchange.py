@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from interpbench.checkpoints.find import find_checkpoints, is_ours
-from interpbench.checkpoints.record import check_files
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.layout import is_ours
+from interpbench.checkpoints.proof import check_files
 from interpbench.circuits.formats import FORMS
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import check_file

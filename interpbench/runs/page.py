@@ -4,13 +4,13 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from interpbench.checkpoints.find import is_ours, released
-from interpbench.checkpoints.format import Checkpoint, load_checkpoint
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.layout import is_ours, released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
-from interpbench.runs.evaluate import variables
 from interpbench.scoring.board import TRUTH
 from interpbench.scoring.records import Record, is_record
 
@@ -86,5 +86,5 @@ def _networks(places: Sequence[Path], wanted: set[str]) -> dict[str, Network]:
     for key, loaded in found.items():
         several = tasks.count(loaded.task) > 1
         title = f"{loaded.task}, seed {loaded.record.seed} ({key[:6]})" if several else loaded.task
-        networks[key] = Network(title, loaded.truth, variables(loaded))
+        networks[key] = Network(title, loaded.truth, loaded.variables)
     return networks

@@ -10,19 +10,22 @@ from typing import Any
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints.find import CERTIFICATE, FILES
-from interpbench.checkpoints.format import load_checkpoint, save_checkpoint, versions
+from interpbench.checkpoints.format import save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
+from interpbench.checkpoints.layout import CERTIFICATE, FILES
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
+from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Outcome
 from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, train_config
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.certificate import certify
@@ -101,6 +104,7 @@ def finished(data: Mapping[str, Any]) -> Outcome | None:
 
 def train(config: TrainConfig) -> TrainOutcome:
     """Trains (or goes on training, or only looks up) the run that `config` describes."""
+    prepare_torch()
     check_train(config)
     task = get_task(config.task)
     settings, kind, folder = config.settings(), config.kind, config.folder
@@ -119,7 +123,7 @@ def train(config: TrainConfig) -> TrainOutcome:
         )
         record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
-        save_checkpoint(folder, network, record, certificate, pairs, task.sha256)
+        save_checkpoint(folder, network, record, certificate, pairs, task_sha256(task))
     return _outcome(folder, config)
 
 

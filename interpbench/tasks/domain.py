@@ -148,7 +148,7 @@ class Sequences(Domain):
 
     def strata(self) -> Sequence[Stratum]:
         """Returns those of `sequence_strata.py`."""
-        return sequence_strata(self)
+        return sequence_strata(self, self.vocab_size, self.length)
 
     def near(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
         """Returns sequences with some tokens replaced, exchanged or renamed, or with all of them permuted."""

@@ -6,20 +6,17 @@ cannot write down, a program's functions, is known by what every variable is on 
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from interpbench.core import seeds
-
-if TYPE_CHECKING:
-    from interpbench.tasks.task import Task
+from interpbench.tasks.task import Task
 
 INPUTS = 512
 """Inputs, and sources of interventions for them, on which the program is run."""
 
 
-def task_sha256(task: "Task") -> str:
+def task_sha256(task: Task) -> str:
     """Returns the SHA-256, in hexadecimal, of a task's program and domain; neither name nor words matter."""
     found = hashlib.sha256()
     for line in (*_program(task), *_domain(task)):
@@ -27,7 +24,7 @@ def task_sha256(task: "Task") -> str:
     return found.hexdigest()
 
 
-def _program(task: "Task") -> Iterator[str]:
+def _program(task: Task) -> Iterator[str]:
     """Yields what is said of the program, its tokens and the places of its variables."""
     yield from (f"listing {line}" for line in task.listing())
     yield f"vocab {_text(task.vocab)}"
@@ -40,7 +37,7 @@ def _program(task: "Task") -> Iterator[str]:
         yield f"variable {name} reads {reads} values {_text(variable.values)}"
 
 
-def _domain(task: "Task") -> Iterator[str]:
+def _domain(task: Task) -> Iterator[str]:
     """Yields the domain's size, some inputs and sources, and what every variable is on these."""
     domain = task.domain
     yield f"size {domain.size}"

@@ -29,7 +29,7 @@ class TaskRecord:
         margin: the compiled network's smallest margin between the right class and the next, or its largest
             error for a numerical output; None where nothing is compiled.
         truth: the names of all required, allowed and free nodes and edges.
-        sha256: of the task (`Task.sha256`).
+        sha256: of the task (`identity.task_sha256`).
     """
 
     layers: int

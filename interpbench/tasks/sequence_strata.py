@@ -3,22 +3,16 @@
 Uniform draws hardly contain a sequence of one or two different tokens; each number of them is a stratum.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from interpbench.tasks.stratum import Make, Stratum, made, ranges, span
-
-if TYPE_CHECKING:
-    from interpbench.tasks.domain import Sequences
+from interpbench.tasks.stratum import Make, Split, Stratum, made, ranges, span
 
 MOST_COUNTS = 40
 """More numbers of different tokens than this are grouped into ranges."""
 
 
-def sequence_strata(domain: "Sequences") -> list[Stratum]:
-    """Returns the strata that depend on the tokens alone."""
-    size, length = domain.vocab_size, domain.length
+def sequence_strata(domain: Split, size: int, length: int) -> list[Stratum]:
+    """Returns the strata of a domain of `length` tokens out of `size` that depend on the tokens alone."""
     most = min(size, length)
 
     def of(low: int, high: int) -> Make:

@@ -19,7 +19,9 @@ class ModelSettings:
     Attributes:
         kind: `trained`, or `compiled` for the weights that Tracr compiles.
         rule: `own`, the default rule (see `shape`), or `published`, that of the published benchmark.
-        normalization: `none`, `LN`, `LNPre`.
+        normalization: `none`, `LN`, `LNPre`, `RMS`, `RMSPre`.
+        positions: `learned`, `rotary`.
+        mlp: `plain`, `gated`.
     """
 
     kind: Literal["trained", "compiled"] = "trained"
@@ -29,8 +31,10 @@ class ModelSettings:
     d_model: Count | None = None
     d_head: Count | None = None
     d_mlp: Count | None = None
-    normalization: Literal["none", "LN", "LNPre"] | None = None
-    activation: Literal["gelu", "gelu_new", "relu"] | None = None
+    normalization: Literal["none", "LN", "LNPre", "RMS", "RMSPre"] | None = None
+    activation: Literal["gelu", "gelu_new", "relu", "silu"] | None = None
+    positions: Literal["learned", "rotary"] | None = None
+    mlp: Literal["plain", "gated"] | None = None
     biases: bool = True
     init_std: Amount | None = None
     init_matching: bool | None = None
@@ -73,6 +77,8 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         "d_mlp": given.get("d_mlp", widths.d_mlp),
         "normalization": None if normalization == "none" else normalization,
         "activation": given.get("activation", "gelu"),
+        "positions": given.get("positions", "learned"),
+        "mlp": given.get("mlp", "plain"),
         "biases": settings.biases,
         "init_std": given.get("init_std") or widths.init_std,
         "init_matching": given.get("init_matching", False),

@@ -5,18 +5,17 @@ the first can be drawn directly; inputs of the others are found among draws (`fo
 enumerated domain are all labelled instead.
 """
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interpbench.causal.model import CausalModel
 from interpbench.core import seeds
 from interpbench.tasks.answers import Outputs
+from interpbench.tasks.domain import Domain
 from interpbench.tasks.found import Found, spread
 from interpbench.tasks.stratum import Stratum
-
-if TYPE_CHECKING:
-    from interpbench.tasks.task import Task
 
 PAIRS = 1 << 26
 """Pairs of positions, over all inputs, on which the program is run at a time."""
@@ -30,10 +29,18 @@ class Strata:
     whole, and `Domain.is_held_out` tells which inputs are held out. All other draws are without any held-out
     input; a stratum that is held out altogether is left out of them. In an enumerated domain the flag has no
     effect.
+
+    Args:
+        domain: its inputs.
+        causal_model: its program.
+        scored: returns which outputs `[row, pos]` are scored, bool.
+        name: the task's, from which draws are seeded.
     """
 
-    def __init__(self, task: "Task"):
-        self._task, self._domain = task, task.domain
+    def __init__(
+        self, domain: Domain, causal_model: CausalModel, scored: Callable[[np.ndarray], np.ndarray], name: str
+    ):
+        self._domain, self._causal_model, self._scored, self._name = domain, causal_model, scored, name
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -118,17 +125,17 @@ class Strata:
     @cached_property
     def _found(self) -> Found:
         sought = [] if self._domain.enumerated else [s for s in self._named if s.draw is None]
-        task = self._task
-        return Found(self._domain, self._drawn, sought, self._outputs, task.causal_model.classes, task.name)
+        classes = self._causal_model.classes
+        return Found(self._domain, self._drawn, sought, self._outputs, classes, self._name)
 
     def _outputs(self, tokens: np.ndarray) -> Outputs:
         """Returns outputs and where they are scored, run on as many inputs at a time as memory allows."""
         rows = max(1, PAIRS // tokens.shape[1] ** 2)
         parts = [
-            self._task.causal_model.outputs(tokens[i : i + rows]) for i in range(0, max(len(tokens), 1), rows)
+            self._causal_model.outputs(tokens[i : i + rows]) for i in range(0, max(len(tokens), 1), rows)
         ]
         outputs = np.concatenate(parts)
-        return outputs, self._task.scored(outputs)
+        return outputs, self._scored(outputs)
 
 
 def _shares(rng: np.random.Generator, count: int, strata: int) -> list[int]:

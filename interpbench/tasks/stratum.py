@@ -7,14 +7,11 @@ stratum: `Domain.is_held_out` says which rows are. Draws for training never cont
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from interpbench.core import seeds
-
-if TYPE_CHECKING:
-    from interpbench.tasks.domain import Domain
 
 FEW = 16
 """A stratum with fewer different inputs in the held-out part is drawn as a whole there."""
@@ -24,6 +21,23 @@ ROUNDS = 20
 """Attempts to fill a draw from one part."""
 Make = Callable[[np.random.Generator, int], np.ndarray]
 PartDraw = Callable[[np.random.Generator, int, bool], np.ndarray]
+
+
+class Split(Protocol):
+    """What a stratum has to know of its domain (`domain.Domain`)."""
+
+    @property
+    def enumerated(self) -> bool:
+        """Whether nothing is held out."""
+        ...
+
+    def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
+        """Returns which inputs `[row, pos]` are."""
+        ...
+
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws `[count, length]` inputs, held out or not."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,7 @@ class Stratum:
     whole: Callable[[], bool] = lambda: False
 
 
-def made(domain: "Domain", name: str, has: Callable[[np.ndarray], np.ndarray], make: Make) -> Stratum:
+def made(domain: Split, name: str, has: Callable[[np.ndarray], np.ndarray], make: Make) -> Stratum:
     """Returns the stratum whose inputs `make` draws, whether or not they are held out."""
     part = _Part(domain, name, make)
     return Stratum(name, has, part, part.whole)
@@ -53,7 +67,7 @@ def made(domain: "Domain", name: str, has: Callable[[np.ndarray], np.ndarray], m
 class _Part:
     """Draws from one part of a domain by rejection."""
 
-    def __init__(self, domain: "Domain", name: str, make: Make):
+    def __init__(self, domain: Split, name: str, make: Make):
         self.domain, self.name, self.make = domain, name, make
         self._whole: bool | None = None
 
@@ -84,7 +98,7 @@ def few(rows: np.ndarray) -> bool:
     return len(rows) < FEW or len(np.unique(rows, axis=0)) < FEW
 
 
-def length_strata(domain: "Domain") -> list[Stratum]:
+def length_strata(domain: Split) -> list[Stratum]:
     """Returns a stratum for each number of tokens, or for eight ranges of it if there are many."""
     lengths = np.unique(_lengths(domain.sample(seeds.generator(0, "lengths"), PROBED)))
     if len(lengths) < 2:

@@ -12,7 +12,6 @@ from interpbench.causal.model import CausalModel, has_value
 from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import Domain, Sampler, Sequences
-from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.strata import Strata
 
 if TYPE_CHECKING:  # a hand-written task needs no Tracr
@@ -77,12 +76,7 @@ class Task(ABC):
     @cached_property
     def strata(self) -> Strata:
         """The kinds of its inputs, drawn equally often where rare ones must not be missed."""
-        return Strata(self)
-
-    @cached_property
-    def sha256(self) -> str:
-        """What the task is, its program and its domain, as SHA-256 in hexadecimal (see `identity.py`)."""
-        return task_sha256(self)
+        return Strata(self.domain, self.causal_model, self.scored, self.name)
 
     @property
     def program_name(self) -> str:

@@ -12,6 +12,8 @@ Schwarz). Where that is less than the margin the answer stays, whatever edge has
 Shapes as in `transformer/model.py`; C logits that compete with an answer, K edges, P positions.
 """
 
+from typing import cast
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,7 +21,7 @@ from torch import Tensor
 from interpbench.training.evaluate import Activations, Evaluation
 from interpbench.training.local import Head
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.layers import Block
+from interpbench.transformer.layers import Block, Mlp
 
 CURVATURE = {"gelu": 0.798, "gelu_new": 0.798}
 """The largest second derivative of an activation function; ReLU has none."""
@@ -28,8 +30,8 @@ ROUNDING = 0.99
 
 
 def is_bounded(shape: TransformerConfig) -> bool:
-    """Returns whether there is a bound: for networks without a norm, with a smooth activation function."""
-    return shape.normalization is None and shape.activation in CURVATURE
+    """Returns whether there is a bound: without a norm, with a smooth activation function and no gate."""
+    return shape.normalization is None and shape.activation in CURVATURE and shape.mlp == "plain"
 
 
 class Bound:
@@ -44,7 +46,7 @@ class Bound:
     def __init__(self, evaluation: Evaluation, base: Activations, answer: np.ndarray):
         network, layer = evaluation.network, evaluation.network.cfg.n_layers - 1
         self.block: Block = network.blocks[layer]  # type: ignore[assignment]
-        nodes, mlp = network.cfg.graph.nodes, self.block.mlp
+        nodes, mlp = network.cfg.graph.nodes, cast(Mlp, self.block.mlp)
         scored = evaluation.task.scored(answer)
         self.positions = torch.from_numpy(1 + np.flatnonzero(scored.any(0))).to(evaluation.device)
         self.scored = torch.from_numpy(scored[:, scored.any(0)].T).to(evaluation.device)  # [P, N]

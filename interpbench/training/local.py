@@ -14,7 +14,7 @@ from torch import Tensor
 from interpbench.circuits.components import Node, Slot
 from interpbench.training.evaluate import Activations
 from interpbench.transformer.attention import attend, attention_scores, softmax
-from interpbench.transformer.layers import Block
+from interpbench.transformer.layers import Block, Mlp
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.rowwise import mix, scores
 
@@ -65,7 +65,9 @@ class Head(Reader):
         self.biases = {slot: bias[:, None, None] for slot, bias in biases.items()}
         self.output, self.causal = attn.W_O[head].T, attn.causal
         seen = self.block.ln1(self.x)
-        self.clean = {slot: self._projected(slot, seen) + self.biases[slot] for slot in self.weights}
+        self.clean = {
+            slot: self._placed(slot, self._projected(slot, seen) + self.biases[slot]) for slot in self.weights
+        }
         self.pattern = softmax(self._scores(self.clean["q"][None], self.clean["k"][None]))[0]
 
     def numbers(self, length: int) -> int:
@@ -85,8 +87,12 @@ class Head(Reader):
     def _moved(self, slot: Slot, deltas: Tensor) -> Tensor:
         """Returns the projections `[K, E, T, N]` with deltas in the input."""
         if isinstance(self.block.ln1, torch.nn.Identity):
-            return self.clean[slot] + self._projected(slot, deltas)
-        return self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot]
+            return self.clean[slot] + self._placed(slot, self._projected(slot, deltas))
+        return self._placed(slot, self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot])
+
+    def _placed(self, slot: Slot, projected: Tensor) -> Tensor:
+        """Returns projections as scores take them."""
+        return projected if slot == "v" else self.block.attn.placed(projected)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         return attention_scores(q, k, self.causal)
@@ -124,10 +130,10 @@ class Head(Reader):
         """Attends with one of the three changed."""
         parts = {name: values[..., rows] for name, values in self.clean.items()}
         if isinstance(self.block.ln1, torch.nn.Identity):
-            parts[slot] = parts[slot] + self._projected(slot, delta)
+            parts[slot] = parts[slot] + self._placed(slot, self._projected(slot, delta))
         else:
             moved = self._projected(slot, self.block.ln1(self.x[..., rows] + delta))
-            parts[slot] = moved + self.biases[slot]
+            parts[slot] = self._placed(slot, moved + self.biases[slot])
         q, k, v = (parts[name][None] for name in ("q", "k", "v"))
         mixed, _ = attend(q, k, v, self.causal)
         return (self.output @ mixed[0].flatten(1)).view(-1, *mixed.shape[2:])
@@ -143,26 +149,28 @@ class MlpReader(Reader):
         ]
         total = run.stack[heads[0] : heads[-1] + 1].sum(0)
         self.x = run.residuals[node.layer] + total + self.block.attn.b_O[:, None, None]
-        self.hidden = self._hidden(self.block.ln2(self.x)[None])[0]
-        self.active = self.block.mlp.activate(self.hidden)
+        mlp, self.linear = self.block.mlp, None
+        if isinstance(mlp, Mlp) and isinstance(self.block.ln2, torch.nn.Identity):
+            self.linear = mlp.linear(self.x)
+            self.active = mlp.activate(self.linear)
+        else:
+            self.active = mlp.hidden(self.block.ln2(self.x))
 
     def numbers(self, length: int) -> int:
         """Hidden units, before and after the activation function."""
         return 3 * length * self.block.mlp.W_in.shape[1]
 
-    def _hidden(self, seen: Tensor, bias: bool = True) -> Tensor:
-        """Maps `[K, D, T, N]` to `[K, M, T, N]`."""
+    def _hidden(self, deltas: Tensor) -> Tensor:
+        """Returns what `W_out` reads with `deltas [K, D, T, N]` in the input, `[K, M, T, N]`."""
         mlp = self.block.mlp
-        found = torch.matmul(mlp.W_in.T, seen.flatten(2)).view(len(seen), -1, *seen.shape[2:])
-        return found + mlp.b_in[:, None, None] if bias else found
+        if self.linear is None or not isinstance(mlp, Mlp):
+            return mlp.hidden(self.block.ln2(self.x + deltas))
+        moved = torch.matmul(mlp.W_in.T, deltas.flatten(2)).view(len(deltas), *self.linear.shape)
+        return mlp.activate(moved.add_(self.linear))
 
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
         """By what hidden units change."""
-        if isinstance(self.block.ln2, torch.nn.Identity):
-            hidden = self._hidden(deltas, bias=False).add_(self.hidden)
-        else:
-            hidden = self._hidden(self.block.ln2(self.x + deltas))
-        change = self.block.mlp.activate(hidden).sub_(self.active).flatten(1, 2)  # [K, M × T, N]
+        change = self._hidden(deltas).sub_(self.active).flatten(1, 2)  # [K, M × T, N]
         results: list[Tensor] = []
         for gradient in gradients:
             worth = (self.block.mlp.W_out @ gradient.flatten(1)).view(-1, gradient.shape[2])  # [M × T, N]

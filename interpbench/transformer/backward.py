@@ -107,7 +107,7 @@ def with_rules(network: Transformer, rules: Rules) -> Transformer:
         attention = cast(RuledAttention, block.attn)
         attention.__class__, attention.rules = RuledAttention, rules
         if rules.ratio_activation:
-            block.mlp.__class__ = RuledMlp
+            cast(RuledMlp, block.mlp).__class__ = RuledMlp
     if rules.freeze_norm:
         for module in ruled.modules():
             if isinstance(module, Norm):

@@ -82,6 +82,10 @@ class Mixture:
         inputs: Tensor = _Inputs.apply(*self._parts, eps, self._kept)  # type: ignore[assignment]
         return inputs.permute(0, 2, 3, 1, 4).flatten(3)
 
+    def copied(self) -> Tensor:
+        """Returns what readers see, for parts that keep it for a gradient: the buffer's gives way."""
+        return self.inputs().clone()
+
     def project(self, weight: Tensor, bias: Tensor, eps: float | None, rows_last: bool = True) -> Tensor:
         """Returns `weight [R, E, D]` times the inputs, plus `bias [R, E]`, as `[R, E, T, N]`.
 

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from interpbench.transformer.activation import activate
 from interpbench.transformer.attention import attend
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.differences import Mixture
 from interpbench.transformer.frozen import Packed, attend_and_write, features_last
+from interpbench.transformer.gated_mlp import GatedMlp
+from interpbench.transformer.rms_norm import RMSNorm
+from interpbench.transformer.rotary import turned
 from interpbench.transformer.rowwise import normalise
 
 
@@ -66,14 +70,18 @@ class Attention(nn.Module):
         self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.zeros(width), cfg.biases) for _ in range(3))
         self.W_O = nn.Parameter(torch.empty(cfg.n_heads, cfg.d_head, cfg.d_model))
         self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
-        self.causal = cfg.attention == "causal"
+        self.causal, self.rotary = cfg.attention == "causal", cfg.positions == "rotary"
+
+    def placed(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Returns queries or keys `[..., E, T, N]` as scores take them, turned if positions are rotary."""
+        return turned(x, positions) if self.rotary else x
 
     def project(
         self,
         kinds: slice,
         shared: Tensor,
         split: Tensor | Mixture | None,
-        norm: nn.Module,
+        ln: nn.Module,
         heads: Sequence[int],
         rows_last: bool,
     ) -> list[Tensor]:
@@ -83,7 +91,7 @@ class Attention(nn.Module):
             kinds: some of queries, keys and values, in this order.
             shared: what readers see alike.
             split: an input for each kind and head.
-            norm: comes first.
+            ln: comes first.
             heads: which heads.
             rows_last: the order in memory for inputs that are mixtures; else E comes last.
 
@@ -100,12 +108,12 @@ class Attention(nn.Module):
         width, features = weights.shape[2:]
         parts: list[Tensor] = []
         if shared.shape[2] or split is None:
-            flat = norm(shared).flatten(1)
+            flat = ln(shared).flatten(1)
             projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), flat)
             parts.append(projected.view(*biases.shape, shared.shape[1], -1))
         if split is not None:
             own = weights.reshape(-1, width, features), biases.reshape(-1, width)
-            projected = _projected(split, norm, *own, rows_last)
+            projected = _projected(split, ln, *own, rows_last)
             parts.append(projected.unflatten(0, biases.shape[:2]))
         return parts
 
@@ -133,6 +141,8 @@ class Attention(nn.Module):
             What they write, `[H, D, T, N]`, or their sum `[D, T, N]`; and their patterns `[H, Q, K, N]`, for
             shared rows and for split ones.
         """
+        if self.rotary:
+            parts = [self._placed(part, only) for part in parts]
         output = self.W_O.transpose(1, 2)
         if len(heads) < len(self.W_Q):
             output = output[heads]
@@ -152,6 +162,11 @@ class Attention(nn.Module):
             return total.view(features, length, -1), patterns
         written = output @ mixed.flatten(2)
         return written.view(count, features, length, -1), patterns
+
+    def _placed(self, part: Sequence[Tensor], only: Tensor | None) -> list[Tensor]:
+        """Returns the queries, keys and values of `forward`, the first two as scores take them."""
+        q, k, v = (one for some in part for one in some.unbind())
+        return [self.placed(q, only)[None], self.placed(k)[None], v[None]]
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, only: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Averages values: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]` and the pattern."""
@@ -174,11 +189,25 @@ class Mlp(nn.Module):
         hidden = self.activate(torch.addmm(self.b_in[:, None], self.W_in.T, x.flatten(1)))
         return torch.addmm(self.b_out[:, None], self.W_out.T, hidden).view_as(x)
 
+    def linear(self, x: Tensor) -> Tensor:
+        """Maps `[..., D, T, N]` to what the activation function is applied to, `[..., M, T, N]`."""
+        found = self.W_in.T @ x.flatten(-2) + self.b_in[:, None]
+        return found.unflatten(-1, x.shape[-2:])
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Maps `[..., D, T, N]` to what `W_out` reads, `[..., M, T, N]`."""
+        return self.activate(self.linear(x))
+
     def activate(self, hidden: Tensor) -> Tensor:
         """Applies the activation function, elementwise."""
-        if self.activation == "relu":
-            return hidden.relu()
-        return nn.functional.gelu(hidden, approximate="tanh" if self.activation == "gelu_new" else "none")
+        return activate(self.activation, hidden)
+
+
+def norm(cfg: TransformerConfig) -> nn.Module:
+    """Returns what inputs go through first."""
+    if cfg.normalization is None:
+        return nn.Identity()
+    return Norm(cfg) if cfg.centred else RMSNorm(cfg)
 
 
 class Block(nn.Module):
@@ -186,11 +215,10 @@ class Block(nn.Module):
 
     def __init__(self, cfg: TransformerConfig):
         super().__init__()
-        normalized = cfg.normalization is not None
-        self.ln1 = Norm(cfg) if normalized else nn.Identity()
+        self.ln1 = norm(cfg)
         self.attn = Attention(cfg)
-        self.ln2 = Norm(cfg) if normalized else nn.Identity()
-        self.mlp = Mlp(cfg)
+        self.ln2 = norm(cfg)
+        self.mlp = GatedMlp(cfg) if cfg.mlp == "gated" else Mlp(cfg)
 
 
 class Unembed(nn.Module):
@@ -214,7 +242,7 @@ def _projected(
             return split.project(weight, bias, None, rows_last)
         if type(norm) is Norm:
             return split.project(*norm.folded(weight, bias), norm.eps, rows_last)
-        split = split.inputs()
+        split = split.copied()
     projected = torch.baddbmm(bias.unsqueeze(2), weight, norm(split).flatten(2))
     return projected.view(*bias.shape, *split.shape[2:])
 
@@ -226,7 +254,7 @@ def normalised(
     if type(norm) is Norm:
         weights, biases = norm.folded(weight[None], bias[None])
         return split.inputs(norm.eps)[0], weights[0], biases[0]
-    return norm(split.inputs())[0], weight, bias
+    return norm(split.copied())[0], weight, bias
 
 
 def join(shared: Tensor, split: Tensor | Mixture | None) -> Tensor:
@@ -234,5 +262,5 @@ def join(shared: Tensor, split: Tensor | Mixture | None) -> Tensor:
     if split is None:
         return shared
     if isinstance(split, Mixture):
-        return split.inputs()[0]
+        return split.copied()[0]
     return torch.cat([shared, split[0]], -1) if shared.shape[2] else split[0]

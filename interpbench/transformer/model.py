@@ -18,7 +18,7 @@ from interpbench.transformer.attention import by_rows
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.differences import Mixture
 from interpbench.transformer.frozen import Packed, mlp
-from interpbench.transformer.layers import Block, Embed, Mlp, Norm, PosEmbed, Unembed, join, normalised
+from interpbench.transformer.layers import Block, Embed, Mlp, PosEmbed, Unembed, join, norm, normalised
 
 
 class Interventions:
@@ -69,9 +69,9 @@ class Transformer(nn.Module):
         super().__init__()
         self.cfg = cfg
         self.embed = Embed(cfg)
-        self.pos_embed = PosEmbed(cfg)
+        self.pos_embed = PosEmbed(cfg) if cfg.positions == "learned" else None
         self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.n_layers))
-        self.ln_final = Norm(cfg) if cfg.normalization is not None else nn.Identity()
+        self.ln_final = norm(cfg)
         self.unembed = Unembed(cfg)
         self.initialise(seed)
 
@@ -94,7 +94,7 @@ class Transformer(nn.Module):
             if self.cfg.init_orthogonal:
                 self._make_orthogonal()
             positions, dimensions = self.cfg.init_positions, self.cfg.d_model
-            if positions:
+            if positions and self.pos_embed is not None:
                 self.embed.W_E[:, dimensions - positions :] = 0
                 self.pos_embed.W_pos[:, : dimensions - positions] = 0
                 self.pos_embed.W_pos.mul_(math.sqrt(dimensions / positions))
@@ -113,6 +113,8 @@ class Transformer(nn.Module):
     def embedding(self, tokens: Tensor) -> Tensor:
         """Embeds `tokens [N, T]` as `[D, T, N]`."""
         embedded = nn.functional.embedding(tokens.T, self.embed.W_E).permute(2, 0, 1).contiguous()
+        if self.pos_embed is None:
+            return embedded
         return embedded + self.pos_embed.W_pos[: tokens.shape[1]].T.unsqueeze(2)
 
     def run(
@@ -144,6 +146,7 @@ class Transformer(nn.Module):
         patch.begin(self.cfg)
         residual = embedding
         if packed is not None:
+            assert self.cfg.positions == "learned", "where packed rows are is not known to rotary positions"
             only = packed.only.repeat(embedding.shape[2] // packed.count)
         if start == 0:
             residual = patch.write(range(1), embedding[None])[0]
@@ -218,10 +221,27 @@ class Transformer(nn.Module):
         return self.run(self.embedding(tokens)).permute(2, 1, 0)
 
     def to_transformer_lens(self) -> Any:
-        """Returns a TransformerLens 4 `TransformerBridge` with these weights."""
-        from interpbench.transformer.transformer_lens import to_transformer_lens
+        """Returns a TransformerLens 4 `TransformerBridge` with the same logits and a copy of the weights.
 
-        return to_transformer_lens(self)
+        TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
+        """
+        from interpbench.transformer.transformer_lens import bridge_of
+
+        return bridge_of(self.cfg, self.state_dict())
+
+    @classmethod
+    def from_transformer_lens(cls, bridge: Any) -> "Transformer":
+        """Returns a network with the same logits as a native TransformerLens 4 model, from its weights.
+
+        Raises:
+            ConfigError: if its activation, normalization or attention is none of ours.
+            CheckpointError: if it has a part that ours lack.
+        """
+        from interpbench.transformer.transformer_lens import copy_weights, shape_of
+
+        network = cls(shape_of(bridge)).to(bridge.W_E.device, bridge.W_E.dtype)
+        copy_weights(bridge, network.state_dict())
+        return network
 
 
 def _places(residual: Tensor, only: Tensor | None, packed: Packed | None) -> Tensor | None:

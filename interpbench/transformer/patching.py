@@ -194,9 +194,8 @@ class Candidates(Interventions):
         self.fixed = [writer for writer in range(below) if self.used_writers[writer]]
         self.places: Tensor | None = None
         self.computed: list[int] = []
-        centred = cfg.normalization is not None
         if self.masks is not None:
-            self.differences = Differences(self.masks, self.patch[: self.seen - below], centred)
+            self.differences = Differences(self.masks, self.patch[: self.seen - below], cfg.centred)
 
     def narrow(self, places: Tensor) -> None:
         """Goes on with some places, the same ones for every candidate."""

@@ -247,19 +247,3 @@ def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]], wanted: bool = Fa
     """Returns swapped values and world 0's own, if they are wanted; see `Swap`; differentiable."""
     swapped, source, _ = Swap.apply(values, values.new_empty(0), swaps, wanted, None, slice(0), [])  # type: ignore[misc]
     return swapped, source
-
-
-def keep_memory() -> None:
-    """Lets glibc keep large blocks instead of returning them: each new one would be page-faulted anew."""
-    import ctypes
-
-    try:
-        libc = ctypes.CDLL(None)
-        for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
-            libc.mallopt(parameter, 1 << 30)
-    except (OSError, AttributeError):
-        return
-
-
-keep_memory()
-torch.set_flush_denormal(True)

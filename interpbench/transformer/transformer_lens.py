@@ -5,89 +5,108 @@ Its own converter of old checkpoints, whose names and shapes ours are, says whic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from interpbench.core.config import convert
 from interpbench.core.errors import CheckpointError
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.model import Transformer
+from interpbench.transformer.rotary import BASE
 
 if TYPE_CHECKING:
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
 
-_SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
+SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
 _FIXED = (
     "architecture",
     "attn_only",
     "attn_scale",
     "attn_scores_soft_cap",
     "final_rms",
-    "gated_mlp",
     "n_key_value_heads",
     "output_logits_soft_cap",
-    "positional_embedding_type",
+    "rope_scaling",
+    "rotary_base",
+    "rotary_dim",
 )
 
 
-def to_transformer_lens(network: Transformer) -> TransformerBridge:
-    """Returns a TransformerLens model with the same logits and a copy of the weights.
+def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
+    """Returns a shape under the names of TransformerLens's configurations, but for its defaults.
 
-    TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
+    The seed keeps the global random state untouched.
     """
+    settings: dict[str, Any] = {
+        **{name: getattr(cfg, name) for name in SIZES},
+        "d_vocab_out": cfg.d_out,
+        "act_fn": cfg.activation,
+        "normalization_type": cfg.normalization,
+        "attention_dir": cfg.attention,
+        "seed": 0,
+    }
+    if cfg.positions == "rotary":
+        settings |= {"positional_embedding_type": "rotary", "rotary_base": BASE}
+        settings["rotary_adjacent_pairs"] = True
+    if cfg.mlp == "gated":
+        settings["gated_mlp"] = True
+    return settings
+
+
+def bridge_of(cfg: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerBridge:
+    """Returns a TransformerLens model of a shape, with a copy of weights by our names."""
     from transformer_lens.model_bridge.sources.native import boot
     from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
-    weight = network.embed.W_E
-    bridge = boot(_bridge_config(network.cfg), device=weight.device, dtype=weight.dtype)
-    bridge.load_state_dict(convert_tl_checkpoint(network.state_dict(), bridge.cfg), strict=True)
+    embedding = weights["embed.W_E"]
+    bridge = boot(_bridge_config(cfg), device=embedding.device, dtype=embedding.dtype)
+    bridge.load_state_dict(convert_tl_checkpoint(dict(weights), bridge.cfg), strict=True)
     return bridge
 
 
-def from_transformer_lens(bridge: TransformerBridge) -> Transformer:
-    """Returns a model with the same logits as a native TransformerLens model, and a copy of its weights.
+def shape_of(bridge: TransformerBridge) -> TransformerConfig:
+    """Returns the shape of a native TransformerLens model.
 
     Raises:
         ConfigError: if its activation, normalization or attention is none of ours.
         CheckpointError: if it has a part that ours lack.
     """
-    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
-
     theirs = bridge.cfg
-    shape = {name: getattr(theirs, name) for name in _SIZES} | {
+    shape = {name: getattr(theirs, name) for name in SIZES} | {
         "d_out": theirs.d_vocab_out if theirs.d_vocab_out > 0 else theirs.d_vocab,
         "activation": theirs.act_fn,
         "normalization": theirs.normalization_type,
         "attention": theirs.attention_dir,
+        "positions": "learned" if theirs.positional_embedding_type == "standard" else "rotary",
+        "mlp": "gated" if theirs.gated_mlp else "plain",
     }
     cfg = convert(TransformerConfig, shape, "TransformerLens model")
     plain = _bridge_config(cfg)
+    if theirs.rotary_dim == cfg.d_head:
+        plain.rotary_dim = cfg.d_head  # which None means, too
     for name in _FIXED:
-        value, ours = getattr(theirs, name), getattr(plain, name)
+        value, ours = getattr(theirs, name, None), getattr(plain, name, None)
         if value != ours:
             raise CheckpointError(f"cannot read a TransformerLens model with {name}={value!r}, only {ours!r}")
+    return cfg
 
-    network = Transformer(cfg).to(bridge.W_E.device, bridge.W_E.dtype)
-    weights = bridge.state_dict()
-    for name, weight in network.state_dict().items():
+
+def copy_weights(bridge: TransformerBridge, weights: Mapping[str, Tensor]) -> None:
+    """Fills weights, by our names, with those of a native TransformerLens model of the same shape."""
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+    given = bridge.state_dict()
+    for name, weight in weights.items():
         places = torch.arange(weight.numel(), device=weight.device).view_as(weight)
-        ((key, places),) = convert_tl_checkpoint({name: places}, theirs).items()
-        weight.view(-1)[places.flatten()] = weights[key].flatten()
-    return network
+        ((key, places),) = convert_tl_checkpoint({name: places}, bridge.cfg).items()
+        weight.view(-1)[places.flatten()] = given[key].flatten()
 
 
 def _bridge_config(cfg: TransformerConfig) -> TransformerBridgeConfig:
-    """Translates a shape; the seed keeps the global random state untouched."""
+    """Translates a shape."""
     from transformer_lens.config import TransformerBridgeConfig
 
-    return TransformerBridgeConfig(
-        **{name: getattr(cfg, name) for name in _SIZES},
-        architecture="TransformerLensNative",
-        d_vocab_out=cfg.d_out,
-        act_fn=cfg.activation,
-        normalization_type=cfg.normalization,
-        attention_dir=cfg.attention,
-        seed=0,
-    )
+    return TransformerBridgeConfig(architecture="TransformerLensNative", **settings_of(cfg))

@@ -9,12 +9,25 @@ def _norm(model, name, x):
     cfg = model.cfg
     if cfg.normalization is None:
         return x
-    x = x - x.mean()
+    if cfg.normalization in ("LN", "LNPre"):
+        x = x - x.mean()
     x = x / torch.sqrt((x * x).mean() + cfg.eps)
-    if cfg.normalization == "LN":
-        state = dict(model.named_parameters())
-        x = x * state[f"{name}.w"] + state[f"{name}.b"]
-    return x
+    state = dict(model.named_parameters())
+    if cfg.normalization in ("LN", "RMS"):
+        x = x * state[f"{name}.w"]
+    return x + state[f"{name}.b"] if cfg.normalization == "LN" else x
+
+
+def _turn(model, x, position):
+    """Turns each pair of features of a query or key by an angle that grows with its position."""
+    if model.cfg.positions == "learned":
+        return x
+    turned = list(x)
+    for i in range(0, len(x), 2):
+        angle = position * 10000.0 ** (-i / len(x))
+        turned[i] = x[i] * math.cos(angle) - x[i + 1] * math.sin(angle)
+        turned[i + 1] = x[i + 1] * math.cos(angle) + x[i] * math.sin(angle)
+    return torch.stack(turned)
 
 
 def _activate(kind, x):
@@ -22,7 +35,16 @@ def _activate(kind, x):
         return torch.clamp(x, min=0)
     if kind == "gelu":
         return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+    if kind == "silu":
+        return x / (1 + torch.exp(-x))
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _mlp(cfg, p, m, x):
+    if cfg.mlp == "gated":
+        return (_activate(cfg.activation, x @ p[f"{m}W_gate"]) * (x @ p[f"{m}W_in"])) @ p[f"{m}W_out"]
+    hidden = _activate(cfg.activation, x @ p[f"{m}W_in"] + p[f"{m}b_in"])
+    return hidden @ p[f"{m}W_out"] + p[f"{m}b_out"]
 
 
 def _seen(edge, vectors, patch, position, patched_edges, mixed, routes):
@@ -63,7 +85,8 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
             total = total + _seen((name, reader), vectors, patch, position, patched_edges, mixed, routes)
         return total
 
-    write("embed", [p["embed.W_E"][tokens[t]] + p["pos_embed.W_pos"][t] for t in range(length)])
+    places = p.get("pos_embed.W_pos", torch.zeros(length, cfg.d_model, dtype=p["embed.W_E"].dtype))
+    write("embed", [p["embed.W_E"][tokens[t]] + places[t] for t in range(length)])
     for layer in range(cfg.n_layers):
         a = f"blocks.{layer}.attn."
         written = {}
@@ -71,7 +94,8 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
 
             def project(kind, t, head=head, a=a, layer=layer):
                 x = _norm(model, f"blocks.{layer}.ln1", read(f"a{layer}.h{head}<{kind.lower()}>", t))
-                return x @ p[f"{a}W_{kind}"][head] + p[f"{a}b_{kind}"][head]
+                made = x @ p[f"{a}W_{kind}"][head] + p[f"{a}b_{kind}"][head]
+                return made if kind == "V" else _turn(model, made, t)
 
             q, k, v = ([project(kind, t) for t in range(length)] for kind in "QKV")
             out = []
@@ -88,8 +112,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
         out = []
         for t in range(length):
             x = _norm(model, f"blocks.{layer}.ln2", read(f"m{layer}", t))
-            hidden = _activate(cfg.activation, x @ p[f"{m}W_in"] + p[f"{m}b_in"])
-            out.append(hidden @ p[f"{m}W_out"] + p[f"{m}b_out"])
+            out.append(_mlp(cfg, p, m, x))
         write(f"m{layer}", out)
     logits = []
     for t in range(length):

@@ -1,18 +1,27 @@
 """Strata of prompts: each order of names and object, each length, and the first and last of all words."""
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from interpbench.tasks.handwritten.ioi.templates import IO, OBJECT, PLACE, S, T, Template
-from interpbench.tasks.stratum import Stratum, made
-
-if TYPE_CHECKING:
-    from interpbench.tasks.handwritten.ioi.prompts import Prompts
+from interpbench.tasks.stratum import Split, Stratum, made
 
 
-def prompt_strata(prompts: "Prompts") -> list[Stratum]:
+class PromptSet(Split, Protocol):
+    """What strata have to know of a set of prompts (`prompts.Prompts`, which says what each of these is)."""
+
+    templates: tuple[Template, ...]
+    vocab: tuple[str, ...]
+
+    def codes_of(self, slot: str) -> Sequence[int]: ...  # noqa: D102
+    def template_of(self, tokens: np.ndarray) -> np.ndarray: ...  # noqa: D102
+    def told(self, rng: np.random.Generator, templates: np.ndarray) -> np.ndarray: ...  # noqa: D102
+    def word_at(self, tokens: np.ndarray, slot: str) -> np.ndarray: ...  # noqa: D102
+
+
+def prompt_strata(prompts: PromptSet) -> list[Stratum]:
     """Returns the strata of a set of prompts; where all prompts are of one kind or length, it is none."""
     strata: list[Stratum] = []
     for what, kind in (("order", _order), ("length", len)):
@@ -34,14 +43,14 @@ def _order(template: Template) -> str:
     return " ".join(word.strip("{}") for word in template if word in (IO, S, T, OBJECT))
 
 
-def _groups(prompts: "Prompts", kind: Callable[[Template], Hashable]) -> Mapping[Hashable, np.ndarray]:
+def _groups(prompts: PromptSet, kind: Callable[[Template], Hashable]) -> Mapping[Hashable, np.ndarray]:
     """Returns the numbers of the templates of each kind."""
     kinds = [kind(template) for template in prompts.templates]
     every = sorted(set(kinds), key=str)
     return {one: np.array([n for n, k in enumerate(kinds) if k == one]) for one in every}
 
 
-def _of_templates(prompts: "Prompts", name: str, numbers: np.ndarray) -> Stratum:
+def _of_templates(prompts: PromptSet, name: str, numbers: np.ndarray) -> Stratum:
     """Returns the stratum of all prompts of some templates."""
     return made(
         prompts,
@@ -51,7 +60,7 @@ def _of_templates(prompts: "Prompts", name: str, numbers: np.ndarray) -> Stratum
     )
 
 
-def _of_word(prompts: "Prompts", name: str, slot: str, code: int, numbers: np.ndarray) -> Stratum:
+def _of_word(prompts: PromptSet, name: str, slot: str, code: int, numbers: np.ndarray) -> Stratum:
     """Returns the stratum of all prompts in which `slot` is the word of a code."""
 
     def has(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,39 @@
+"""The files of a checkpoint, ours and the published one's, and where released ones are."""
+
+from pathlib import Path
+
+RECORD, WEIGHTS = "model.json", "model.safetensors"
+CERTIFICATE, DATA = "certificate.json", "data.safetensors"
+FILES = (WEIGHTS, RECORD, CERTIFICATE, DATA)
+"""The files of a checkpoint."""
+MOST_DATA = 1 << 26
+"""The largest file of pairs of inputs, in bytes."""
+
+
+def models_folder() -> Path:
+    """Returns the folder of released models: `models` here, or beside the package in a checkout."""
+    here = Path("models")
+    beside = Path(__file__).resolve().parents[2] / "models"
+    return here if here.is_dir() or not beside.is_dir() else beside
+
+
+def released(models: Path | None = None) -> dict[str, Path]:
+    """Returns the released checkpoints, name to folder, in order."""
+    folder = models or models_folder()
+    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECORD}"))}
+
+
+def published_weights(folder: Path) -> Path | None:
+    """Returns the weights in a folder of the published InterpBench layout, the newest by name; or None."""
+    plain = folder / "ll_model.pth"
+    return plain if plain.is_file() else next(iter(sorted(folder.glob("ll_model*.pth"), reverse=True)), None)
+
+
+def is_ours(folder: Path) -> bool:
+    """Returns whether a folder holds a checkpoint of this project."""
+    return (folder / RECORD).is_file()
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Returns whether a folder holds a checkpoint, ours or a published one."""
+    return is_ours(folder) or published_weights(folder) is not None
