@@ -19,7 +19,14 @@ from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate
 from tests.test_training import setting
-from tests.wrong_networks import canary, cancelling_heads, conspiracy, one_token_only, right_network
+from tests.wrong_networks import (
+    canary,
+    cancelling_heads,
+    conspiracy,
+    one_token_only,
+    right_network,
+    without_gradients,
+)
 
 FEW = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
 PAIRS = CertificateSettings().pairs
@@ -344,3 +351,15 @@ def test_an_attack_is_a_set_even_if_the_network_is_wrong_without_one():
     settings = dataclasses.replace(FEW, attacks=2, attack_rows=64)
     attacks = certify(Evaluation(network, alignment), truth, settings)["attacks"]
     assert all(attack["places"] and attack["candidates"] for attack in attacks.values())
+
+
+def test_an_attack_without_gradients_is_none():
+    """The set is found with gradients; where a unit makes them no numbers, nobody has searched."""
+    wide = cancelling_heads("hist", 0.7 * margin_of("hist"), layer=0, added=True)
+    settings = CertificateSettings(pairs=256, looks=1, checks=500, attacks=2, attack_rows=128, attack_steps=4)
+    for network, found in ((wide, True), (without_gradients(wide), False)):
+        evaluation, truth = evaluation_of("hist", network)
+        proof = certify(evaluation, truth, settings)
+        assert ("nodes" in proof["attacks"]) == found
+        assert not grade(proof).reaches("adversarial")
+    assert "no attack on nodes was made" in grade(proof).failures["adversarial"]

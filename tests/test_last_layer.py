@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from interpbench.circuits.components import Node
+from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.last_layer import CURVATURE, Bound, is_bounded
 from interpbench.training.local import reader
+from tests.test_certificate import evaluation_of
 from tests.test_screening import chunk_of, direct, intervention_tests_of, released_tests
+from tests.wrong_networks import absorbed
 
 
 @pytest.mark.parametrize("name", sorted(CURVATURE))
@@ -38,7 +41,7 @@ def test_no_margin_falls_by_more(name):
     network, layer = ev.network, ev.network.cfg.n_layers - 1
     answer = base.trace[ev.causal_model.output]
     bound, head = Bound(ev, base, answer), reader(network, Node(layer, 1), base)
-    linear, curved = bound.of(head)
+    fixed, linear, curved = bound.of(head)
     clean = ev.margins(base.logits, answer)[bound.positions - 1]
     generator = torch.Generator().manual_seed(0)
     worst = 0.0
@@ -51,10 +54,10 @@ def test_no_margin_falls_by_more(name):
             moved = base.residuals[-1] + torch.einsum("de,etn->dtn", head.output, z)
             after = _margins_with(ev, base, answer, layer, moved)[bound.positions - 1]
             share = ((clean - after) / clean).masked_fill(~bound.scored, -torch.inf)
-            most = size * (linear + curved * size)
-            assert (share <= most * 1.001 + 1e-4).all(), size
+            most = fixed + size * (linear + curved * size)
+            assert (share <= most).all(), size
             worst = max(worst, float((share / most.clamp(min=1e-9)).masked_fill(~bound.scored, 0).max()))
-    assert worst > 0.5, "the bound is of the right size"
+    assert worst > 0.3, "the bound is of the right size"
 
 
 def _steepest(ev, base, answer, head):
@@ -106,3 +109,38 @@ def test_nothing_is_proved_of_rows_that_are_wrong_or_not_finite():
     nothing = torch.zeros(1, head.output.shape[1], *base.stack.shape[2:])
     assert np.flatnonzero(~bound.harmless(bound.of(head), nothing)[0].numpy()).tolist() == [3]
     assert not bound.harmless(bound.of(head), nothing * torch.nan).any()
+
+
+def test_what_rounding_makes_of_a_little_is_not_proved():
+    """In real arithmetic the edge does next to nothing; in single precision it flips the answer."""
+    wide, name = absorbed("hist", 4, 0.3)
+    ev, truth = evaluation_of("hist", wide)
+    tests = InterventionTests(ev, truth)
+    edge = tests.inert[tests.places["edges"].index(name)]
+    chunk = chunk_of(tests, 512)
+    base, deltas = chunk.base, chunk.sources[0].stack - chunk.base.stack
+    answer = base.trace[ev.causal_model.output]
+    ((_, predictions),) = ev.single_edges(base, chunk.sources[0].stack, edge[None])
+    wrong = ~ev.right(predictions, answer)
+    assert wrong.sum() > 50 and ev.right(ev.predictions(base.logits), answer).all()
+    end = tests.truth.graph.readers[edge[0]]
+    bound, head = Bound(ev, base, answer), reader(ev.network, Node(end.layer, end.head), base)
+    harmless = bound.harmless(bound.of(head), head.changes(end.slot, deltas[edge[1]][None]))[0].numpy()
+    assert not (harmless & wrong).any()
+
+
+def test_what_is_not_finite_is_not_proved():
+    """A margin that is infinite is no proof, however little of it a head takes."""
+    tests = released_tests("hist")
+    chunk = chunk_of(tests, 8)
+    ev, base = tests.evaluation, chunk.base
+    answer = base.trace[ev.causal_model.output]
+    logits = base.logits.clone()
+    logits[:, 3, 2] = torch.inf
+    right = torch.from_numpy(answer.T.astype(np.int64))
+    logits[right[4, 5], 5, 5] = 1e38
+    broken = dataclasses.replace(base, logits=logits)
+    bound, head = Bound(ev, broken, answer), reader(ev.network, Node(1, 0), base)
+    nothing = torch.zeros(1, head.output.shape[1], *base.stack.shape[2:])
+    assert np.flatnonzero(~bound.harmless(bound.of(head), nothing)[0].numpy()).tolist() == [2, 5]
+    assert not ev.right(ev.predictions(logits), answer)[2]

@@ -69,16 +69,16 @@ def conspiracy(name, size):
     return wide, members
 
 
-def cancelling_heads(name, size, layer=1, signs=(1, 1, -1, -1)):
+def cancelling_heads(name, size, layer=1, signs=(1, 1, -1, -1), added=False):
     """Returns a network in which forbidden heads say whether the first token is the first of the vocabulary.
 
     Two add `size` to the logit of the first class, two take it away: each alone is too weak to matter, and
-    all together are silent. Two of one sign are not.
+    all together are silent. Two of one sign are not. They take the place of the first heads, or are added.
     """
     network = right_network(name)
-    wide, first = marked(network), network.cfg.d_model
+    wide, first = marked(network, heads=len(signs) if added else 0), network.cfg.d_model
     attn = wide.blocks[layer].attn
-    for head, sign in enumerate(signs):
+    for head, sign in enumerate(signs, network.cfg.n_heads if added else 0):
         for weight in (attn.W_Q, attn.W_K, attn.W_V, attn.W_O, attn.b_Q, attn.b_K, attn.b_V):
             weight[head] = 0
         attn.W_Q[head, first + CONSTANT, 0] = 20 * wide.cfg.d_head**0.5
@@ -136,3 +136,47 @@ def canary(name, heads, threshold, size=1000):
     mlp.b_in[-1] = -1000 * threshold
     mlp.W_out[-1, signal] = size
     return wide, f"embed->a0.h{cfg.n_heads}<v>"
+
+
+def absorbed(name, heads, threshold, size=64, step=0.02):
+    """Returns a network in which rounding alone makes one edge into the last layer matter.
+
+    A feature is so large that what a head adds to it is lost, unless a patched edge brings a little more: the
+    sum is then rounded up by a whole unit in the last place, which a hidden unit of the last MLP makes an
+    answer of. In real arithmetic next to nothing happens. The other heads keep random sets silent.
+    """
+    large = 1.5 * 2**24  # numbers of this size are 2 apart in single precision
+    network = right_network(name)
+    cfg, start = network.cfg, network.cfg.d_model
+    wide = widened(network, extra=5, heads=heads, hidden=1)
+    constant, keys, values, signal, sum_ = range(start, start + 5)
+    wide.pos_embed.W_pos[:, constant] = 1
+    wide.embed.W_E[[0, cfg.d_vocab - 2], keys] = 1
+    wide.embed.W_E[1, values] = 1
+    wide.pos_embed.W_pos[:, sum_] = large
+    wide.unembed.W_U[signal, 0] = 1
+    attn, mlp = wide.blocks[-1].attn, wide.blocks[-1].mlp
+    for number in range(heads):
+        head = cfg.n_heads + number
+        attn.W_Q[head, constant, 0] = 30 * wide.cfg.d_head**0.5
+        attn.W_K[head, keys, 0] = 1
+        attn.W_V[head, values, 0] = 1
+        attn.W_O[head, 0, sum_] = step if number == 0 else -3 * step
+    first = cfg.n_heads
+    attn.b_V[first, 1] = 64
+    attn.W_O[first, 1, sum_] = (1 - step * threshold) / 64
+    mlp.W_in[sum_, -1], mlp.b_in[-1], mlp.W_out[-1, signal] = 1, -large, size
+    return wide, f"embed->a{cfg.n_layers - 1}.h{first}<v>"
+
+
+def without_gradients(network):
+    """Returns a network that computes the same, and of which no gradient through a hidden unit is a number.
+
+    The unit is so far below 0 that its derivative is 0 times infinity.
+    """
+    cfg = dataclasses.replace(network.cfg, activation="gelu_new")
+    dead = Transformer(cfg, 0).requires_grad_(False)
+    dead.load_state_dict(network.state_dict())
+    mlp = dead.blocks[0].mlp
+    mlp.W_in[:, -1], mlp.W_out[-1], mlp.b_in[-1] = 0, 0, -1e20
+    return dead

@@ -103,8 +103,10 @@ class Screen(TypedDict):
         share: an edge whose estimated effect on a row is at least this share of what it takes to make the
             answer wrong is run on it.
         items: inert edges times rows.
-        run: how many of these were run because of their estimate, or because all of their edge were.
-        proved: how many need no run, since a bound says that no answer can change (0 where it is not said).
+        run: how many of these were run because of their estimate, for want of a bound, or because all of
+            their edge were.
+        proved: of how many a bound says that no answer can change (0 where it is not said); they are sampled,
+            like those with a small estimate.
         sampled: how many of the others were run, drawn at random.
         wrong: how many of those came out wrong.
         largest: the largest share of what it takes that was found among them.
@@ -198,8 +200,8 @@ def name_of(kind: Kind, place: str) -> str:
 
 
 def passed_over(screen: Any) -> int:
-    """Returns how many (edge, row) were neither run nor proved."""
-    return screen["items"] - screen["run"] - screen.get("proved", 0)
+    """Returns how many (edge, row) were not run, but for a sample."""
+    return screen["items"] - screen["run"]
 
 
 def share_of(rate: Any) -> float:

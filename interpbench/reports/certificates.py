@@ -214,21 +214,16 @@ def _screen(proof: Any, standard: Standard) -> Iterator[str]:
         missed = may_miss(proof, standard.confidence)
         _, most = may_miss_at_most(proof, standard.confidence)
         rest, proved = passed_over(screen), screen.get("proved", 0)
-        if proved:
-            yield (
-                f"Single edges: of {screen['items']:,} (edge, row), {proved:,} need no run: by a bound, what "
-                "these edges bring into heads of the last layer cannot change the answer."
-            )
         if not rest:
-            yield f"Single edges: all {'other ' if proved else ''}{screen['run']:,} (edge, row) were run."
+            yield f"Single edges: all {screen['items']:,} (edge, row) were run, unless nothing is patched."
             return
+        bounded = f" or, of {proved:,}, below a bound" if proved else ""
         yield (
-            f"Single edges: of {screen['items'] - proved:,} {'other ' if proved else ''}(edge, row), "
-            f"{screen['run']:,} were run, all of an edge or where the effect is estimated to be "
-            f"{_percent(screen['share'])} or more of what changes the answer; of the other {rest:,}, "
-            f"{screen['sampled']:,} drawn at random, {screen['wrong']:,} of them wrong: at most "
-            f"{missed or 0.0:.2g} of all (edge, row) were missed, and of any one edge at most "
-            f"{most:.2g} of its rows."
+            f"Single edges: of {screen['items']:,} (edge, row), {screen['run']:,} were run; of the other "
+            f"{rest:,}, whose effect is estimated to be below {_percent(screen['share'])} of what changes "
+            f"the answer{bounded}, {screen['sampled']:,} drawn at random, {screen['wrong']:,} of them "
+            f"wrong: at most {missed or 0.0:.2g} of all (edge, row) were missed, and of any one edge at "
+            f"most {most:.2g} of its rows."
         )
 
 

@@ -72,7 +72,7 @@ def attack(
         attempt: how many certificates of the same training were tried before.
 
     Returns:
-        `circuits.proof.Attack` of nodes and of edges.
+        `circuits.proof.Attack` of nodes and of edges; none where gradients are no numbers.
     """
     graph = tests.truth.graph
     by_node, by_edge = np.full(len(graph.nodes), -1), np.full(graph.legal.shape, -1)
@@ -90,6 +90,8 @@ def attack(
             continue
         search = _Search(tests, settings, draw, rng, places, len(names))
         worst = search.worst()
+        if search.blind:
+            continue  # a search without gradients is none
         chosen = np.flatnonzero(worst.routes)
         results[kind] = {
             "rates": {name: search.measured(worst, name, standard, attempt) for name in DRAWS},
@@ -128,6 +130,8 @@ class _Search:
         self.by_edge = np.where(tests.truth.graph.legal, places, -1)
         self.evaluation, self.draw = tests.evaluation, draw
         self.candidates = self.rows = 0
+        self.blind = False
+        """Whether some gradient was no number, as 0 times infinity is: the search did not see everything."""
         self._new_rows()
 
     def _new_rows(self) -> None:
@@ -220,7 +224,8 @@ class _Search:
         for some in (sets[first : first + at_once] for first in range(0, len(sets), at_once)):
             masks = self._masks(some)
             with torch.no_grad():
-                lowest = torch.cat([self._run(n, some, masks) for n in range(len(self.chunks))], 1)
+                by_chunk = [self._run(number, some, masks) for number in range(len(self.chunks))]
+            lowest = torch.cat(by_chunk, 1).nan_to_num(nan=-1.0)  # an answer that is no number is wrong
             wrong = (lowest < 0).double().mean(1).numpy(force=True)
             wrong = np.where(some.any(1), wrong, -1.0).tolist()  # the empty set is no attack
             margin = lowest.clamp(-1, 1).mean(1).tolist()
@@ -258,6 +263,7 @@ class _Search:
                 lowest = self._run(number, routes[None], masks)
                 (grad,) = torch.autograd.grad(lowest.clamp(-1, 1).sum(), masks)
             total += grad.cpu()
+        self.blind |= not bool(total.isfinite().all())
         self.rows += 3 * sum(len(chunk.base.tokens) for chunk in self.chunks)
         inside = self.places >= 0
         slopes = np.zeros((1 + total.shape[-1], self.count))  # choice 0 is the row itself: slope 0

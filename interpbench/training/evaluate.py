@@ -20,6 +20,9 @@ from interpbench.transformer.patching import Candidates, record
 NUMBERS_PER_CALL = 1 << 22
 """How many numbers the readers of one layer may see in one call: more leave the cache and fill memory."""
 
+NO_CLASS = -2
+"""What logits that are not finite predict: no answer is this."""
+
 
 @dataclass
 class Rate:
@@ -115,9 +118,11 @@ class Evaluation:
         return _map(base, repeat, lambda x: x.repeat(m, 0)), _map(source, tile, lambda x: np.tile(x, (n, 1)))
 
     def predictions(self, logits: Tensor) -> np.ndarray:
-        """Turns logits `[V, T, N]` into class codes or numbers `[N, pos]`."""
+        """Turns logits `[V, T, N]` into class codes, or `NO_CLASS`, or numbers, `[N, pos]`."""
         outputs = logits[:, 1:]
-        chosen = outputs[0].double() if self.causal_model.numerical else outputs.argmax(0)
+        if self.causal_model.numerical:
+            return outputs[0].double().T.cpu().numpy()
+        chosen = outputs.argmax(0).masked_fill(~outputs.sum(0).isfinite(), NO_CLASS)
         return chosen.T.cpu().numpy()
 
     def right(self, predictions: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -150,6 +155,15 @@ class Evaluation:
         index = torch.from_numpy(np.where(wanted < 0, 0, wanted).T.astype(np.int64)).to(outputs.device)[None]
         right = outputs.gather(0, index)[0]
         return right - outputs.scatter(0, index, -torch.inf).amax(0)
+
+    def lead(self, logits: Tensor, wanted: np.ndarray, others: np.ndarray) -> Tensor:
+        """Returns how far the right class is ahead of another one, `[P, N]`; both are codes `[N, pos]`."""
+        right, other = (
+            torch.from_numpy(np.where(codes < 0, 0, codes).T.astype(np.int64)).to(logits.device)[None]
+            for codes in (wanted, others)
+        )
+        outputs = logits[:, 1:]
+        return (outputs.gather(0, right) - outputs.gather(0, other))[0]
 
     def margins(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
         """Returns what it takes to make a scored answer wrong, `[P, N]`: negative where it is."""

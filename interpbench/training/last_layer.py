@@ -9,6 +9,10 @@ directions u and u' of two logits. Their difference moves by a linear part g · 
 whose terms are at most ½ max|f''| |Q_m| d_m² (Taylor). So it moves by less than |g| |z| + c |z|² (Cauchy and
 Schwarz). Where that is less than the margin the answer stays, whatever edge has made the head write it.
 
+Sums are rounded: one of n terms is off by n eps times the sum of their sizes at most (Higham 2002, section
+3.1). How much of that reaches a logit, from the sum of what heads write on, is taken from the margin, for the
+clean run and for the patched one. How z itself is rounded is not part of it: what is proved is sampled, too.
+
 Shapes as in `transformer/model.py`; C logits that compete with an answer, K edges, P positions.
 """
 
@@ -25,8 +29,12 @@ from interpbench.transformer.layers import Block, Mlp
 
 CURVATURE = {"gelu": 0.798, "gelu_new": 0.798}
 """The largest second derivative of an activation function; ReLU has none."""
-ROUNDING = 0.99
-"""The share of a margin that a bound must stay below: what is computed is rounded."""
+SLOPE = 1.13
+"""The largest slope of an activation function."""
+LARGE = 1e30
+"""Logits above this are not far from being infinite, which is no answer."""
+BELOW = 0.99
+"""The share of a margin that a bound must stay below, as it is computed in single precision itself."""
 
 
 def is_bounded(shape: TransformerConfig) -> bool:
@@ -51,42 +59,76 @@ class Bound:
         self.positions = torch.from_numpy(1 + np.flatnonzero(scored.any(0))).to(evaluation.device)
         self.scored = torch.from_numpy(scored[:, scored.any(0)].T).to(evaluation.device)  # [P, N]
         heads = [place for place, node in enumerate(nodes) if node.layer == layer and node.head is not None]
-        middle = base.residuals[layer] + base.stack[heads[0] : heads[-1] + 1].sum(0)
-        middle = (middle + self.block.attn.b_O[:, None, None])[:, self.positions]
+        before, written = base.residuals[layer], base.stack[heads[0] : heads[-1] + 1]
+        bias = self.block.attn.b_O[:, None, None]
+        middle = (before + written.sum(0) + bias)[:, self.positions]
+        terms = (before.abs() + written.abs().sum(0) + bias.abs())[:, self.positions]
+        self.hidden = torch.addmm(mlp.b_in[:, None], mlp.W_in.T, middle.flatten(1))
         with torch.enable_grad():
-            hidden = torch.addmm(mlp.b_in[:, None], mlp.W_in.T, middle.flatten(1)).detach().requires_grad_()
+            hidden = self.hidden.detach().requires_grad_()
             (self.slopes,) = torch.autograd.grad(mlp.activate(hidden).sum(), hidden)  # [M, P × N]
-        self.unembed = network.unembed.W_U
+        self.unembed, self.eps = network.unembed.W_U, torch.finfo(middle.dtype).eps
+        self.terms = len(heads) + 2
         self.margins, self.answers = _margins(evaluation, base, answer, self.positions)
+        self.finite = (base.logits[:, self.positions].abs() < LARGE).all(0)
+        self.rounded = self._rounded(terms.flatten(1), middle.flatten(1), self.hidden, 1).view(
+            -1, *self.scored.shape
+        )
         self.curvature = CURVATURE[mlp.activation]
 
+    def _rounded(self, terms: Tensor, middle: Tensor, hidden: Tensor, biases: int) -> Tensor:
+        """Returns by how much rounding moves logits at most, `[V, X]`.
+
+        Args:
+            terms: `[D, X]`, the sizes of what is added up to the stream before the MLP, added up.
+            middle: `[D, X]`, that stream.
+            hidden: `[M, X]`, the MLP's hidden units before the activation function.
+            biases: 1, or 0 to leave biases out.
+        """
+        mlp, eps = cast(Mlp, self.block.mlp), self.eps
+        sizes = [weight.abs() for weight in (mlp.W_in.T, mlp.W_out.T, self.unembed.T)]
+        inwards, outwards, unembed = sizes
+        by_middle = self.terms * eps * terms
+        summed = inwards @ middle.abs() + biases * mlp.b_in.abs()[:, None]
+        by_hidden = (len(middle) + 2) * eps * summed + inwards @ by_middle
+        active = hidden.abs()  # at least that of what the activation function makes of it
+        by_active = SLOPE * by_hidden + 4 * eps * active
+        added = outwards @ active + biases * mlp.b_out.abs()[:, None]
+        by_stream = by_middle + (len(active) + 2) * eps * added + outwards @ by_active
+        stream = middle.abs() + added
+        return unembed @ (by_stream + (len(middle) + 4) * eps * stream)
+
     @torch.no_grad()
-    def of(self, head: Head) -> tuple[Tensor, Tensor]:
-        """Returns how fast what a head writes eats up a margin: |g| and c, each divided by it, `[P, N]`."""
-        mlp, write = self.block.mlp, head.output.T
+    def of(self, head: Head) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns what a head can do, by the size of what it writes more: three rates `[P, N]`.
+
+        Each is divided by the margin: what rounding alone may take of it, |g|, and c.
+        """
+        mlp, write = cast(Mlp, self.block.mlp), head.output.T
         inwards = write @ mlp.W_in  # [E, M]
         worth = mlp.W_out @ self.unembed  # [M, V]
         shape = len(write), *self.scored.shape
-        by_logit = (
-            torch.stack([inwards @ (self.slopes * column[:, None]) for column in worth.T])
-            + (write @ self.unembed).T[..., None]
-        )
-        by_logit = by_logit.view(-1, *shape)  # [V, E, P, N]
+        by_logit = torch.stack([inwards @ (self.slopes * column[:, None]) for column in worth.T])
+        by_logit = (by_logit + (write @ self.unembed).T[..., None]).view(-1, *shape)  # [V, E, P, N]
         squares = 0.5 * self.curvature * inwards.square().sum(0)  # [M]
+        longest, hidden = write.norm(dim=0)[:, None], inwards.norm(dim=0)[:, None]
+        more = self._rounded(longest, longest, hidden, 0)[:, :, None]  # [V, 1, 1], for each unit of size
+        fixed = self.rounded
         if self.answers is None:
             linear, curved = by_logit.norm(dim=1), (worth.abs() * squares[:, None]).sum(0)[:, None, None]
         else:
             own = by_logit.gather(0, self.answers[None, None].expand(1, *shape))
             linear = (own - by_logit).norm(dim=1)
-            pairs = torch.stack(
-                [((worth[:, c, None] - worth).abs() * squares[:, None]).sum(0) for c in range(worth.shape[1])]
-            )
-            curved = pairs[self.answers].permute(2, 0, 1)
-        linear, curved = (linear / self.margins).amax(0), (curved / self.margins).amax(0)
-        return linear.masked_fill(~self.scored, 0.0), curved.masked_fill(~self.scored, 0.0)
+            pairs = [((column[:, None] - worth).abs() * squares[:, None]).sum(0) for column in worth.T]
+            curved = torch.stack(pairs)[self.answers].permute(2, 0, 1)
+            fixed = fixed + fixed.gather(0, self.answers[None])
+            more = more + more[:, 0, 0][self.answers][None]
+        rates = (2 * fixed, linear + more, curved)
+        fixed, linear, curved = ((rate / self.margins).amax(0).masked_fill(~self.scored, 0) for rate in rates)
+        return fixed, linear, curved
 
     @torch.no_grad()
-    def harmless(self, rates: tuple[Tensor, Tensor], changes: Tensor) -> Tensor:
+    def harmless(self, rates: tuple[Tensor, Tensor, Tensor], changes: Tensor) -> Tensor:
         """Returns on which rows no answer can change, `[K, N]` bool; all of them are right on the clean run.
 
         Args:
@@ -98,9 +140,9 @@ class Bound:
         for part in others:  # features are few, and not next to each other in memory
             squares.addcmul_(part, part)
         size = squares.sqrt_()  # [K, P, N]
-        linear, curved = rates
-        right = ((self.margins > 0).all(0) | ~self.scored).all(0)
-        return (size * (linear + curved * size) < ROUNDING).all(1) & right
+        fixed, linear, curved = rates
+        right = (((self.margins > 0).all(0) & self.finite) | ~self.scored).all(0)
+        return (fixed + size * (linear + curved * size) < BELOW).all(1) & right
 
 
 def _margins(

@@ -1,15 +1,15 @@
 """Single edges, each patched alone on every row, at a cost that grows with nodes rather than with edges.
 
 What an edge does to its reader is computed exactly for every edge and row: the one head or MLP, nothing
-after it. What that does to the answer is estimated to first order, by gradients of the margin with respect
-to what nodes write: one backward pass for all edges. Gradients are taken in two states, the clean run and
-the one in which all forbidden nodes are patched, and the larger estimate counts. Where it reaches a share
-of the margin the edge is run, and of the rest a random sample is: the measure of what the screen passes
-over, on the average edge and on each. An edge of which the sample shows a wrong row is *watched*: it is run
-on every row from then on, and what it was passed over on before counts no more. Where a writer writes exactly
-the same nothing has to be run. Edges into the logits and into the last MLP are all run, which takes little
-more than the unembedding; those into a head of the last layer are, too, where a bound does not say that no
-answer changes (`last_layer`).
+after it. What that does to the answer is estimated to first order, by gradients of margins with respect to
+what nodes write: those of the right answer over the next one, and over another class drawn at random for
+each row, in the clean run and in the one in which all forbidden nodes are patched; the largest estimate
+counts. Where it reaches a share of the margin, or is no number, the edge is run. For heads of the last layer
+there is a bound instead (`last_layer`): where it does not say that no answer changes, the edge is run. Of the
+rest a random sample is run: the measure of what the screen passes over, on the average edge and on each. An
+edge that is wrong where it was run is *watched*: it is run on every row from then on, and what it was passed
+over on before counts no more. Where a writer writes exactly the same nothing has to be run. Edges into the
+logits and into the last MLP are all run, which takes little more than the unembedding.
 
 Several positions may be scored. Their margins, each divided by its clean value, are added up with random
 signs, so that changes at two positions cancel on half of the rows at most.
@@ -44,8 +44,8 @@ class Screen:
 
     Attributes:
         items: how many (edge, row) there were,
-        run: how many of them were run because of their estimate, or of an edge that is run on all rows, and
-        proved: how many a bound says enough of.
+        run: how many of them were run, but for the sample, and
+        proved: of how many a bound says that no answer can change.
         edges: `[inert edge, 3]`: the rows that each was passed over on, how many of these were run all the
             same, drawn at random, and how many of those were wrong.
         largest: the largest share of the margin that was found among the latter.
@@ -154,11 +154,10 @@ class Screen:
         for slot, some in self._in_calls(there, slots, len(clean)):
             found = bound.harmless(rates, there.changes(slot, deltas[edges[some, 1]]))
             harmless[some] = found.cpu().numpy()
-        chosen = ~harmless & counts
-        self.items += int(counts.sum()) * len(edges)
-        self.run += int(chosen.sum())
         self.proved += int((harmless & counts).sum())
-        return self._run_alone(chunk, there, edges, slots, deltas, chosen, clean)[0]
+        chosen = (~harmless | self.watched[numbers, None]) & counts
+        same = np.zeros_like(chosen)
+        return self._run_and_count(chunk, there, edges, slots, deltas, numbers, chosen, same, clean, counts)
 
     @torch.no_grad()
     def _into(
@@ -180,16 +179,36 @@ class Screen:
             effects = there.effects(slot, deltas[edges[some, 1]], by_node)
             estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
         same = ~moved[edges[:, 1]] & clean & counts
-        flagged = ((estimate >= self.share) | ~clean | self.watched[numbers, None]) & counts & ~same
-        sampled = (chunk.rng.random(flagged.shape, np.float32) < self.checks) & ~flagged & ~same & counts
-        right, left = self._run_alone(chunk, there, edges, slots, deltas, flagged | sampled, clean)
+        flagged = (~(estimate < self.share) | ~clean | self.watched[numbers, None]) & counts & ~same
+        return self._run_and_count(chunk, there, edges, slots, deltas, numbers, flagged, same, clean, counts)
+
+    def _run_and_count(
+        self,
+        chunk: Chunk,
+        there: LocalReader,
+        edges: np.ndarray,
+        slots: np.ndarray,
+        deltas: Tensor,
+        numbers: np.ndarray,
+        chosen: np.ndarray,
+        same: np.ndarray,
+        clean: np.ndarray,
+        counts: np.ndarray,
+    ) -> np.ndarray:
+        """Runs `chosen [edge, row]`, and of the others, but those that a patch leaves the `same`, a sample.
+
+        Returns:
+            Which rows are right, `[edge, row]`.
+        """
+        others = counts & ~chosen & ~same
+        sampled = (chunk.rng.random(chosen.shape, np.float32) < self.checks) & others
+        right, left = self._run_alone(chunk, there, edges, slots, deltas, chosen | sampled, clean)
         self.items += int(counts.sum()) * len(edges)
-        self.run += int(flagged.sum()) + int(same.sum())
-        passed = (counts & ~flagged & ~same).sum(1)
+        self.run += int(chosen.sum()) + int(same.sum())
         amiss = (sampled & ~right).sum(1)
-        self.edges[numbers] += np.stack([passed, sampled.sum(1), amiss], 1)
-        self._unrun[numbers] += passed - sampled.sum(1)
-        self._wrong[numbers] |= amiss > 0
+        self.edges[numbers] += np.stack([others.sum(1), sampled.sum(1), amiss], 1)
+        self._unrun[numbers] += others.sum(1) - sampled.sum(1)
+        self._wrong[numbers] |= ((chosen | sampled) & clean & ~right).any(1)
         self.largest = max(self.largest, float((1 - left)[sampled].max(initial=0.0)))
         return right
 
@@ -240,31 +259,57 @@ class Screen:
         return right, left
 
     def _gradients(self, chunk: Chunk, answer: np.ndarray, scored: np.ndarray) -> list[Tensor]:
-        """Returns gradients `[W, D, T, N]` of relative margins by what nodes write, in each of two states."""
+        """Returns gradients `[W, D, T, N]` of relative margins by what nodes write.
+
+        Of the margin over the next class and over one at random, in each of two states.
+        """
         ev, base = self.evaluation, chunk.base
         signs = torch.from_numpy(chunk.rng.choice([-1.0, 1.0], scored.shape) * scored).T.to(base.logits)
-        scale = signs / ev.margins(base.logits, answer).clamp(min=LEAST)  # [P, N]
+        scales = [signs / ev.margins(base.logits, answer).clamp(min=LEAST)]  # [P, N]
+        others: np.ndarray | None = None
+        if not ev.causal_model.numerical and len(base.logits) > 2:
+            shift = chunk.rng.integers(1, len(base.logits), size=(len(answer), 1))
+            others = np.where(answer < 0, 0, (answer + shift) % len(base.logits))
+            scales.append(signs / ev.lead(base.logits, answer, others).clamp(min=LEAST))
         unaligned = torch.from_numpy(self.tests.unaligned).to(ev.device)[:, None]
         states = [WriterTaps(), WriterTaps(unaligned, chunk.sources[0].stack)]
         found: list[Tensor] = []
         for taps in states[: 2 if unaligned.any() else 1]:
-            parts: list[Tensor] = []
-            for some in ev.chunks(len(base.tokens)):
-                found_part = self._part(base, taps, some, answer[some], scale[:, some])
-                parts.append(found_part)
-            found.append(torch.cat(parts, -1))
+            parts = [
+                self._part(
+                    base,
+                    taps,
+                    some,
+                    answer[some],
+                    None if others is None else others[some],
+                    [scale[:, some] for scale in scales],
+                )
+                for some in ev.chunks(len(base.tokens))
+            ]
+            found += [torch.cat(each, -1) for each in zip(*parts)]
         return found
 
     def _part(
-        self, base: Activations, taps: WriterTaps, some: slice, answer: np.ndarray, scale: Tensor
-    ) -> Tensor:
+        self,
+        base: Activations,
+        taps: WriterTaps,
+        some: slice,
+        answer: np.ndarray,
+        others: np.ndarray | None,
+        scales: list[Tensor],
+    ) -> list[Tensor]:
         ev = self.evaluation
         own = WriterTaps(taps.replaced, None if taps.patch is None else taps.patch[..., some])
         with torch.enable_grad():
             logits = ev.network.run(base.stack[0][..., some].detach(), own)
-            total = (ev.signals(logits, answer) * scale).sum()
-            by_outputs = torch.autograd.grad(total, own.outputs, materialize_grads=True)
-        return torch.cat(by_outputs)
+            signals = [ev.signals(logits, answer)]
+            if others is not None:
+                signals.append(ev.lead(logits, answer, others))
+            totals = [(signal * scale).sum() for signal, scale in zip(signals, scales)]
+            return [
+                torch.cat(torch.autograd.grad(total, own.outputs, retain_graph=True, materialize_grads=True))
+                for total in totals
+            ]
 
 
 def _end(reader: GraphReader) -> Node:

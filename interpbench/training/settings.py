@@ -70,7 +70,7 @@ class CertificateSettings:
     looks: Annotated[int, Field(ge=1, le=16)] = 5
     sources: Annotated[int, Field(ge=1, le=16)] = 4
     share: Share = 0.2
-    checks: Pairs = 96_000
+    checks: Pairs = 80_000
     edge_checks: Pairs = 136
     attacks: Annotated[int, Field(ge=0, le=1000)] = 4
     attack_rows: Pairs = 256
