@@ -1,6 +1,7 @@
 """Measures a checkpoint anew, from its weights and its task, by a standard that is the reader's."""
 
 import logging
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +57,7 @@ def certify_checkpoints(
     *,
     quick: bool = False,
     save: bool = False,
-    seed: int = 0,
+    seed: int | None = None,
     own_task: str | None = None,
 ) -> bool:
     """Measures every checkpoint that `name` means and prints the tables; returns whether all reach a grade.
@@ -72,7 +73,7 @@ def certify_checkpoints(
         settings: how much to measure; None likewise.
         quick: measure no more than `least` needs.
         save: write `certificate.json` anew.
-        seed: of the drawn pairs.
+        seed: of all draws; None for one that nobody can have known when the network was made.
         own_task: where a task is that is not in the catalogue, as `get_task` takes it.
     """
     prepare_torch()
@@ -86,6 +87,8 @@ def certify_checkpoints(
             )
     console = Console(width=None if sys.stdout.isatty() else 120)
     standard, settings = standard or Standard(), settings or CertificateSettings()
+    seed = secrets.randbits(32) if seed is None else seed
+    log.info("rows are drawn with --seed %d", seed)
     good = True
     for folder in folders:
         checkpoint = load_checkpoint(folder, certificate=False)

@@ -202,7 +202,7 @@ def _add_certify(commands: Any) -> None:
     certify.add_argument("--tried", type=_count, help="least number of sets that the adversary has to try")
     certify.add_argument("--attacks", type=_count, help="sets from which the adversary starts")
     certify.add_argument("--quick", action="store_true", help="measure no more than the grade needs")
-    certify.add_argument("--seed", type=int, default=0, help="of the drawn pairs")
+    certify.add_argument("--seed", type=int, help="of all draws; a new one is drawn, and said, if left out")
     certify.add_argument("--task", help="where a task of your own is: path/to/file.py:name")
     certify.add_argument("--save", action="store_true", help="write certificate.json anew")
 
