@@ -24,7 +24,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.truth import find_truth
 from interpbench.causal.model import Intervention, has_value
 from interpbench.core.process import prepare_torch
-from interpbench.runs.train import own_settings
+from interpbench.runs.train_settings import own_settings
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.checkpoints.format import read_record
 from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.discovery.method import get_method, methods
 from interpbench.reports.leaderboard import FIGURES
