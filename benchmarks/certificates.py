@@ -28,12 +28,12 @@ from rich.table import Table
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import grade
-from interpbench.circuits.truth import Truth, required_edges
+from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.core import seeds
 from interpbench.core.process import prepare_torch
 from interpbench.runs.certify import subject_of
 from interpbench.training.certificate import certify
-from interpbench.training.evaluate import Activations, Evaluation
+from interpbench.training.interventional_accuracy import Activations, Evaluation
 
 DEFAULT = ("frac_prevs", "hist", "paren_balance", "mean_of_ends")
 PAIRS, ALL_UP_TO = 5000, 1000

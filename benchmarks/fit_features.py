@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
-from interpbench.circuits.truth import Level, State
+from interpbench.circuits.ground_truth import Level, State
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.fitted_features import (
     EDGE_FEATURES,

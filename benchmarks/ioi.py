@@ -21,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.reference_recipe import Hooked, Recipe
 from benchmarks.training import seconds
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.causal.model import Intervention, has_value
 from interpbench.core.process import prepare_torch
 from interpbench.runs.train_settings import own_settings

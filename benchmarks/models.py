@@ -6,7 +6,7 @@ Run: `python -m benchmarks.models`.
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import said_of
-from interpbench.circuits.truth import State
+from interpbench.circuits.ground_truth import State
 from interpbench.tasks.catalogue import get_task
 
 

@@ -34,7 +34,7 @@ from rich.table import Table
 
 from benchmarks.certificates import Former, spent
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import seeds
@@ -46,7 +46,7 @@ from interpbench.runs.measure import measured
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.training.certificate import DRAWN, certify
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer

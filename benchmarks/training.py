@@ -24,14 +24,14 @@ import numpy as np
 
 from benchmarks.reference_recipe import Recipe, Reference
 from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.truth import find_truth
-from interpbench.circuits.truth import State
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.circuits.ground_truth import State
 from interpbench.core import seeds
 from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer

@@ -14,8 +14,8 @@ import hypothesis
 import pytest
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.truth import find_truth
-from interpbench.circuits.truth import Truth
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.circuits.ground_truth import Truth
 from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import ModelSettings

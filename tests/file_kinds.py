@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
-from interpbench.checkpoints import legacy
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints import published as published_files
 from interpbench.checkpoints.blind import key_path, load_problem, open_key, read_problem, write_problem
+from interpbench.checkpoints.certificate_file import read_proof
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import read_plain, read_weights
-from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.formats import read_scores
 from interpbench.core.files import read_json, sha256
 from interpbench.runs.leaderboard import page, read_board
 from interpbench.runs.page import read_results
-from interpbench.scoring.board import Board, row
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.leaderboard_data import Board, row
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.objective import Objective
@@ -81,11 +81,11 @@ def published(folder: Path, name: str) -> Kind:
     ] * 3
     here = write_published(folder / "3", network, get_task(3), edges, as_object=True)
     graph, path = network.cfg.graph, here / name
-    cfg = legacy._shape(read_plain((here / "ll_model_cfg.pkl").read_bytes(), "x"), path)
+    cfg = published_files._shape(read_plain((here / "ll_model_cfg.pkl").read_bytes(), "x"), path)
     reads: dict[str, Callable[[], object]] = {
-        "ll_model_cfg.pkl": lambda: legacy._shape(read_plain(path.read_bytes(), path), path),
-        "edges.pkl": lambda: legacy.claimed_edges(here, graph),
-        "ll_model.pth": lambda: legacy._fitting(read_weights(path), cfg, path),
+        "ll_model_cfg.pkl": lambda: published_files._shape(read_plain(path.read_bytes(), path), path),
+        "edges.pkl": lambda: published_files.claimed_edges(here, graph),
+        "ll_model.pth": lambda: published_files._fitting(read_weights(path), cfg, path),
         "meta.json": lambda: load_checkpoint(here),
     }
     return Kind(path, reads[name])
@@ -111,15 +111,17 @@ def program_of_weights(folder: Path) -> Kind:
 def graph_of_mib(folder: Path) -> Kind:
     network = load_checkpoint(RELEASED / "frac_prevs").network
     here = write_mib(folder, network, {}, {"input->m0"})
-    return Kind(folder / legacy.GRAPH, lambda: legacy.claimed_edges(here, network.cfg.graph))
+    return Kind(
+        folder / published_files.GRAPH, lambda: published_files.claimed_edges(here, network.cfg.graph)
+    )
 
 
 def vocabulary(folder: Path) -> Kind:
     task = get_task("ioi_published_prompts")
     words = [w if w in (",", ".", "Then") else f"Ġ{w}" for w in task.vocab]
-    path = folder / legacy.VOCABULARY
+    path = folder / published_files.VOCABULARY
     path.write_text(json.dumps({w: n for n, w in enumerate([*words, "<|endoftext|>"])}))
-    return Kind(path, lambda: legacy._gpt2_ids(task, folder))
+    return Kind(path, lambda: published_files._gpt2_ids(task, folder))
 
 
 def evaluation(folder: Path) -> Kind:

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.config import convert
 from interpbench.core.process import prepare_torch
-from interpbench.discovery.applied import apply
+from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.train_settings import TrainConfig, own_settings
 from interpbench.tasks.catalogue import get_task

@@ -9,11 +9,11 @@ import torch
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import State, Truth
 from interpbench.discovery.method import get_method
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits import best_edges, connected, random_circuit, ties_at, true_size
+from interpbench.scoring.circuits_from_scores import best_edges, connected, random_circuit, ties_at, true_size
 from interpbench.scoring.curves import SIZES
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import (

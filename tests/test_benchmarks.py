@@ -9,12 +9,12 @@ import torch
 from benchmarks.certificates import PARTS, Former, spent
 from benchmarks.scaling import NOISE, widened
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.certificate import certify
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 

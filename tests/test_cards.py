@@ -11,7 +11,7 @@ import pytest
 from interpbench.checkpoints.index import FORMAT, Index, indexed
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.truth import State
+from interpbench.circuits.ground_truth import State
 from interpbench.reports.cards import model_card, picture, repository_card
 from interpbench.tasks.catalogue import get_task
 from tests.proofs import put_certificate

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.circuits.certificate_counts import ALL, OWN_SOURCES, SUBSETS, level, share_of
 from interpbench.circuits.grades import Standard, bound, grade
-from interpbench.circuits.proof import ALL, OWN_SOURCES, SUBSETS, level, share_of
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.certificate import _Certificate, certify
-from interpbench.training.evaluate import Evaluation
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate

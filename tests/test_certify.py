@@ -14,8 +14,8 @@ from safetensors.torch import load, save
 from interpbench.checkpoints.index import standing
 from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.certificate_counts import SETS
 from interpbench.circuits.grades import Standard
-from interpbench.circuits.proof import SETS
 from interpbench.core.files import sha256
 from interpbench.runs import cli
 from interpbench.runs.certify import certify_checkpoints

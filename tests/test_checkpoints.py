@@ -18,7 +18,7 @@ from interpbench.checkpoints.layout import RECORD, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.truth import LEVELS
+from interpbench.circuits.ground_truth import LEVELS
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import sha256, write_bytes, write_json
 from interpbench.tasks.catalogue import get_task

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from interpbench.circuits.components import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, State, Truth
 from interpbench.core.errors import CheckpointError, InterpBenchError
 
 graphs = st.builds(Graph, st.integers(1, 4), st.integers(1, 4))

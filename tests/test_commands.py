@@ -15,7 +15,7 @@ from interpbench.checkpoints.layout import DATA
 from interpbench.checkpoints.load import load_pairs
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import write_bytes, write_text
-from interpbench.discovery.applied import apply
+from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method
 from interpbench.runs import cli
 from interpbench.runs.evaluate import evaluate
@@ -41,7 +41,7 @@ BOARD = """
 import sys
 from pathlib import Path
 from interpbench.runs.leaderboard import write_leaderboard
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
 from interpbench.core.files import read_json
 record = Record.from_json(read_json(Path(sys.argv[1])))
 object.__setattr__(record, "method", sys.argv[3])
@@ -87,7 +87,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_tasks_can_be_listed_whatever_was_imported() -> None:
     line = (
-        "import interpbench, interpbench.tasks.records\nfirst = interpbench.tasks()\n"
+        "import interpbench, interpbench.tasks.task_records\nfirst = interpbench.tasks()\n"
         "interpbench.load('hist')\nassert interpbench.tasks() == first and len(first) > 100\n"
         "from interpbench import tasks\nassert tasks() == first\n"
     )

@@ -11,8 +11,8 @@ from scipy import stats
 from interpbench.discovery.method import get_method
 from interpbench.runs.evaluate import budget
 from interpbench.runs.leaderboard import page
-from interpbench.scoring.board import HEADLINE, TRUTH, Board, row
 from interpbench.scoring.comparison import a12, compare_methods, holm, mean_interval, mean_ranks, wilcoxon
+from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board, row
 from tests.oracles.scoring import signed_rank
 from tests.test_reports import PERFECT, REQUIRED, TIED, record
 

@@ -8,8 +8,8 @@ import torch
 
 from interpbench.circuits.scores import Cost
 from interpbench.core.errors import ConfigError, DiscoveryError, UnknownNameError
-from interpbench.discovery.applied import apply
 from interpbench.discovery.attribution import attribute, clean_slopes
+from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import clean_and_patch, get_method, methods
 from interpbench.scoring.curves import score
 from interpbench.tasks.problem import Metric, Problem

@@ -8,7 +8,7 @@ from interpbench.circuits.scores import Cost, edges_from_nodes
 from interpbench.core.errors import ConfigError
 from interpbench.discovery.method import ablation_values, clean_and_patch, get_method, methods
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.backward import Rules, with_rules
+from interpbench.transformer.backward_rules import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.patching import Candidates, record
@@ -214,7 +214,7 @@ def test_gim_divides_gradients_among_factors():
 
 
 def test_gim_softmax_passes_gradients_at_another_temperature():
-    from interpbench.transformer.backward import _Softmax
+    from interpbench.transformer.backward_rules import _Softmax
 
     scores = torch.randn(1, 2, 3, 2, dtype=torch.float64, requires_grad=True)
     towards = torch.randn(1, 2, 3, 2, dtype=torch.float64)

@@ -10,9 +10,8 @@ from interpbench.discovery import ablation
 from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
 from interpbench.tasks.problem import Problem
-from interpbench.transformer import frozen
 from interpbench.transformer.attention import attend
-from interpbench.transformer.frozen import Packed
+from interpbench.transformer.fast.frozen_parts import Packed
 from interpbench.transformer.patching import Candidates, record
 from tests.test_kernel import SHAPES, inputs, model, network  # noqa: F401
 
@@ -36,7 +35,7 @@ def agree(got, expected, *leaves):
 @pytest.mark.parametrize("cached", [1, 20, 1 << 18])
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
 def test_mlp(activation, cached, monkeypatch):
-    monkeypatch.setattr(frozen, "CACHED", cached)
+    monkeypatch.setattr(frozen_parts, "CACHED", cached)
     x, w_in, b_in, w_out, b_out = draw(4, 3, 5), *(draw(*s).detach() for s in ((7, 4), (7,), (4, 7), (4,)))
     act = {
         "gelu": functional.gelu,
@@ -45,9 +44,9 @@ def test_mlp(activation, cached, monkeypatch):
     }[activation]
     hidden = act(torch.einsum("md,dtn->mtn", w_in, x) + b_in[:, None, None])
     expected = torch.einsum("dm,mtn->dtn", w_out, hidden) + b_out[:, None, None]
-    agree(frozen.mlp(x, w_in, b_in, w_out, b_out, activation), expected, x)
+    agree(frozen_parts.mlp(x, w_in, b_in, w_out, b_out, activation), expected, x)
     with torch.no_grad():
-        torch.testing.assert_close(frozen.mlp(x, w_in, b_in, w_out, b_out, activation), expected)
+        torch.testing.assert_close(frozen_parts.mlp(x, w_in, b_in, w_out, b_out, activation), expected)
 
 
 @pytest.mark.parametrize("cached", [1, 1 << 18])
@@ -55,14 +54,14 @@ def test_mlp(activation, cached, monkeypatch):
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention(causal, only, cached, monkeypatch):
     """Queries, keys and values with features last, against the formula's own path."""
-    monkeypatch.setattr(frozen, "CACHED", cached)
+    monkeypatch.setattr(frozen_parts, "CACHED", cached)
     length, rows = 5, 5
     q = draw(1, 3, length if only is None else 1, rows, 2).permute(0, 1, 4, 2, 3)
     others, output = draw(2, 3, length, rows, 2).permute(0, 1, 4, 2, 3), draw(3, 6, 2).detach()
     values, pattern = attend(q[0], *others, causal, only=only)
     expected = torch.einsum("hde,heqn->hdqn", output, values)
     projected = [q, others] if only is not None else [torch.cat([q, others])]
-    got, seen = frozen.attend_and_write(projected, output, causal, only)
+    got, seen = frozen_parts.attend_and_write(projected, output, causal, only)
     agree(got, expected, q, others)
     torch.testing.assert_close(seen, pattern)
     assert not seen.requires_grad
@@ -107,7 +106,7 @@ def test_a_single_position_equals_that_one_of_all(model, start, patched):  # noq
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES[:4] if shape[2] == "causal"], ids=str)
 def test_positions_that_cannot_matter_need_not_be_computed(shape, aligned, monkeypatch):
     """Before the first token that differs, and after the position that is wanted."""
-    monkeypatch.setattr(frozen, "ALIGNED", aligned)
+    monkeypatch.setattr(frozen_parts, "ALIGNED", aligned)
     network_ = network(*shape)
     tokens, other = inputs(1, rows=4), inputs(2, rows=4)
     only = torch.tensor([3, 2, 3, 1])

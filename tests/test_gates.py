@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from interpbench.circuits.scores import Cost
-from interpbench.discovery import gates
+from interpbench.discovery import hard_concrete
 from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
 from interpbench.transformer.patching import Candidates, record
@@ -15,12 +15,12 @@ from tests.test_discovery import problem
 def test_gates_have_the_distribution_that_they_say():
     theta = torch.linspace(-3, 3, 7, dtype=torch.float64)[:, None].expand(-1, 100_000)
     uniform = torch.rand(theta.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    drawn = gates.sampled(theta, uniform)
+    drawn = hard_concrete.sampled(theta, uniform)
     assert drawn.min() == 0 and drawn.max() == 1
     torch.testing.assert_close(
-        (drawn > 0).double().mean(1), gates.open_probability(theta[:, 0]), atol=0.01, rtol=0
+        (drawn > 0).double().mean(1), hard_concrete.open_probability(theta[:, 0]), atol=0.01, rtol=0
     )
-    torch.testing.assert_close(gates.settled(torch.zeros(1)), torch.full((1,), 0.5))
+    torch.testing.assert_close(hard_concrete.settled(torch.zeros(1)), torch.full((1,), 0.5))
 
 
 def test_learned_masks_and_ablation_values_get_the_metrics_gradient(monkeypatch):

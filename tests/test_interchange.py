@@ -19,11 +19,11 @@ from interpbench.checkpoints import blind
 from interpbench.checkpoints.blind import key_path, load_problem, problem_id, read_problem
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.formats import FORMS, Form, read_scores
+from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, State
 from interpbench.core.errors import CheckpointError, InterpBenchError, ScoresError
 from interpbench.runs import cli
-from interpbench.runs.bundle import export_problem, verify_problem
+from interpbench.runs.blind_problems import export_problem, verify_problem
 from interpbench.runs.evaluate import EvaluateConfig, evaluate_checkpoint
 from interpbench.runs.score import convert_file, score_file
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.causal.model import Intervention, changed
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import grade
-from interpbench.circuits.truth import State, Truth, open_edges
+from interpbench.circuits.ground_truth import State, Truth, open_edges
 from interpbench.core.errors import ConfigError, TaskError
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
@@ -30,7 +30,7 @@ from interpbench.tasks.handwritten.ioi.templates import IO, LARGE, OBJECT, PLACE
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings, certify
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import TrainerSettings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.transformer import rowwise
+from interpbench.transformer import row_products
 from interpbench.transformer.attention import attend
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
@@ -194,17 +194,17 @@ def test_rowwise_products_have_exact_gradients():
     def draw(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
 
-    assert torch.autograd.gradcheck(rowwise.scores, (draw(2, 3, 4, 2), draw(2, 3, 5, 2)))
-    assert torch.autograd.gradcheck(rowwise.attend_values, (draw(2, 4, 5, 2), draw(2, 3, 5, 2)))
+    assert torch.autograd.gradcheck(row_products.scores, (draw(2, 3, 4, 2), draw(2, 3, 5, 2)))
+    assert torch.autograd.gradcheck(row_products.attend_values, (draw(2, 4, 5, 2), draw(2, 3, 5, 2)))
     mask = draw(4, 3, 2).detach()
     swaps = [
         (1, 0, torch.tensor([1.0, 0.0], dtype=torch.float64).view(1, 1, 1, 2)),
         (2, 1, torch.ones(1, 1, 1, 2, dtype=torch.float64)),
     ]
-    assert torch.autograd.gradcheck(lambda x: rowwise.swap(x, swaps, True), (draw(1, 2, 2, 4, 2),))
+    assert torch.autograd.gradcheck(lambda x: row_products.swap(x, swaps, True), (draw(1, 2, 2, 4, 2),))
 
     def blended(base, values, more):
-        stack = rowwise.Stack(3, base)
+        stack = row_products.Stack(3, base)
         first = stack.blend(base + stack.swap(values, swaps, True)[1][0], mask[:2])
         swapped, source = stack.swap(more, [])
         return stack.blend(base, mask[2:]), first, swapped, source

@@ -9,7 +9,7 @@ import torch
 from interpbench.circuits.components import Node
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.last_layer import CURVATURE, Bound, is_bounded
-from interpbench.training.local import reader
+from interpbench.training.one_node import reader
 from tests.test_certificate import evaluation_of
 from tests.test_screening import chunk_of, direct, intervention_tests_of, released_tests
 from tests.wrong_networks import absorbed

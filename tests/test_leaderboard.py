@@ -15,8 +15,8 @@ from interpbench.reports.leaderboard import FIGURES
 from interpbench.runs import cli
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
 from interpbench.runs.leaderboard import page, read_board, write_leaderboard
-from interpbench.runs.several import expand
-from interpbench.scoring.board import HEADLINE, TRUTH, Board
+from interpbench.runs.method_lists import expand
+from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board
 from tests.test_comparison import board
 
 DOCS = Path(__file__).parent.parent / "docs"

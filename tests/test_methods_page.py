@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from benchmarks.compare_published import TOOLS
-from interpbench.discovery.about import About
 from interpbench.discovery.method import methods
-from interpbench.discovery.records import known_methods
+from interpbench.discovery.method_records import known_methods
+from interpbench.discovery.provenance import About
 from interpbench.runs.methods import COLUMNS, list_methods, methods_page
 
 ROOT = Path(__file__).parent.parent

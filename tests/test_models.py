@@ -6,15 +6,15 @@ import pytest
 import interpbench
 from interpbench.checkpoints.layout import CERTIFICATE, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.circuits.certificate_counts import share_of
 from interpbench.circuits.grades import RELEASED
-from interpbench.circuits.proof import share_of
-from interpbench.circuits.truth import LEVELS
+from interpbench.circuits.ground_truth import LEVELS
 from interpbench.discovery.method import get_method
 from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
-from interpbench.scoring.records import compare
+from interpbench.scoring.evaluation_record import compare
 from interpbench.tasks.catalogue import catalogue
 from interpbench.training.certificate import CertificateSettings, certify
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 
 MODELS = released()
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
-from interpbench.circuits.truth import required_edges
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.circuits.ground_truth import required_edges
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
-from interpbench.training.edges import EdgeWorld
+from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.losses import relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler

@@ -8,7 +8,7 @@ import pytest
 
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
-from interpbench.circuits.truth import LEVELS, Level
+from interpbench.circuits.ground_truth import LEVELS, Level
 from interpbench.core import old_names
 from interpbench.core.config import convert
 from interpbench.core.old_names import KEYS, VALUES, renamed, renamed_overrides, renamed_record
@@ -16,8 +16,8 @@ from interpbench.discovery.method import get_method, methods
 from interpbench.runs.evaluate_settings import evaluate_config
 from interpbench.runs.train_settings import TrainConfig, train_config
 from interpbench.scoring.curves import Curve
-from interpbench.scoring.files import read_rows
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.record_files import read_rows
 from interpbench.training.objective import Objective
 from tests.test_config import composed
 

@@ -20,7 +20,7 @@ from interpbench.core import own as core_own
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.process import _umask
 from interpbench.discovery import method as registry
-from interpbench.discovery.records import FILE, known_methods
+from interpbench.discovery.method_records import FILE, known_methods
 from interpbench.runs.methods import measure_methods
 from tests.starting import command
 

@@ -12,15 +12,15 @@ import pytest
 
 from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, State, Truth
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import write_json
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.page import PAGE, read_results, write_folder_page
 from interpbench.scoring.curves import SIZES
-from interpbench.scoring.records import Record, compare, edge_scores, node_scores
-from interpbench.tasks.records import records
+from interpbench.scoring.evaluation_record import Record, compare, edge_scores, node_scores
+from interpbench.tasks.task_records import records
 from tests.browser import Browser, executable
 
 SMALL = Graph(2, 2)

@@ -11,14 +11,14 @@ import torch
 from safetensors.torch import load, save
 
 import interpbench
+from interpbench.checkpoints.certificate_file import read_proof
 from interpbench.checkpoints.index import indexed, read_index, standing
 from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.checkpoints.proof import read_proof
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.grades import GRADES, POSITIONS, Standard, bound, grade, may_miss, said_of
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.truth import Truth, open_edges
+from interpbench.circuits.ground_truth import Truth, open_edges
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
 from interpbench.runs.publish import publish

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from interpbench.circuits.truth import LEVELS
+from interpbench.circuits.ground_truth import LEVELS
 from interpbench.core.config import config_folder
 from interpbench.discovery import method as methods
+from interpbench.runs.method_lists import expand
 from interpbench.runs.overrides import hydra_overrides
-from interpbench.runs.several import expand
 from interpbench.tasks import catalogue
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -45,7 +45,7 @@ def test_the_library_snippet_runs(tmp_path, capsys):
 
 def test_a_task_can_be_added_in_one_function(tmp_path):
     from interpbench.alignment.alignment import align
-    from interpbench.alignment.truth import find_truth
+    from interpbench.alignment.find_ground_truth import find_truth
     from interpbench.runs.train import TrainConfig, train
     from interpbench.tasks.shapes import shape
 
@@ -64,7 +64,7 @@ def test_a_task_can_be_added_in_one_function(tmp_path):
 
 def test_a_causal_model_can_be_written_by_hand(tmp_path):
     from interpbench.alignment.alignment import align
-    from interpbench.alignment.truth import find_truth
+    from interpbench.alignment.find_ground_truth import find_truth
     from interpbench.tasks.shapes import shape
 
     try:

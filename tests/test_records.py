@@ -9,10 +9,10 @@ from rich.console import Console
 
 from interpbench.circuits.grades import GRADES
 from interpbench.core.errors import UnknownNameError
-from interpbench.runs.describe import DOCS, describe, record_of, tasks_page
+from interpbench.runs.measure_tasks import DOCS, describe, record_of, tasks_page
 from interpbench.runs.show import show_task, show_tasks
 from interpbench.tasks.catalogue import catalogue, get_task
-from interpbench.tasks.records import records
+from interpbench.tasks.task_records import records
 
 ROOT = Path(__file__).parent.parent
 QUICK = ["frac_prevs", "hist", "word_length", "sort_digits"]

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import State, Truth
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _summary, draw_circuit, found_edges
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
@@ -26,7 +26,7 @@ from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import circuit_lines, records_table, rows_table
 from interpbench.reports.text import NOTHING, method_labels, share
-from interpbench.scoring.records import Record, compare
+from interpbench.scoring.evaluation_record import Record, compare
 from interpbench.tasks.catalogue import get_task
 from tests.proofs import proof_of
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.alignment.truth import structural_ends, structural_reads
+from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, changed
-from interpbench.circuits.truth import State
+from interpbench.circuits.ground_truth import State
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds, record

@@ -13,17 +13,17 @@ from scipy.stats import binomtest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, roc_curve
 
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, State, Truth
 from interpbench.core import seeds
 from interpbench.core.errors import ScoresError
 from interpbench.discovery.method import get_method
-from interpbench.scoring.circuits import grown
+from interpbench.scoring.circuits_from_scores import grown
 from interpbench.scoring.curves import METRICS, SIZES, Curve, metrics, score, to_json
+from interpbench.scoring.evaluation_record import Record, compare, degenerate, edge_scores
 from interpbench.scoring.intervals import auroc_interval, binomial
 from interpbench.scoring.mib import mib_auroc
 from interpbench.scoring.nulls import beats_random, random_null
-from interpbench.scoring.records import Record, compare, degenerate, edge_scores
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.model import Transformer
 from tests.oracles import scoring as oracle

@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
-from interpbench.training.evaluate import Evaluation
 from interpbench.training.intervention_tests import Chunk, InterventionTests
-from interpbench.training.local import reader
+from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.one_node import reader
 from interpbench.training.screening import Screen
 from interpbench.transformer.model import Transformer
 from tests.test_certificate import evaluation_of, margin_of

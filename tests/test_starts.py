@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
-from interpbench.circuits.truth import State
+from interpbench.circuits.ground_truth import State
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError, UnknownNameError
 from interpbench.runs.train import TrainConfig, train
 from interpbench.tasks.catalogue import get_task

@@ -21,9 +21,9 @@ from tracr.rasp import rasp
 import interpbench.tasks.handwritten
 import interpbench.tasks.programs
 from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.components import Node
-from interpbench.circuits.truth import State
+from interpbench.circuits.ground_truth import State
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks import catalogue as registry

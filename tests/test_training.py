@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.grades import Verdict
 from interpbench.core.errors import CheckpointError, TrainingError
 from interpbench.core.metrics import JsonLines, Wandb

@@ -10,16 +10,16 @@ import pytest
 from tracr.rasp import rasp
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import PAIRS as TRUTH_PAIRS
-from interpbench.alignment.truth import find_truth, structural_edges
+from interpbench.alignment.find_ground_truth import PAIRS as TRUTH_PAIRS
+from interpbench.alignment.find_ground_truth import find_truth, structural_edges
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.core import seeds
 from interpbench.core.errors import InterpBenchError, TaskError, UnknownNameError
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Attention, RaspTask, Task
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from tests.conftest import RASP
 from tests.oracles.truth import Oracle
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.discovery.records import known_methods
+from interpbench.discovery.method_records import known_methods
 
 ROOT = Path(__file__).parent.parent
 MAIN = "import sys; from interpbench.runs.cli import main; main()"

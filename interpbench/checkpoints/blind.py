@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.layout import DATA, MOST_DATA, WEIGHTS
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
-from interpbench.circuits.truth import Truth, TruthNames
+from interpbench.circuits.ground_truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_JSON, check_writable, read_bytes, sha256, write_bytes

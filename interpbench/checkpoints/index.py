@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.layout import CERTIFICATE, FILES, RECORD
-from interpbench.checkpoints.proof import (
+from interpbench.checkpoints.certificate_file import (
     ForeignCertificateError,
     OldCertificateError,
     check_files,
     read_proof,
 )
+from interpbench.checkpoints.layout import CERTIFICATE, FILES, RECORD
 from interpbench.circuits.grades import GRADES, Grade, Standard, grade, in_words, said_of
 from interpbench.core.config import STRICT, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError

@@ -20,7 +20,7 @@ def load_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
             a certificate of other weights.
     """
     if not is_ours(folder) and published_weights(folder) is not None:
-        from interpbench.checkpoints.legacy import load_published  # which needs Tracr
+        from interpbench.checkpoints.published import load_published  # which needs Tracr
 
         return load_published(folder, certificate)
     return read_checkpoint(folder, certificate)
@@ -33,7 +33,7 @@ def load_pairs(folder: Path) -> Pairs:
         CheckpointError: if they are missing or damaged.
     """
     if not is_ours(folder) and published_weights(folder) is not None:
-        from interpbench.checkpoints.legacy import draw_published_pairs
+        from interpbench.checkpoints.published import draw_published_pairs
 
         return draw_published_pairs(folder)
     return read_pairs(folder / DATA, read_record(folder).shape)

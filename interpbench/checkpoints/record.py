@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.layout import RECORD
 from interpbench.circuits.components import parse_node
-from interpbench.circuits.truth import Truth, TruthNames
+from interpbench.circuits.ground_truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_json

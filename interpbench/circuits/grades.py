@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.proof import Kind, level, name_of, passed_over, share_of
+from interpbench.circuits.certificate_counts import Kind, level, name_of, passed_over, share_of
 from interpbench.core.clopper_pearson import lower_bound, upper_bound
 from interpbench.core.config import STRICT, Share
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.truth import Level
+from interpbench.circuits.ground_truth import Level
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from interpbench.core.own import is_own
+from interpbench.core.user_code import is_own
 
 log = logging.getLogger(__name__)
 KEYS: Mapping[str, Mapping[str, str]] = {

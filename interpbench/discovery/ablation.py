@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.attention import by_rows
-from interpbench.transformer.frozen import Packed
+from interpbench.transformer.fast.frozen_parts import Packed
 from interpbench.transformer.layers import Block
 from interpbench.transformer.patching import Candidates
 

@@ -28,9 +28,9 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.components import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
-from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 

@@ -8,9 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.features import by_edge, sides, spread
 from interpbench.discovery.method import legal_scores, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import record
 

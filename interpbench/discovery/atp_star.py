@@ -10,10 +10,10 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.attribution import Slopes, along_inputs, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, legal_scores, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem, SlopeName
 from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block

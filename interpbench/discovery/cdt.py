@@ -14,8 +14,8 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
 from interpbench.transformer.config import Feature

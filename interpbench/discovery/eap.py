@@ -6,10 +6,10 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem, SlopeName
 
 

@@ -6,10 +6,10 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
-from interpbench.discovery.about import About
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
 
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.discovery.ablation import Ablation, GateAblationValue
-from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.gates import (
+from interpbench.discovery.hard_concrete import (
     at_edges,
     initial,
     noise,
@@ -23,6 +22,7 @@ from interpbench.discovery.gates import (
     settled,
 )
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
 
 

@@ -8,9 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, edge_by_edge, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.patching import Candidates
 

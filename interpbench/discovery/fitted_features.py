@@ -14,9 +14,9 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.core.files import read_json, sha256
-from interpbench.discovery.about import About
 from interpbench.discovery.features import by_edge, sides, spectral, spread
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.config import Feature
 from interpbench.transformer.model import Transformer

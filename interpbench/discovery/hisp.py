@@ -8,9 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem, SlopeName
 
 

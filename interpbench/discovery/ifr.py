@@ -10,8 +10,8 @@ from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import record
 

@@ -20,9 +20,9 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import convert
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.old_names import renamed_settings
-from interpbench.core.own import is_own, own_name, own_source
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
+from interpbench.core.user_code import is_own, own_name, own_source
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Interventions
 from interpbench.transformer.patching import record

@@ -7,9 +7,9 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.discovery.subnetwork import SubnetworkProbing
 from interpbench.tasks.problem import Problem
 

@@ -9,8 +9,8 @@ from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT
 from interpbench.core.files import sha256
-from interpbench.discovery.about import About
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem
 
 

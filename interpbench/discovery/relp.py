@@ -6,12 +6,12 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.about import About
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import Problem, SlopeName
-from interpbench.transformer.backward import Rules, with_rules
+from interpbench.transformer.backward_rules import Rules, with_rules
 from interpbench.transformer.config import Feature
 
 

@@ -12,7 +12,7 @@ from interpbench.circuits.scores import Cost
 from interpbench.core.config import STRICT, Amount, Count
 from interpbench.discovery.ablation import Ablation, GateAblationValue
 from interpbench.discovery.directions import Direction
-from interpbench.discovery.gates import (
+from interpbench.discovery.hard_concrete import (
     at_edges,
     initial,
     noise,

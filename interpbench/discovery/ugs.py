@@ -15,10 +15,10 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Count
 from interpbench.discovery.ablation import Ablation, GateAblationValue
-from interpbench.discovery.about import About
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.gates import at_edges, optimiser
+from interpbench.discovery.hard_concrete import at_edges, optimiser
 from interpbench.discovery.method import method
+from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
 
 WITHIN = 1e-3

@@ -10,7 +10,7 @@ from interpbench.alignment.alignment import align
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import Index
 from interpbench.circuits.grades import RELEASED, said_of
-from interpbench.circuits.truth import LEVELS, State
+from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.core.text import code, markdown, printable, shown
 from interpbench.reports.certificates import LEGEND, certificate_markdown
 from interpbench.reports.drawing import draw_circuit

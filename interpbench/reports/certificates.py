@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
+from interpbench.circuits.certificate_counts import WHAT, Kind, name_of, passed_over, share_of
 from interpbench.circuits.grades import (
     GRADES,
     RELEASED,
@@ -23,7 +24,6 @@ from interpbench.circuits.grades import (
     said_of,
     wanted,
 )
-from interpbench.circuits.proof import WHAT, Kind, name_of, passed_over, share_of
 from interpbench.core.text import code, markdown, terminal
 from interpbench.reports.text import number, share
 

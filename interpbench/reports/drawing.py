@@ -12,8 +12,8 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
 
 from interpbench.circuits.components import SLOTS, Edge, Node, Reader
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import State, Truth
 from interpbench.core.text import mathtext
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Curve, Layout, Point, Wire
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from interpbench.core.text import markdown
 from interpbench.reports.text import NOTHING, number
-from interpbench.scoring.board import HEADLINE, TRUTH, Board, Estimate
 from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.curves import METRICS
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.intervals import binomial
+from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board, Estimate
 from interpbench.scoring.mib import TITLE as MIB_TITLE
 
 FIGURES = {

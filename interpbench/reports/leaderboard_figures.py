@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from interpbench.reports.palette import BLUE, VERMILLION, save
 from interpbench.reports.text import number
-from interpbench.scoring.board import HEADLINE, TRUTH, Board
 from interpbench.scoring.hypotheses import LEVEL
+from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board
 
 GREY = "0.55"
 PANELS: tuple[tuple[str, tuple[str, ...], bool], ...] = (

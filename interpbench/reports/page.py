@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from interpbench.circuits.components import Node
-from interpbench.circuits.truth import LEVELS, Truth
+from interpbench.circuits.ground_truth import LEVELS, Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_text
 from interpbench.reports.layout import GAP, HEIGHT, PORT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.text import LEVEL_NAMES
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
 
 
 @dataclass(frozen=True)

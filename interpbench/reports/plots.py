@@ -7,12 +7,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from interpbench.circuits.truth import LEVELS
+from interpbench.circuits.ground_truth import LEVELS
 from interpbench.core.text import mathtext
 from interpbench.reports.palette import COLOURS, save
 from interpbench.reports.text import LEVEL_NAMES, method_labels, number
 from interpbench.scoring.curves import Curve
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
 
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)))
 

@@ -11,7 +11,7 @@ from interpbench.core.text import markdown
 from interpbench.reports.certificates import verdict_sentence
 from interpbench.reports.tables import mean_rows, records_rows
 from interpbench.reports.text import LEVEL_NAMES
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
 
 READING = """\
 - Each cell is AUROC / average precision of the method's ranking. AUROC is the probability that a required

@@ -7,10 +7,10 @@ from rich.table import Table
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.components import EMBED, Node, Reader
-from interpbench.circuits.truth import LEVELS, State, Truth
+from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.core.text import printable, terminal
 from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
 
 PASSES = ("forward_examples", "backward_examples")
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from interpbench.scoring.curves import Curve
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
 
 NOTHING = "\u2013"
 LEVEL_NAMES = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}

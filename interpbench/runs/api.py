@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
+    from interpbench.circuits.ground_truth import Level, Truth
     from interpbench.circuits.scores import Scores
-    from interpbench.circuits.truth import Level, Truth
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.curves import Curve
     from interpbench.tasks.problem import Problem
@@ -100,7 +100,7 @@ def discover(
     """
     from interpbench.checkpoints.load import load_pairs
     from interpbench.core.process import prepare_torch
-    from interpbench.discovery.applied import apply
+    from interpbench.discovery.isolated_run import apply
     from interpbench.discovery.method import get_method, method_name
     from interpbench.tasks.problem import Problem
 
@@ -115,7 +115,7 @@ def discover(
 
 def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, Curve]":
     """Scores a ranking at node, head-edge and q/k/v-edge level: required against forbidden."""
-    from interpbench.scoring.records import compare as run
+    from interpbench.scoring.evaluation_record import compare as run
 
     return run(truth, scores, structural)
 

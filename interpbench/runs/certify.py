@@ -11,17 +11,17 @@ import numpy as np
 from rich.console import Console
 
 from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.certificate_file import identified, read_proof
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import INDEX
 from interpbench.checkpoints.layout import CERTIFICATE, is_ours
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.checkpoints.proof import identified, read_proof
 from interpbench.checkpoints.record import task_of
+from interpbench.circuits.certificate_counts import Kind, name_of
 from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
-from interpbench.circuits.proof import Kind, name_of
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.core.process import prepare_torch
@@ -31,8 +31,8 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.task import Task
 from interpbench.training.certificate import certify
-from interpbench.training.evaluate import Evaluation
 from interpbench.training.intervention_tests import InterventionTests
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 
@@ -214,7 +214,7 @@ def _compare(checkpoint: Checkpoint, subject: Subject) -> None:
 
 def _claims(checkpoint: Checkpoint) -> str:
     """Says how the circuit that a published model comes with compares with the truth."""
-    from interpbench.checkpoints.legacy import claimed_edges
+    from interpbench.checkpoints.published import claimed_edges
 
     truth = checkpoint.truth
     claimed = claimed_edges(checkpoint.folder, truth.graph)

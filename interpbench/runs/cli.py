@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
+from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import target_of
 from interpbench.checkpoints.index import check_grade
 from interpbench.checkpoints.layout import CERTIFICATE, is_ours
-from interpbench.checkpoints.proof import check_files
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import GRADES, RELEASED, Standard
 from interpbench.core.config import convert
@@ -32,7 +32,7 @@ from interpbench.runs.entry import (
     contained,
     finish,
 )
-from interpbench.runs.several import expand
+from interpbench.runs.method_lists import expand
 from interpbench.runs.start import run_hydra
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
@@ -279,7 +279,7 @@ def _run_methods(arguments: argparse.Namespace) -> int:
 
 
 def _run_tasks(arguments: argparse.Namespace) -> int:
-    from interpbench.runs.describe import write_records
+    from interpbench.runs.measure_tasks import write_records
     from interpbench.runs.show import show_tasks
 
     if arguments.write:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from interpbench.core.errors import MOST_CHARACTERS, InterpBenchError
-from interpbench.core.own import blamed, own_files, place_of
 from interpbench.core.text import printable, shown
+from interpbench.core.user_code import blamed, own_files, place_of
 
 log = logging.getLogger(__name__)
 

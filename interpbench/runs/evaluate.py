@@ -15,13 +15,12 @@ from interpbench.checkpoints.record import task_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
-from interpbench.core.own import said
 from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
-from interpbench.discovery.applied import apply
+from interpbench.core.user_code import said
+from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import Method, get_method
-from interpbench.runs.bench import Bench
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Outcome
 from interpbench.runs.evaluate_settings import (
@@ -33,8 +32,9 @@ from interpbench.runs.evaluate_settings import (
 )
 from interpbench.runs.measure import measured
 from interpbench.runs.page import write_folder_page
-from interpbench.scoring.board import TRUTH
-from interpbench.scoring.records import Record, compare, edge_scores, is_record, node_scores
+from interpbench.runs.shared_runs import Bench
+from interpbench.scoring.evaluation_record import Record, compare, edge_scores, is_record, node_scores
+from interpbench.scoring.leaderboard_data import TRUTH
 from interpbench.tasks.data import draw_pairs
 
 log = logging.getLogger(__name__)

@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.layout import DATA, is_ours
-from interpbench.checkpoints.proof import check_files
 from interpbench.checkpoints.record import task_of
 from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable
 from interpbench.core.old_names import renamed
-from interpbench.discovery.records import baseline_names, check_method, default, known_methods, method_names
+from interpbench.discovery.method_records import (
+    baseline_names,
+    check_method,
+    default,
+    known_methods,
+    method_names,
+)
 from interpbench.runs.device import check_device
-from interpbench.scoring.files import BOARD, Conditions, read_rows
+from interpbench.scoring.record_files import BOARD, Conditions, read_rows
 from interpbench.tasks.catalogue import get_task
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.layout import is_ours
-from interpbench.checkpoints.proof import check_files
 from interpbench.circuits.formats import FORMS
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import check_file
@@ -69,11 +69,11 @@ def run_command(arguments: argparse.Namespace) -> int:
 
         convert_file(arguments.scores, Path(arguments.target), arguments.checkpoint, arguments.to)
     elif arguments.command == "export-problem":
-        from interpbench.runs.bundle import export_problem
+        from interpbench.runs.blind_problems import export_problem
 
         export_problem(arguments.checkpoint, Path(arguments.out) if arguments.out else None)
     elif arguments.command == "verify-problem":
-        from interpbench.runs.bundle import verify_problem
+        from interpbench.runs.blind_problems import verify_problem
 
         answer, key = (Path(name) if name else None for name in (arguments.scores, arguments.key))
         verify_problem(Path(arguments.problem), answer, key, arguments.absolute)

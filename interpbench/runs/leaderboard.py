@@ -7,9 +7,9 @@ from pathlib import Path
 from interpbench.checkpoints.layout import released
 from interpbench.core.files import locked, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
-from interpbench.scoring.board import Board
-from interpbench.scoring.files import BOARD, FORMAT, Row, read_rows
-from interpbench.scoring.records import Record
+from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.record_files import BOARD, FORMAT, Row, read_rows
 
 NAME = "leaderboard"
 COMMAND = "make leaderboard"

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from interpbench.core.files import write_text
 from interpbench.core.text import markdown, terminal
-from interpbench.discovery.records import FILE, Known, known_methods
+from interpbench.discovery.method_records import FILE, Known, known_methods
 
 log = logging.getLogger(__name__)
 

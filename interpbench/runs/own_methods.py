@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from interpbench.core.errors import DiscoveryError
-from interpbench.core.own import import_own, is_own
+from interpbench.core.user_code import import_own, is_own
 
 
 def offer_methods(overrides: Sequence[str]) -> list[str]:

@@ -11,8 +11,8 @@ from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
-from interpbench.scoring.board import TRUTH
-from interpbench.scoring.records import Record, is_record
+from interpbench.scoring.evaluation_record import Record, is_record
+from interpbench.scoring.leaderboard_data import TRUTH
 
 log = logging.getLogger(__name__)
 PAGE = "report.html"

@@ -18,11 +18,11 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
 from interpbench.core.text import shown
-from interpbench.discovery.records import known_methods
+from interpbench.discovery.method_records import known_methods
 from interpbench.runs.api import load
 
 if TYPE_CHECKING:
-    from interpbench.scoring.records import Record
+    from interpbench.scoring.evaluation_record import Record
 
 log = logging.getLogger(__name__)
 TRUTH = "truth"
@@ -63,7 +63,7 @@ def score_file(
     from interpbench.reports.tables import records_table
     from interpbench.runs.evaluate import draw, draw_roc
     from interpbench.runs.evaluate_settings import EvaluateConfig
-    from interpbench.scoring.records import Record, compare, edge_scores, node_scores
+    from interpbench.scoring.evaluation_record import Record, compare, edge_scores, node_scores
 
     record = Record(
         task=loaded.task,

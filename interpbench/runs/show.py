@@ -8,12 +8,12 @@ from rich.console import Console
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.index import standing
 from interpbench.checkpoints.layout import released
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.text import printable, terminal
-from interpbench.reports.catalogue import output, task_table
 from interpbench.reports.tables import circuit_lines
-from interpbench.runs.describe import record_of
+from interpbench.reports.task_table import output, task_table
+from interpbench.runs.measure_tasks import record_of
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.shapes import shape
 

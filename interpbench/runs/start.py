@@ -5,7 +5,7 @@ import sys
 from typing import NoReturn
 
 from interpbench.core.config import config_folder
-from interpbench.core.own import blamed
+from interpbench.core.user_code import blamed
 from interpbench.runs.entry import Command, announce, complain, compose_run, configure_logging, finish
 from interpbench.runs.sweep import sweep
 

@@ -20,7 +20,7 @@ from typing import Any
 from interpbench.core.config import config_folder
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import sha256, write_text
-from interpbench.core.own import blamed
+from interpbench.core.user_code import blamed
 from interpbench.runs.entry import (
     Command,
     Composed,

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.format import save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
 from interpbench.checkpoints.layout import CERTIFICATE, FILES
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
-from interpbench.circuits.truth import Truth
+from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
@@ -29,7 +29,7 @@ from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.certificate import certify
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from interpbench.circuits.scores import Scores
 from interpbench.scoring.behaviour import SMALLEST_GAP, Behaviour, circuit_nodes
-from interpbench.scoring.circuits import best_edges, connected, ties_at
+from interpbench.scoring.circuits_from_scores import best_edges, connected, ties_at
 from interpbench.scoring.curves import SIZES
 from interpbench.scoring.intervals import percentiles, resampling
 

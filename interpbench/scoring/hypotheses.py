@@ -22,7 +22,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits import random_circuit
+from interpbench.scoring.circuits_from_scores import random_circuit
 from interpbench.scoring.intervals import binomial
 
 LEVEL = 0.05

@@ -6,7 +6,7 @@ import numpy as np
 
 from interpbench.circuits.graph import Graph
 from interpbench.core import seeds
-from interpbench.scoring.circuits import connected, grown
+from interpbench.scoring.circuits_from_scores import connected, grown
 from interpbench.scoring.curves import SIZES
 
 TITLE = "MIB's AUROC"

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
+from interpbench.circuits.ground_truth import LEVELS, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, Truth
 from interpbench.core import seeds
-from interpbench.scoring.circuits import best_edges
+from interpbench.scoring.circuits_from_scores import best_edges
 from interpbench.scoring.curves import Groups, numbers
+from interpbench.scoring.evaluation_record import labels_and_scores
 from interpbench.scoring.intervals import percentiles, resampling
-from interpbench.scoring.records import labels_and_scores
 from interpbench.tasks.problem import Problem
 
 

@@ -11,9 +11,9 @@ from typing import Any, get_args
 from interpbench.causal.model import CausalModel
 from interpbench.core.config import TASK
 from interpbench.core.errors import TaskError
-from interpbench.core.own import is_own, own_name
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
+from interpbench.core.user_code import is_own, own_name
 from interpbench.tasks.domain import Domain
 from interpbench.tasks.samplers import Edit, mixture
 from interpbench.tasks.task import Attention, CausalTask, RaspTask, Task

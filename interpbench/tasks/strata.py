@@ -1,8 +1,8 @@
 """Draws that are spread evenly over the strata of a task: what uniform draws hardly see, they see often.
 
-The strata are those that the domain names (`Domain.strata`) and those of the outputs (`answers.py`). Many of
-the first can be drawn directly; inputs of the others are found among draws (`found.py`). The inputs of an
-enumerated domain are all labelled instead.
+The strata are those that the domain names (`Domain.strata`) and those of the outputs (`output_strata.py`). Many
+of the first can be drawn directly; inputs of the others are found among draws (`searched_strata.py`). The
+inputs of an enumerated domain are all labelled instead.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,9 @@ import numpy as np
 
 from interpbench.causal.model import CausalModel
 from interpbench.core import seeds
-from interpbench.tasks.answers import Outputs
 from interpbench.tasks.domain import Domain
-from interpbench.tasks.found import Found, spread
+from interpbench.tasks.output_strata import Outputs
+from interpbench.tasks.searched_strata import Found, spread
 from interpbench.tasks.stratum import Stratum
 
 PAIRS = 1 << 26

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from interpbench.circuits.certificate_counts import level
 from interpbench.circuits.grades import Standard, bound
-from interpbench.circuits.proof import level
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
-from interpbench.training.evaluate import NUMBERS_PER_CALL
 from interpbench.training.intervention_tests import Chunk, InterventionTests, random_routes
+from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Interventions
 from interpbench.transformer.routes import RoutedWriters, Routes

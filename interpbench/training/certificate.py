@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from interpbench.circuits.certificate_counts import EFFECTIVE, FORMAT, OWN_SOURCES, SUBSETS, Kind, level
 from interpbench.circuits.grades import GRADES, NEEDS, POSITIONS, Grade, Standard, bound, is_demanded
-from interpbench.circuits.proof import EFFECTIVE, FORMAT, OWN_SOURCES, SUBSETS, Kind, level
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.adversary import attack
-from interpbench.training.evaluate import Activations, Evaluation
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests, Outcome
+from interpbench.training.interventional_accuracy import Activations, Evaluation
 from interpbench.training.screening import Screen
 from interpbench.training.settings import CertificateSettings
 

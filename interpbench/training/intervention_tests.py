@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from interpbench.alignment.truth import structural_ends
+from interpbench.alignment.find_ground_truth import structural_ends
 from interpbench.causal.model import Intervention, changed
-from interpbench.circuits.proof import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
-from interpbench.circuits.truth import State, Truth, required_edges
-from interpbench.training.evaluate import NUMBERS_PER_CALL, Activations, Evaluation, Inputs
+from interpbench.circuits.certificate_counts import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
+from interpbench.circuits.ground_truth import State, Truth, required_edges
+from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation, Inputs
 from interpbench.transformer.routes import Replaced, Routes
 
 SPARSE: tuple[Kind, ...] = ("variables", "effective", "effective_positions", "required_edges")

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.training.evaluate import Activations, Evaluation
-from interpbench.training.local import Head
+from interpbench.training.interventional_accuracy import Activations, Evaluation
+from interpbench.training.one_node import Head
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.layers import Block, Mlp
 

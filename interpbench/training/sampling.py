@@ -18,10 +18,10 @@ from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
-from interpbench.circuits.truth import Truth
+from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
-from interpbench.training.edges import EdgeWorld, choose, own_sources
+from interpbench.training.edge_world import EdgeWorld, choose, own_sources
 from interpbench.training.objective import Objective
 
 SOURCES = 2

@@ -23,11 +23,11 @@ from torch import Tensor
 
 from interpbench.circuits.components import Node, Slot
 from interpbench.circuits.components import Reader as GraphReader
-from interpbench.training.evaluate import NUMBERS_PER_CALL, Activations, Evaluation
 from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
+from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation
 from interpbench.training.last_layer import Bound, is_bounded
-from interpbench.training.local import Head, reader
-from interpbench.training.local import Reader as LocalReader
+from interpbench.training.one_node import Head, reader
+from interpbench.training.one_node import Reader as LocalReader
 from interpbench.transformer.routes import WriterTaps
 
 LEAST = 1e-3

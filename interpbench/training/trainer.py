@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.grades import Standard, Verdict, grade
-from interpbench.circuits.truth import Truth
+from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import Steps
 from interpbench.core.errors import TrainingError
@@ -20,7 +20,7 @@ from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.training.certificate import certify
-from interpbench.training.evaluate import Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.objective import Objective

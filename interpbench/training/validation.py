@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from interpbench.circuits.proof import WHAT, Kind
-from interpbench.circuits.truth import Truth
+from interpbench.circuits.certificate_counts import WHAT, Kind
+from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
-from interpbench.training.evaluate import Evaluation
 from interpbench.training.intervention_tests import Chunk, InterventionTests
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 
 EDGE_ROWS = 100_000

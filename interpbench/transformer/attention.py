@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from interpbench.transformer import rowwise
+from interpbench.transformer import row_products
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -37,14 +37,14 @@ def attend(
     """
     pattern = normalise(attention_scores(q, k, causal, only))
     if _by_rows(k):
-        return rowwise.attend_values(pattern, v), pattern
+        return row_products.attend_values(pattern, v), pattern
     return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0), pattern
 
 
 def attention_scores(q: Tensor, k: Tensor, causal: bool, only: Tensor | None = None) -> Tensor:
     """Returns `[H, Q, K, N]`: products of queries and keys, minus infinity where no key may be seen."""
     if _by_rows(k):
-        return _mask(rowwise.scores(q, k), causal, only)
+        return _mask(row_products.scores(q, k), causal, only)
     products = q.permute(3, 0, 2, 1) @ k.permute(3, 0, 1, 2)  # [N, H, Q, K]
     return _mask(products.permute(1, 2, 3, 0), causal, only)
 

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from interpbench.transformer.activation import activate
 from interpbench.transformer.attention import attend
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.differences import Mixture
-from interpbench.transformer.frozen import Packed, attend_and_write, features_last
+from interpbench.transformer.fast.frozen_parts import Packed, attend_and_write, features_last
+from interpbench.transformer.fast.patch_differences import Mixture
 from interpbench.transformer.gated_mlp import GatedMlp
 from interpbench.transformer.rms_norm import RMSNorm
 from interpbench.transformer.rotary import turned
-from interpbench.transformer.rowwise import normalise
+from interpbench.transformer.row_products import normalise
 
 
 class Embed(nn.Module):

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from interpbench.transformer.attention import by_rows
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.differences import Mixture
-from interpbench.transformer.frozen import Packed, mlp
+from interpbench.transformer.fast.frozen_parts import Packed, mlp
+from interpbench.transformer.fast.patch_differences import Mixture
 from interpbench.transformer.layers import Block, Embed, Mlp, PosEmbed, Unembed, join, norm, normalised
 
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.differences import Differences, Mixture
+from interpbench.transformer.fast.patch_differences import Differences, Mixture
 from interpbench.transformer.model import Interventions, Transformer
-from interpbench.transformer.rowwise import Stack, swap
+from interpbench.transformer.row_products import Stack, swap
 
 
 class Record(Interventions):

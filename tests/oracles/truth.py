@@ -1,7 +1,7 @@
 """Truth, literally: one pair of inputs, one node or edge at a time, RASP values in dictionaries.
 
-Shares nothing with `interpbench.causal` and `interpbench.alignment.truth` but the names of the variables and
-where they are placed.
+Shares nothing with `interpbench.causal` and `interpbench.alignment.find_ground_truth` but the names of the
+variables and where they are placed.
 """
 
 from collections import Counter

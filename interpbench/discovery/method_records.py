@@ -1,7 +1,7 @@
 """What is known of each method of the package without importing it, which takes torch.
 
-`interpbench methods --write` stores it in `records.json`, settings as JSON schemas; a test checks that it is
-current. Methods of a user's own have been imported by the time that anything is asked of them.
+`interpbench methods --write` stores it in `method_records.json`, settings as JSON schemas; a test checks that
+it is current. Methods of a user's own have been imported by the time that anything is asked of them.
 """
 
 import sys
@@ -15,9 +15,9 @@ from pydantic import Field, create_model
 from interpbench.core.config import STRICT, convert
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.files import read_json
-from interpbench.core.own import is_own
+from interpbench.core.user_code import is_own
 
-FILE = Path(__file__).with_name("records.json")
+FILE = Path(__file__).with_name("method_records.json")
 _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
 _BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
 

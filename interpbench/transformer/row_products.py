@@ -51,7 +51,8 @@ class Store:
     """Values `[W, F, N]` that are filled some writers at a time, and their gradients; no tensor of the graph.
 
     Stacking the writers anew for each reader would copy each of them once a reader. Autograd sees the order
-    alone, by empty tokens, as in `differences.py`: what fills the store returns one, which later calls take.
+    alone, by empty tokens, as in `fast/patch_differences.py`: what fills the store returns one, which later
+    calls take.
     """
 
     def __init__(self, values: Tensor):

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.errors import DiscoveryError, InterpBenchError
-from interpbench.core.own import blamed, place_of
 from interpbench.core.process import kept, package_state, restore
+from interpbench.core.user_code import blamed, place_of
 from interpbench.discovery.method import Method
 from interpbench.tasks.problem import Problem
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.truth import TruthNames
+from interpbench.circuits.ground_truth import TruthNames
 from interpbench.core.config import STRICT, Sha256, convert
 from interpbench.core.files import read_json
 
-FILE = Path(__file__).with_name("records.json")
+FILE = Path(__file__).with_name("task_records.json")
 
 
 @dataclass(frozen=True, config=STRICT)

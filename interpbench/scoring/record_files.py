@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from interpbench.circuits.truth import Level
+from interpbench.circuits.ground_truth import Level
 from interpbench.core.config import STRICT, Amount, Finite, Items, MethodName, Share, Steps, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import read_json

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.causal.model import has_value
-from interpbench.circuits.truth import Level, State, Truth
+from interpbench.circuits.ground_truth import Level, State, Truth
 from interpbench.core import seeds
 from interpbench.core.files import write_text
 from interpbench.core.progress import Display
-from interpbench.reports.catalogue import tasks_markdown
+from interpbench.reports.task_table import tasks_markdown
 from interpbench.tasks.catalogue import catalogue
 from interpbench.tasks.identity import task_sha256
-from interpbench.tasks.records import FILE, TaskRecord, records
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
+from interpbench.tasks.task_records import FILE, TaskRecord, records
 
 log = logging.getLogger(__name__)
 DRAWN = 20_000
@@ -62,7 +62,7 @@ def compiled_margin(task: RaspTask) -> float:
     """Returns the compiled network's smallest margin, or its largest error for a numerical output."""
     from interpbench.rasp.compile import compile_program
     from interpbench.rasp.weights import compiled_network
-    from interpbench.training.evaluate import Evaluation
+    from interpbench.training.interventional_accuracy import Evaluation
 
     network = compiled_network(compile_program(task.program))
     evaluation = Evaluation(network, Alignment(task, network.cfg.graph, task.placement))

@@ -11,14 +11,23 @@ from typing import Any, NamedTuple
 
 from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.record import ModelRecord, most_weights_bytes, read_record
+from interpbench.circuits.certificate_counts import (
+    EFFECTIVE,
+    FORMAT,
+    SETS,
+    Draws,
+    Kind,
+    Proof,
+    name_of,
+    passed_over,
+)
 from interpbench.circuits.components import EMBED, parse_node
-from interpbench.circuits.proof import EFFECTIVE, FORMAT, SETS, Draws, Kind, Proof, name_of, passed_over
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, read_json, sha256
 from interpbench.core.text import shown
-from interpbench.tasks.records import records
+from interpbench.tasks.task_records import records
 
 OLD = ("certified", "accuracy", "iia")
 """Keys of the first format, which had no number."""

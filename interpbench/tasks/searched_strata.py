@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from interpbench.core import seeds
-from interpbench.tasks.answers import Answers, Outputs, flat, group, same_throughout, sayer
 from interpbench.tasks.domain import Domain
+from interpbench.tasks.output_strata import Answers, Outputs, flat, group, same_throughout, sayer
 from interpbench.tasks.stratum import Stratum, few
 
 BATCH, BATCHES = 4096, 4

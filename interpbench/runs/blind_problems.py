@@ -13,11 +13,11 @@ from interpbench.checkpoints.blind import (
     read_problem,
     write_problem,
 )
+from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.layout import is_ours
-from interpbench.checkpoints.proof import check_files
 from interpbench.circuits.formats import read_scores
-from interpbench.circuits.truth import Truth
+from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_json
 from interpbench.runs.api import load
@@ -79,7 +79,7 @@ def verify_problem(
 
     from interpbench.reports.tables import rows_table
     from interpbench.reports.text import LEVEL_NAMES, number
-    from interpbench.scoring.records import compare
+    from interpbench.scoring.evaluation_record import compare
 
     curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))
     scores = {

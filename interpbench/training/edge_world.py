@@ -7,9 +7,9 @@ edge, alone or with these. The answer is the program's own output with its own e
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.truth import structural_ends, structural_reads
+from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
-from interpbench.circuits.truth import Truth, required_edges
+from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.training.objective import Objective, Targets
 
 EFFECTIVE = 3

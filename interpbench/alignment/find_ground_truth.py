@@ -14,7 +14,7 @@ import numpy as np
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Read, Trace, changed
 from interpbench.circuits.components import EMBED, Node, Reader
-from interpbench.circuits.truth import State, Truth
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core import seeds
 
 PAIRS = 20_000

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.truth import find_truth
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.download import GPT2, VOCABULARY
 from interpbench.checkpoints.format import Checkpoint, proof_of
 from interpbench.checkpoints.layout import published_weights

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.truth import structural_reads
+from interpbench.alignment.find_ground_truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed
 from interpbench.circuits.components import Node
 from interpbench.transformer.model import Transformer

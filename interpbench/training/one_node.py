@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.components import Node, Slot
-from interpbench.training.evaluate import Activations
+from interpbench.training.interventional_accuracy import Activations
 from interpbench.transformer.attention import attend, attention_scores, softmax
 from interpbench.transformer.layers import Block, Mlp
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.rowwise import mix, scores
+from interpbench.transformer.row_products import mix, scores
 
 
 class Reader(ABC):

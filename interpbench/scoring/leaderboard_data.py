@@ -12,11 +12,11 @@ import numpy as np
 
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.curves import METRICS, Curve
-from interpbench.scoring.files import Row
+from interpbench.scoring.evaluation_record import Record
 from interpbench.scoring.hypotheses import TESTS
 from interpbench.scoring.intervals import percentiles
 from interpbench.scoring.nulls import beats_random, random_null
-from interpbench.scoring.records import Record
+from interpbench.scoring.record_files import Row
 
 TRUTH = "truth"
 """The name under which the true circuit stands beside the methods, as what they could reach."""

@@ -7,8 +7,8 @@ from textwrap import shorten
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from interpbench.tasks.records import TaskRecord
 from interpbench.tasks.task import Task
+from interpbench.tasks.task_records import TaskRecord
 
 Records = Mapping[str, TaskRecord]
 WIDTHS = {

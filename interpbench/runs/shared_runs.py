@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interpbench.checkpoints.format import Checkpoint
+from interpbench.circuits.ground_truth import State
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import State
 from interpbench.core import seeds
-from interpbench.discovery.applied import apply
+from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import Method
 from interpbench.runs.device import select_device
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits import best_edges, ties_at, true_size
+from interpbench.scoring.circuits_from_scores import best_edges, ties_at, true_size
+from interpbench.scoring.evaluation_record import Behaved, degenerate
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
-from interpbench.scoring.records import Behaved, degenerate
 from interpbench.scoring.stability import stability
 from interpbench.tasks.catalogue import known_task
 from interpbench.tasks.problem import Pairs, Problem

@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.scores import Scores
-from interpbench.circuits.truth import LEVELS, Level, State, Truth
 from interpbench.core.config import Amount, Finite, MethodName, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.old_names import renamed_record
 from interpbench.core.text import shown
 from interpbench.scoring.curves import Curve, score, to_json
-from interpbench.scoring.files import Behaved, Conditions, Granularity, NotNegative, Place, Weights
 from interpbench.scoring.mib import mib_auroc
+from interpbench.scoring.record_files import Behaved, Conditions, Granularity, NotNegative, Place, Weights
 
 MOST_ITEMS = 50_000
 
