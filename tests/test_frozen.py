@@ -11,6 +11,7 @@ from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
+from interpbench.transformer.fast import frozen_parts
 from interpbench.transformer.fast.frozen_parts import Packed
 from interpbench.transformer.patching import Candidates, record
 from tests.test_kernel import SHAPES, inputs, model, network  # noqa: F401

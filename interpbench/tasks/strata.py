@@ -1,8 +1,8 @@
 """Draws that are spread evenly over the strata of a task: what uniform draws hardly see, they see often.
 
-The strata are those that the domain names (`Domain.strata`) and those of the outputs (`output_strata.py`). Many
-of the first can be drawn directly; inputs of the others are found among draws (`searched_strata.py`). The
-inputs of an enumerated domain are all labelled instead.
+The strata are those that the domain names (`Domain.strata`) and those of the outputs (`output_strata.py`).
+Many of the first can be drawn directly; inputs of the others are found among draws (`searched_strata.py`).
+The inputs of an enumerated domain are all labelled instead.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""What is fast because no weight of a trained network gets a gradient, and what stays as it was is not run."""
+"""What is fast because no weight of a trained network gets a gradient, and what stays is not run."""
