@@ -12,7 +12,7 @@ from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.attention import by_rows
 from interpbench.transformer.fast.frozen_parts import Packed
 from interpbench.transformer.layers import Block
-from interpbench.transformer.patching import Candidates
+from interpbench.transformer.patching import Candidates, run_circuits
 
 GateAblationValue = Literal["learned", AblationValue]
 """An `AblationValue`, or `learned`: one vector for each circuit and writer, the same for all inputs and
@@ -114,12 +114,12 @@ class Ablation:
         values = removed.new_zeros(count)
         gradients = [torch.zeros_like(leaf) for leaf in leaves]
         for part in self._parts:
-            embedding = part.embedding.unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
             moved = None if shifts is None else leaves[1]
             candidates = Candidates(leaves[0], part.patch, shifts=moved, whole=True, bos=self._bos)
-            only = None if part.only is None else part.only.repeat(count)
-            logits = self.network.run(embedding, candidates, only=only, packed=part.packed)
-            each = part.metric(logits.view(*logits.shape[:2], count, -1)).sum(1) / self.examples
+            logits = run_circuits(
+                self.network, part.embedding, candidates, count, only=part.only, packed=part.packed
+            )
+            each = part.metric(logits).sum(1) / self.examples
             values += each.detach()
             for total, gradient in zip(gradients, torch.autograd.grad(each.sum(), leaves)):
                 total += gradient

@@ -32,7 +32,7 @@ from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
 from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
-from interpbench.transformer.patching import Candidates
+from interpbench.transformer.patching import Candidates, run_circuits
 
 FIRST_WIDTH = 8
 GRID = (*(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)), 1.0)
@@ -188,8 +188,7 @@ class _Search:
             some = np.stack(states[tried])
             masks = torch.from_numpy(some).to(runs.clean)
             candidates = Candidates(masks, runs.patch, runs.clean, layer, live=self._live(layer, some))
-            residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(some), -1).flatten(2)
-            logits = network.run(residual, candidates, layer)
-            values += runs.metric(logits.view(*logits.shape[:2], len(some), examples)).mean(1).tolist()
+            logits = run_circuits(network, runs.residuals[layer], candidates, len(some), layer)
+            values += runs.metric(logits).mean(1).tolist()
             self.cost.count(len(some) * examples)
         return values

@@ -15,7 +15,7 @@ from interpbench.circuits.scores import Cost
 from interpbench.discovery.method import AblationValue, Runs, ablation_values, chunks, known_metric
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Taps, record
+from interpbench.transformer.patching import Taps, record, run_circuits
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,10 @@ def slopes(
     network, points = network or problem.network, len(moved)
     for rows in chunks(len(problem.clean), points, gradient=True):
         delta = (runs.patch - runs.clean)[..., rows]
-        embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
-        taps = Taps(delta, moved, blocked)
-        logits = network.run(embedding.requires_grad_(), taps)
-        value = runs.metric.part(rows)(logits.view(*logits.shape[:2], points, -1)).sum()
-        cost.count(embedding.shape[-1], backward=True)
+        stream, taps = runs.clean[0, ..., rows].detach().requires_grad_(), Taps(delta, moved, blocked)
+        logits = run_circuits(network, stream, taps, points)
+        value = runs.metric.part(rows)(logits).sum()
+        cost.count(stream.shape[-1] * points, backward=True)
         yield Slopes(rows, delta, *_gradients(value, taps, points))
 
 

@@ -12,7 +12,7 @@ from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, chunks, clean_and_patch, legal_scores, method
 from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
-from interpbench.transformer.patching import Candidates
+from interpbench.transformer.patching import Candidates, run_circuits
 
 
 @method("mask_ig")
@@ -64,10 +64,10 @@ class MaskIg:
         total = torch.zeros_like(legal, dtype=torch.float64)
         for rows in chunks(len(problem.clean), points, gradient=True):
             masks = (shares * legal).requires_grad_()
-            embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, points, -1).flatten(2)
-            logits = problem.network.run(embedding, Candidates(masks, runs.patch[..., rows]))
-            value = runs.metric.part(rows)(logits.view(*logits.shape[:2], points, -1)).sum()
+            stream, candidates = runs.clean[0, ..., rows], Candidates(masks, runs.patch[..., rows])
+            logits = run_circuits(problem.network, stream, candidates, points)
+            value = runs.metric.part(rows)(logits).sum()
             total += torch.autograd.grad(value, masks)[0].sum(0)
-            cost.count(embedding.shape[-1], backward=True)
+            cost.count(stream.shape[-1] * points, backward=True)
         values = total / (points * len(problem.clean))
         return Scores(graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost)

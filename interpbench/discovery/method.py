@@ -25,7 +25,7 @@ from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name, own_source
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Interventions
-from interpbench.transformer.patching import record
+from interpbench.transformer.patching import record, run_circuits
 
 AblationValue = Literal["resample", "mean", "mean_position", "zero"]
 """What takes the place of an activation: that of the corrupted input; the corrupted inputs' mean over
@@ -224,9 +224,9 @@ def edge_by_edge(
         here = [(reader, writer) for reader, writer in edges if graph.readers[reader].layer == layer]
         for some in chunks(len(here), examples):
             chosen = here[some]
-            residual = runs.residuals[layer].unsqueeze(2).expand(-1, -1, len(chosen), -1).flatten(2)
-            logits = problem.network.run(residual, patch(chosen, layer), layer)
-            moved = runs.metric(logits.view(*logits.shape[:2], len(chosen), examples)).mean(1)
+            patched = patch(chosen, layer)
+            logits = run_circuits(problem.network, runs.residuals[layer], patched, len(chosen), layer)
+            moved = runs.metric(logits).mean(1)
             for (reader, writer), value in zip(chosen, moved.tolist()):
                 scores[reader, writer] = value - clean
             cost.count(len(chosen) * examples)

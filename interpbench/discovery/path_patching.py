@@ -15,6 +15,7 @@ from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_
 from interpbench.discovery.provenance import About
 from interpbench.tasks.problem import MetricName, Problem
 from interpbench.transformer.model import Interventions
+from interpbench.transformer.patching import run_circuits
 
 
 @method("path_patching")
@@ -73,9 +74,9 @@ def _senders(problem: Problem, runs: Runs, free: Sequence[bool], cost: Cost) -> 
     found: list[list[Tensor]] = []
     for rows in chunks(len(problem.clean), count):
         patch = _Senders(runs.clean[..., rows], runs.patch[..., rows], free)
-        embedding = runs.clean[0, ..., rows].unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
-        problem.network.run(embedding, patch)
-        cost.count(embedding.shape[-1])
+        stream = runs.clean[0, ..., rows]
+        run_circuits(problem.network, stream, patch, count)
+        cost.count(stream.shape[-1] * count)
         found.append([x for place, readers in patch.seen for x in [place] * readers])
     return [torch.cat(pieces, -1) for pieces in zip(*found)]
 

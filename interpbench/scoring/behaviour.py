@@ -14,7 +14,7 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.core import seeds
 from interpbench.tasks.problem import Metric, Problem
-from interpbench.transformer.patching import Candidates, record
+from interpbench.transformer.patching import Candidates, record, run_circuits
 
 ROWS_PER_CALL = 512
 SMALLEST_GAP = 1e-9
@@ -75,14 +75,12 @@ class Behaviour:
         """Returns the logits `[V, T, B]` of each circuit."""
         examples, network = len(self.problem.clean), self.problem.network
         at_once = max(1, ROWS_PER_CALL // examples)
-        embedding = self._clean[0].unsqueeze(2)
         logits: list[Tensor] = []
         for first in range(0, len(keep), at_once):
             removed = self.graph.legal & ~np.stack(keep[first : first + at_once])
             masks = torch.from_numpy(removed).to(self._clean)
-            rows = embedding.expand(-1, -1, len(removed), -1).flatten(2)
-            values = network.run(rows, Candidates(masks, patch, self._clean))
-            logits += values.view(*values.shape[:2], len(removed), examples).unbind(2)
+            candidates = Candidates(masks, patch, self._clean)
+            logits += run_circuits(network, self._clean[0], candidates, len(removed)).unbind(2)
         return logits
 
     def _measured(self, logits: Tensor) -> np.ndarray:

@@ -15,7 +15,7 @@ from interpbench.alignment.find_ground_truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed
 from interpbench.circuits.components import Node
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Candidates, record
+from interpbench.transformer.patching import Candidates, record, run_circuits
 
 NUMBERS_PER_CALL = 1 << 22
 """How many numbers the readers of one layer may see in one call: more leave the cache and fill memory."""
@@ -208,9 +208,7 @@ class Evaluation:
             masks = some.to(patch.dtype) if edges is not None else None
             by_node = None if edges is not None else some
             candidates = Candidates(masks, patch, base.stack, start, by_node, live)
-            residual = base.residuals[start].unsqueeze(-2).expand(-1, -1, len(some), -1).flatten(2)
-            logits = self.network.run(residual, candidates, start)
-            logits = logits.view(*logits.shape[:2], len(some), rows)
+            logits = run_circuits(self.network, base.residuals[start], candidates, len(some), start)
             for place in range(len(some)):
                 yield first + place, self.predictions(logits[:, :, place])
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.fast.frozen_parts import Packed
 from interpbench.transformer.fast.patch_differences import Differences, Mixture
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.row_products import Stack, swap
@@ -331,3 +332,33 @@ def record(network: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:
     recorder = Record()
     logits = network.run(network.embedding(tokens), recorder)
     return logits, recorder
+
+
+def run_circuits(
+    network: Transformer,
+    stream: Tensor,
+    interventions: Interventions,
+    count: int,
+    start: int = 0,
+    only: Tensor | None = None,
+    packed: Packed | None = None,
+) -> Tensor:
+    """Runs several circuits, or points of a path, on the same B examples, in one batch.
+
+    In which order their rows are is known here and to the interventions alone (circuit-major).
+
+    Args:
+        network: the network.
+        stream: `[D, T, B]`: what the embedding writes, or the residual stream before layer `start`.
+        interventions: `Candidates`, or others whose rows are circuit-major.
+        count: how many circuits, K.
+        start: the first layer to compute.
+        only: `[B]`: the one position of each example whose logits are wanted; None for all.
+        packed: as `Transformer.run` takes it; `stream` is packed, too.
+
+    Returns:
+        Logits `[V, T, K, B]`, T one with `only` or `packed`.
+    """
+    rows = stream.unsqueeze(2).expand(-1, -1, count, -1).flatten(2)
+    wanted = None if only is None else only.repeat(count)
+    return network.run(rows, interventions, start, wanted, packed).unflatten(2, (count, -1))
