@@ -29,13 +29,14 @@ def one_hot(routes):
 
 
 def literal(model, tokens, sources, routes):
-    """Runs one row, one edge at a time; returns logits `[V, T, row]`."""
+    """Runs one row, one edge at a time, by `routes [row, (T,) R, W]`; returns logits `[V, T, row]`."""
     graph, rows = model.cfg.graph, []
     for number, row in enumerate(tokens.tolist()):
         outputs = [oracle.run(model, source[number].tolist())[1] for source in sources]
+        by_position = routes if routes.ndim == 4 else np.repeat(routes[:, None], len(row), 1)
         chosen = {
-            (str(graph.nodes[w]), str(graph.readers[r])): outputs[routes[number, r, w] - 1]
-            for r, w in np.argwhere(routes[number])
+            (str(graph.nodes[w]), str(graph.readers[r]), t): outputs[by_position[number, t, r, w] - 1]
+            for t, r, w in np.argwhere(by_position[number])
         }
         rows.append(torch.stack(oracle.run(model, row, routes=chosen)[0]))
     return torch.stack(rows).permute(2, 1, 0)
@@ -55,6 +56,23 @@ def test_groups_share_routes_on_the_same_examples(model):
     for group, some in enumerate(logits.unflatten(2, (4, 3)).unbind(2)):
         expected = literal(model, base, sources, np.repeat(routes[group][None], 3, 0))
         torch.testing.assert_close(some, expected)
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_routes_may_differ_between_positions(model, by_row):
+    base, sources = inputs(1), [inputs(2), inputs(3)]
+    length = base.shape[1]
+    routes = np.stack([drawn(model, 3, seed) for seed in range(length)], 1)  # [group, T, R, W]
+    given = torch.stack([record(model, source)[1].stack for source in sources], 1)
+    embedding = model.embedding(base)
+    if by_row:
+        logits = model.run(embedding, Routes(one_hot(routes), given, by_row=True))[:, :, None]
+        of_row = routes
+    else:
+        logits = model.run(embedding.repeat(1, 1, 3), Routes(one_hot(routes), given)).unflatten(2, (3, 3))
+    for group in range(1 if by_row else 3):
+        of_row = routes if by_row else np.repeat(routes[group][None], 3, 0)
+        torch.testing.assert_close(logits[:, :, group], literal(model, base, sources, of_row))
 
 
 def test_gradients_of_masks_are_right():

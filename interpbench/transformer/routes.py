@@ -18,24 +18,34 @@ from interpbench.transformer.model import Interventions
 class Routes(Interventions):
     """Readers that see other runs' activations.
 
+    P is T if routes differ between positions, else 1; a block is what a writer writes at the positions that
+    share their routes, F numbers.
+
     Args:
         masks: `[G, R, W, S]`: how much of what reader r sees of writer w comes from source s; the rest of 1
-            is what w writes in this run. Only legal edges may be other than 0.
+            is what w writes in this run. With routes of their own for every position, `[G, T, R, W, S]`.
+            Only legal edges may be other than 0.
         sources: `[W, S, D, T, B]`: what writers wrote in each source run, for all groups alike; with
-            `by_row`, `[W, S, D, T, G]`. It is not copied if it is contiguous.
+            `by_row`, `[W, S, D, T, G]`.
         by_row: whether every group is one row, with sources of its own.
     """
 
     def __init__(self, masks: Tensor, sources: Tensor, by_row: bool = False):
-        self.masks, self.replaced = masks.flatten(2), masks.sum(3)
-        self.groups, _, self.writers, self.count = masks.shape
+        self.by_position = masks.ndim == 5
+        masks = masks if self.by_position else masks.unsqueeze(1)
+        self.masks, self.replaced = masks.flatten(3), masks.sum(4)  # [G, P, R, W × S], [G, P, R, W]
+        self.groups, _, _, self.writers, self.count = masks.shape
         self.examples = 1 if by_row else sources.shape[-1]
-        self.sources = sources.flatten(0, 1).flatten(
-            1
-        )  # [W × S, F × B], so that the first writers come first
-        if by_row:  # [G, W × S, F]
-            self.sources = self.sources.unflatten(1, (-1, self.groups)).permute(2, 0, 1).contiguous()
-        self.used = (masks.detach().ne(0).any(0).any(1).any(1) | masks.requires_grad).tolist()
+        runs = sources.flatten(0, 1).unflatten(3, (-1, self.examples))  # the first writers come first
+        blocks = self._blocks(runs)
+        self.sources = blocks if by_row else blocks[0]  # [(G,) P, W × S, F]
+        self.used = (masks.detach().ne(0).any(0).any(0).any(1).any(1) | masks.requires_grad).tolist()
+
+    def _blocks(self, values: Tensor) -> Tensor:
+        """Maps `[K, D, T, G, B]` to `[G, P, K, F]`."""
+        if self.by_position:
+            return values.permute(3, 2, 0, 1, 4).flatten(3)
+        return values.permute(3, 0, 1, 2, 4).flatten(2).unsqueeze(1)
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -45,14 +55,14 @@ class Routes(Interventions):
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Keeps what readers may not see."""
-        own = outputs.unflatten(3, (self.groups, self.examples)).permute(3, 0, 1, 2, 4)
+        own = self._blocks(outputs.unflatten(3, (self.groups, self.examples)))
         if outputs.requires_grad:
-            self._own.append(own.flatten(2))
+            self._own.append(own)
         else:  # one buffer, where putting them together anew for each reader would copy all of them
             if self._store is None:
-                self._store = outputs.new_empty(self.groups, self.writers, *own.shape[2:])
-            self._store[:, self._written : self._written + len(writers)] = own
-            self._own = [self._store[:, : self._written + len(writers)].flatten(2)]
+                self._store = own.new_empty(*own.shape[:2], self.writers, own.shape[3])
+            self._store[:, :, self._written : self._written + len(writers)] = own
+            self._own = [self._store[:, :, : self._written + len(writers)]]
         self._written += len(writers)
         return outputs
 
@@ -62,16 +72,21 @@ class Routes(Interventions):
             return residual, None
         some, given = slice(readers[0], readers[-1] + 1), self._written * self.count
         chosen = some if len(readers) == some.stop - some.start else list(readers)
-        masks, sources = self.masks[:, chosen, :given], self.sources[..., :given, :]
-        if sources.ndim == 2:  # one product, where a batched one would copy the sources for each group
-            seen = (masks.reshape(-1, given) @ sources).unflatten(0, masks.shape[:2])
+        masks, sources = self.masks[:, :, chosen, :given], self.sources[..., :given, :]
+        if sources.ndim == 3:  # one product, where a batched one would copy the sources for each group
+            seen = masks.transpose(0, 1).flatten(1, 2) @ sources
+            seen = seen.unflatten(1, (self.groups, -1)).transpose(0, 1).flatten(0, 1)
         else:
-            seen = masks @ sources
+            seen = masks.flatten(0, 1) @ sources.flatten(0, 1)
         if len(self._own) > 1:
-            self._own = [torch.cat(self._own, 1)]
-        replaced = self.replaced[:, chosen, : self._written]
-        seen.baddbmm_(replaced, self._own[0], alpha=-1)
-        seen = seen.unflatten(2, (*residual.shape[:2], self.examples)).permute(1, 2, 3, 0, 4)
+            self._own = [torch.cat(self._own, 2)]
+        replaced = self.replaced[:, :, chosen, : self._written]
+        seen = seen.baddbmm_(replaced.flatten(0, 1), self._own[0].flatten(0, 1), alpha=-1)
+        features, length, _ = residual.shape
+        if self.by_position:  # [G, T, R', D, B]
+            seen = seen.view(self.groups, length, -1, features, self.examples).permute(2, 3, 1, 0, 4)
+        else:  # [G, R', D, T, B]
+            seen = seen.view(self.groups, -1, features, length, self.examples).permute(1, 2, 3, 0, 4)
         return residual[..., :0], (residual.unflatten(2, (self.groups, -1)) + seen).flatten(3)
 
 

@@ -50,7 +50,8 @@ def _mlp(cfg, p, m, x):
 def _seen(edge, vectors, patch, position, patched_edges, mixed, routes):
     """Returns what the edge's reader sees of its writer at a position."""
     if routes is not None:
-        return vectors[position] if routes.get(edge) is None else routes[edge][edge[0]][position]
+        other = routes.get((*edge, position))
+        return vectors[position] if other is None else other[edge[0]][position]
     if mixed is not None:
         return mixed[edge](vectors[position], patch[edge[0]][position])
     return patch[edge[0]][position] if edge in patched_edges else vectors[position]
@@ -64,7 +65,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
         patched_nodes: set of writer names whose output is `patch[writer]`.
         patch: writer name -> list over positions of vectors.
         mixed: (writer name, reader name) -> function of output and patch, which gives what is seen.
-        routes: (writer name, reader name) -> the outputs of another run, which its reader sees.
+        routes: (writer name, reader name, position) -> the outputs of another run, which its reader sees.
         first: whether every writer writes its patch at the first position.
 
     Returns:
