@@ -111,15 +111,17 @@ def test_no_output_is_nearly_always_the_same(task: Task) -> None:
 
 def test_every_output_that_occurs_is_drawn(task: Task) -> None:
     """Classes that no input reaches are allowed: a value set is that of each step, not of the whole."""
-    if task.causal_model.numerical:
-        return
 
-    def drawn(tokens: np.ndarray) -> set[int]:
+    def drawn(tokens: np.ndarray) -> np.ndarray:
         outputs = task.causal_model.outputs(tokens)
-        return set(np.unique(outputs[task.scored(outputs)]).tolist())
+        return np.unique(outputs[task.scored(outputs)])
 
-    many = task.domain.all() if task.domain.enumerated else draw(task, 20_000, seed=1)
-    assert drawn(draw(task, 10_000)) == drawn(many)
+    everything = task.domain.all() if task.domain.enumerated else draw(task, 20_000, seed=1)
+    some, many = drawn(draw(task, 10_000)), drawn(everything)
+    if task.causal_model.numerical:  # the whole range of numbers
+        np.testing.assert_allclose(some[[0, -1]], many[[0, -1]], atol=0.1 * np.ptp(many))
+    else:
+        np.testing.assert_array_equal(some, many)
 
 
 def test_alignment_is_legal_total_and_in_layer_order(task: Task) -> None:
@@ -209,11 +211,10 @@ def test_held_out_inputs_are_never_trained_on(task: Task) -> None:
     assert not task.domain.is_held_out(kept).any() and task.domain.is_held_out(held).all()
 
 
-def test_a_tenth_is_held_out(rasp_task: RaspTask) -> None:
-    if rasp_task.domain.enumerated:
-        return
-    shape = (20_000, rasp_task.length)
-    everything = seeds.generator(0, "all").integers(len(rasp_task.vocab), size=shape)
+@pytest.mark.parametrize("name", [name for name in RASP if not get_task(name).domain.enumerated])
+def test_a_tenth_is_held_out(name: str) -> None:
+    shape = (20_000, get_task(name).length)
+    everything = seeds.generator(0, "all").integers(len(get_task(name).vocab), size=shape)
     assert abs(in_hashed_tenth(everything).mean() - 0.1) < 0.01
 
 
