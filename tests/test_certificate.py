@@ -128,7 +128,7 @@ def test_an_edge_that_the_screen_passes_over_is_run_once_its_sample_is_wrong():
     """Of a hundred edges one is wrong on 1 % of the rows: neither gradients nor random sets show it."""
     network, edge = canary("hist", 8, 0.815)
     evaluation, truth = evaluation_of("hist", network)
-    settings = dataclasses.replace(MANY, pairs=1152, looks=1)
+    settings = dataclasses.replace(MANY, pairs=1152, looks=1, checks=160_000)
     certificate = certify(evaluation, truth, settings, upto="siit+edges")
     screen, rates = certificate["screen"], certificate["rates"]["edges"]
     assert screen["wrong"] > 0 and screen["edges"][edge][2] > 0

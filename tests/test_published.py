@@ -169,8 +169,8 @@ def edit_config(folder: Path, **changes: Any) -> None:
     [
         ({"attn_only": True}, "attn_only=True"),
         ({"positional_embedding_type": "rotary"}, "rotary"),
-        ({"act_fn": "silu"}, "activation"),
-        ({"normalization_type": "RMS"}, "normalization"),
+        ({"act_fn": "solu"}, "activation"),
+        ({"normalization_type": "BatchNorm"}, "normalization"),
         ({"n_layers": 3}, "lacks blocks.2.attn.W_K"),
         ({"n_heads": 5}, "blocks.0.attn.W_Q is"),
         ({"n_layers": 10**9}, "n_layers"),

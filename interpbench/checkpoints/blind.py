@@ -24,7 +24,7 @@ from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_JSON, check_writable, read_bytes, sha256, write_bytes
 from interpbench.core.text import shown
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.transformer_lens import settings_of
+from interpbench.transformer.lens_settings import settings_of
 
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint

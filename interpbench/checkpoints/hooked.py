@@ -13,8 +13,8 @@ from torch import Tensor
 
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_bytes, write_json
+from interpbench.transformer.lens_settings import settings_of
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.transformer_lens import settings_of
 
 CONFIG, STATE = "hooked_transformer.json", "hooked_transformer.safetensors"
 

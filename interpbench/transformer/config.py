@@ -9,6 +9,8 @@ from interpbench.circuits.graph import Graph
 from interpbench.core.config import STRICT, Amount, Steps
 
 Size = Annotated[int, Field(ge=1, le=1 << 18)]
+ROTARY_BASE = 10_000.0
+"""With rotary positions the wavelength of the slowest features is about 2π times this, in positions."""
 Feature = Literal["RMSNorm", "rotary positions", "gated MLP"]
 """Parts of an architecture that some methods cannot take, and say so."""
 

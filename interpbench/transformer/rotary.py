@@ -1,14 +1,13 @@
 """Rotary positions (Su et al. 2021, section 3.2): queries and keys are turned, the further on the more.
 
-Features 2i and 2i + 1 of a head are a point in the plane, turned at position t by t × BASE^(-2i / E), as in
-TransformerLens 4. Scores then depend on how far a query and a key are from each other.
+Features 2i and 2i + 1 of a head are a point in the plane, turned at position t by t × ROTARY_BASE^(-2i / E),
+as in TransformerLens 4. Scores then depend on how far a query and a key are from each other.
 """
 
 import torch
 from torch import Tensor
 
-BASE = 10_000.0
-"""The wavelength of the slowest features, in positions, is 2π times about this."""
+from interpbench.transformer.config import ROTARY_BASE
 
 
 def turned(x: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -22,7 +21,7 @@ def turned(x: Tensor, positions: Tensor | None = None) -> Tensor:
         The same shape, in the same order in memory.
     """
     width, length, _ = x.shape[-3:]
-    speeds = BASE ** (-torch.arange(0, width, 2, device=x.device, dtype=torch.float64) / width)
+    speeds = ROTARY_BASE ** (-torch.arange(0, width, 2, device=x.device, dtype=torch.float64) / width)
     at = torch.arange(length, device=x.device)[:, None] if positions is None else positions[None]  # [T, N]
     angles = (speeds[:, None, None] * at).repeat_interleave(2, 0)  # [E, T, N or 1]
     beside = torch.stack([-x[..., 1::2, :, :], x[..., 0::2, :, :]], -3).flatten(-4, -3)

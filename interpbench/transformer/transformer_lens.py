@@ -6,7 +6,7 @@ Its own converter of old checkpoints, whose names and shapes ours are, says whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,13 +14,12 @@ from torch import Tensor
 from interpbench.core.config import convert
 from interpbench.core.errors import CheckpointError
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.rotary import BASE
+from interpbench.transformer.lens_settings import SIZES, settings_of
 
 if TYPE_CHECKING:
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
 
-SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
 _FIXED = (
     "architecture",
     "attn_only",
@@ -33,27 +32,6 @@ _FIXED = (
     "rotary_base",
     "rotary_dim",
 )
-
-
-def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
-    """Returns a shape under the names of TransformerLens's configurations, but for its defaults.
-
-    The seed keeps the global random state untouched.
-    """
-    settings: dict[str, Any] = {
-        **{name: getattr(cfg, name) for name in SIZES},
-        "d_vocab_out": cfg.d_out,
-        "act_fn": cfg.activation,
-        "normalization_type": cfg.normalization,
-        "attention_dir": cfg.attention,
-        "seed": 0,
-    }
-    if cfg.positions == "rotary":
-        settings |= {"positional_embedding_type": "rotary", "rotary_base": BASE}
-        settings["rotary_adjacent_pairs"] = True
-    if cfg.mlp == "gated":
-        settings["gated_mlp"] = True
-    return settings
 
 
 def bridge_of(cfg: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerBridge:
