@@ -43,7 +43,7 @@ def test_an_mlp_can_carry_the_tokens() -> None:
 
 def test_training_takes_an_alignment(tmp_path: Path) -> None:
     few = TrainerSettings(max_steps=2, batch=8, validate_every=2, validation_rows=8)
-    small = CertificateSettings(pairs=8)
+    small = CertificateSettings(pairs=8, looks=1, checks=100, attacks=0)
     outcome = train(
         TrainConfig("ioi", out=str(tmp_path), trainer=few, certificate=small, alignment={"tokens": "m0"})
     )
