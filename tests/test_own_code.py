@@ -16,7 +16,7 @@ import torch
 
 import interpbench
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.core import own as core_own
+from interpbench.core import user_code as core_own
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.process import _umask
 from interpbench.discovery import method as registry

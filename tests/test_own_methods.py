@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 import interpbench
-from interpbench.core import own as core_own
+from interpbench.core import user_code as core_own
 from interpbench.core.errors import DiscoveryError, UnknownNameError
 from interpbench.discovery import method as registry
 from interpbench.discovery.method import get_method

@@ -8,7 +8,7 @@ import pytest
 
 import interpbench
 from interpbench.checkpoints.record import task_of
-from interpbench.core import own as core_own
+from interpbench.core import user_code as core_own
 from interpbench.core.errors import CheckpointError, TaskError, UnknownNameError
 from interpbench.core.files import read_json, write_json
 from interpbench.runs import api
