@@ -16,6 +16,7 @@ signs, so that changes at two positions cancel on half of the rows at most.
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -32,6 +33,36 @@ from interpbench.transformer.routes import WriterTaps
 
 LEAST = 1e-3
 """The least clean margin that a change is divided by."""
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Inert edges into one node, on a chunk.
+
+    Attributes:
+        chunk: the rows.
+        numbers: `[edge]`, which of all inert edges they are.
+        writers: `[edge]`, where each comes from.
+        slots: `[edge]`, into which of the node's inputs each goes.
+        there: the node on the clean run.
+        deltas: `[W, D, T, row]`, what each writer writes more in the source run.
+        clean: `[row]`, whether the network is right without a patch.
+        counts: `[row]`, whether the program has an answer.
+    """
+
+    chunk: Chunk
+    numbers: np.ndarray
+    writers: np.ndarray
+    slots: np.ndarray
+    there: LocalReader
+    deltas: Tensor
+    clean: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Edges and rows."""
+        return len(self.numbers), len(self.clean)
 
 
 class Screen:
@@ -97,7 +128,6 @@ class Screen:
         counts = ev.answered(answer)
         names, wanted = self.tests.places["edges"], set(places)
         graph = self.tests.truth.graph
-        clean = ev.right(ev.predictions(base.logits), answer)
         layers = ev.network.cfg.n_layers
         gradients: list[Tensor] = []
         bound: Bound | None = None
@@ -116,10 +146,10 @@ class Screen:
                 continue
             if bounded:
                 bound = bound or Bound(ev, base, answer)
-                right = self._within(chunk, rest, deltas, bound, clean, counts)
+                right = self._within(self._edges(chunk, rest, answer, deltas), bound)
             else:
                 gradients = gradients or self._gradients(chunk, answer, scored)
-                right = self._into(chunk, rest, deltas, moved, gradients, clean, counts)
+                right = self._into(self._edges(chunk, rest, answer, deltas), moved, gradients)
             for number, row in zip(rest, right):
                 yield Outcome("edges", names[number], row, counts)
 
@@ -137,124 +167,88 @@ class Screen:
             self.run += int(counts.sum())
             yield Outcome("edges", name, ev.right(predictions, answer), counts)
 
+    def _edges(self, chunk: Chunk, numbers: np.ndarray, answer: np.ndarray, deltas: Tensor) -> _Edges:
+        ev, graph, ends = self.evaluation, self.tests.truth.graph, self.tests.inert[numbers]
+        slots = np.array([graph.readers[r].slot for r in ends[:, 0]])
+        there = reader(ev.network, _end(graph.readers[ends[0, 0]]), chunk.base)
+        clean = ev.right(ev.predictions(chunk.base.logits), answer)
+        return _Edges(chunk, numbers, ends[:, 1], slots, there, deltas, clean, ev.answered(answer))
+
     @torch.no_grad()
-    def _within(
-        self,
-        chunk: Chunk,
-        numbers: np.ndarray,
-        deltas: Tensor,
-        bound: Bound,
-        clean: np.ndarray,
-        counts: np.ndarray,
-    ) -> np.ndarray:
-        """Returns `[edge, row]` bool of edges into a head of the last layer: run where no bound holds."""
-        there, edges, slots = self._reader(chunk, numbers)
-        assert isinstance(there, Head)
-        rates, harmless = bound.of(there), np.zeros((len(edges), len(clean)), bool)
-        for slot, some in self._in_calls(there, slots, len(clean)):
-            found = bound.harmless(rates, there.changes(slot, deltas[edges[some, 1]]))
+    def _within(self, edges: _Edges, bound: Bound) -> np.ndarray:
+        """Returns `[edge, row]` bool, right or not, of edges into a head of the last layer.
+
+        They are run where no bound holds.
+        """
+        assert isinstance(edges.there, Head)
+        rates, harmless = bound.of(edges.there), np.zeros(edges.shape, bool)
+        for slot, some in self._in_calls(edges):
+            found = bound.harmless(rates, edges.there.changes(slot, edges.deltas[edges.writers[some]]))
             harmless[some] = found.cpu().numpy()
-        self.proved += int((harmless & counts).sum())
-        chosen = (~harmless | self.watched[numbers, None]) & counts
-        same = np.zeros_like(chosen)
-        return self._run_and_count(chunk, there, edges, slots, deltas, numbers, chosen, same, clean, counts)
+        self.proved += int((harmless & edges.counts).sum())
+        chosen = (~harmless | self.watched[edges.numbers, None]) & edges.counts
+        return self._run(edges, chosen, np.zeros_like(chosen))
 
     @torch.no_grad()
-    def _into(
-        self,
-        chunk: Chunk,
-        numbers: np.ndarray,
-        deltas: Tensor,
-        moved: np.ndarray,
-        gradients: list[Tensor],
-        clean: np.ndarray,
-        counts: np.ndarray,
-    ) -> np.ndarray:
-        """Returns `[edge, row]` bool: which rows are right with inert edges into one node patched."""
-        there, edges, slots = self._reader(chunk, numbers)
-        index = self.tests.truth.graph.node_index[there.node]
-        by_node = [gradient[index] for gradient in gradients]
-        estimate = np.zeros((len(edges), len(clean)), np.float32)
-        for slot, some in self._in_calls(there, slots, len(clean)):
-            effects = there.effects(slot, deltas[edges[some, 1]], by_node)
-            estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
-        same = ~moved[edges[:, 1]] & clean & counts
-        flagged = (~(estimate < self.share) | ~clean | self.watched[numbers, None]) & counts & ~same
-        return self._run_and_count(chunk, there, edges, slots, deltas, numbers, flagged, same, clean, counts)
+    def _into(self, edges: _Edges, moved: np.ndarray, gradients: list[Tensor]) -> np.ndarray:
+        """Returns `[edge, row]` bool, right or not, of edges into any other node.
 
-    def _run_and_count(
-        self,
-        chunk: Chunk,
-        there: LocalReader,
-        edges: np.ndarray,
-        slots: np.ndarray,
-        deltas: Tensor,
-        numbers: np.ndarray,
-        chosen: np.ndarray,
-        same: np.ndarray,
-        clean: np.ndarray,
-        counts: np.ndarray,
-    ) -> np.ndarray:
+        They are run where their estimated effect is large; `moved [W, row]` says where a writer writes
+        something else at all.
+        """
+        index = self.tests.truth.graph.node_index[edges.there.node]
+        by_node = [gradient[index] for gradient in gradients]
+        estimate = np.zeros(edges.shape, np.float32)
+        for slot, some in self._in_calls(edges):
+            effects = edges.there.effects(slot, edges.deltas[edges.writers[some]], by_node)
+            estimate[some] = torch.stack(effects).abs().amax(0).cpu().numpy()
+        same = ~moved[edges.writers] & edges.clean & edges.counts
+        large = ~(estimate < self.share) | ~edges.clean | self.watched[edges.numbers, None]
+        return self._run(edges, large & edges.counts & ~same, same)
+
+    def _run(self, edges: _Edges, chosen: np.ndarray, same: np.ndarray) -> np.ndarray:
         """Runs `chosen [edge, row]`, and of the others, but those that a patch leaves the `same`, a sample.
 
         Returns:
             Which rows are right, `[edge, row]`.
         """
-        others = counts & ~chosen & ~same
-        sampled = (chunk.rng.random(chosen.shape, np.float32) < self.checks) & others
-        right, left = self._run_alone(chunk, there, edges, slots, deltas, chosen | sampled, clean)
-        self.items += int(counts.sum()) * len(edges)
+        others, numbers = edges.counts & ~chosen & ~same, edges.numbers
+        sampled = (edges.chunk.rng.random(edges.shape, np.float32) < self.checks) & others
+        right, left = self._run_alone(edges, chosen | sampled)
+        self.items += int(edges.counts.sum()) * len(numbers)
         self.run += int(chosen.sum()) + int(same.sum())
         amiss = (sampled & ~right).sum(1)
         self.edges[numbers] += np.stack([others.sum(1), sampled.sum(1), amiss], 1)
         self._unrun[numbers] += others.sum(1) - sampled.sum(1)
-        self._wrong[numbers] |= ((chosen | sampled) & clean & ~right).any(1)
+        self._wrong[numbers] |= ((chosen | sampled) & edges.clean & ~right).any(1)
         self.largest = max(self.largest, float((1 - left)[sampled].max(initial=0.0)))
         return right
 
-    def _reader(self, chunk: Chunk, numbers: np.ndarray) -> tuple[LocalReader, np.ndarray, np.ndarray]:
-        """Returns the node into which edges go, the edges `[edge, 2]`, and the input that each goes to."""
-        graph, edges = self.tests.truth.graph, self.tests.inert[numbers]
-        there = reader(self.evaluation.network, _end(graph.readers[edges[0, 0]]), chunk.base)
-        return there, edges, np.array([graph.readers[r].slot for r in edges[:, 0]])
-
-    def _in_calls(
-        self, there: LocalReader, slots: np.ndarray, rows: int
-    ) -> Iterator[tuple[Slot, np.ndarray]]:
+    def _in_calls(self, edges: _Edges) -> Iterator[tuple[Slot, np.ndarray]]:
         """Yields edges into the same input that go together, by their places."""
-        cfg = self.evaluation.network.cfg
-        at_once = max(1, NUMBERS_PER_CALL // (there.numbers(cfg.n_ctx) * rows))
-        for slot in sorted(set(slots.tolist())):
-            alike = np.flatnonzero(slots == slot)
+        each = edges.there.numbers(self.evaluation.network.cfg.n_ctx) * len(edges.clean)
+        at_once = max(1, NUMBERS_PER_CALL // each)
+        for slot in sorted(set(edges.slots.tolist())):
+            alike = np.flatnonzero(edges.slots == slot)
             yield from ((slot, alike[i : i + at_once]) for i in range(0, len(alike), at_once))
 
-    def _run_alone(
-        self,
-        chunk: Chunk,
-        there: LocalReader,
-        edges: np.ndarray,
-        slots: np.ndarray,
-        deltas: Tensor,
-        chosen: np.ndarray,
-        clean: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _run_alone(self, edges: _Edges, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Runs edges alone on rows `chosen [edge, row]`.
 
         Returns:
             Which rows are right, those that were not run as without a patch, and the share of a clean margin
             that is left, `[edge, row]` both.
         """
-        ev = self.evaluation
-        right, left = np.repeat(clean[None], len(edges), 0), np.ones(chosen.shape)
+        ev, base, there = self.evaluation, edges.chunk.base, edges.there
+        right, left = np.repeat(edges.clean[None], len(chosen), 0), np.ones(chosen.shape)
         edge, row = np.nonzero(chosen)
-        by_row = deltas.permute(0, 3, 1, 2)
-        for slot in sorted(set(slots[edge].tolist())):
-            alike = np.flatnonzero(slots[edge] == slot)
+        by_row = edges.deltas.permute(0, 3, 1, 2)
+        for slot in sorted(set(edges.slots[edge].tolist())):
+            alike = np.flatnonzero(edges.slots[edge] == slot)
             for some in (alike[i : i + ev.rows_per_call] for i in range(0, len(alike), ev.rows_per_call)):
-                at, writers = torch.from_numpy(row[some]), torch.from_numpy(edges[edge[some], 1])
+                at, writers = torch.from_numpy(row[some]), torch.from_numpy(edges.writers[edge[some]])
                 delta = by_row[writers, at].permute(1, 2, 0).contiguous()
-                written = there.written(slot, delta, at)
-                found = ev.with_written(chunk.base, there.node, written, row[some])
+                found = ev.with_written(base, there.node, there.written(slot, delta, at), row[some])
                 right[edge[some], row[some]], left[edge[some], row[some]] = found
         return right, left
 
