@@ -12,6 +12,8 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.circuits.ground_truth import State
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError, UnknownNameError
+from interpbench.runs.evaluate import evaluate
+from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.train import TrainConfig, train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
@@ -75,3 +77,28 @@ def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
         train(config(start="hista"))
     with pytest.raises(ConfigError, match="start=all is not one checkpoint"):
         train(config(start="all"))
+
+
+def test_an_architecture_of_ones_own_is_trained_and_scored(tmp_path: Path) -> None:
+    """Baselines that nobody asked for are left out where they have no rule; other methods fail."""
+    few = TrainerSettings(max_steps=2, batch=8, validate_every=2, validation_rows=8)
+    small = CertificateSettings(enumerate_up_to=1, pairs=8, looks=1, checks=100, attacks=0)
+    llama = ModelSettings(normalization="RMS", positions="rotary", mlp="gated", activation="silu")
+    outcome = train(TrainConfig("frac_prevs", out=str(tmp_path), trainer=few, certificate=small, model=llama))
+    assert load_checkpoint(outcome.folder).network.cfg.features == (
+        "RMSNorm",
+        "rotary positions",
+        "gated MLP",
+    )
+    records, failures = evaluate(
+        EvaluateConfig(
+            method={"name": "eap"},
+            methods=["eap", "cdt"],
+            checkpoint=str(outcome.folder),
+            examples=8,
+            pictures=False,
+            out=str(tmp_path / "scores"),
+        )
+    )
+    assert {record.method for record in records} == {"eap", "activation_std"}
+    assert len(failures) == 1 and "method cdt has no rule for RMSNorm" in str(failures[0].error)

@@ -11,7 +11,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.errors import DiscoveryError, InterpBenchError
 from interpbench.core.process import kept, package_state, restore
 from interpbench.core.user_code import blamed, place_of
-from interpbench.discovery.method import Method
+from interpbench.discovery.method import Method, unsupported_part
 from interpbench.tasks.problem import Problem
 
 
@@ -31,8 +31,7 @@ def apply(method: Method, problem: Problem, name: str = "") -> Scores:
             some part of the network's architecture.
     """
     name = name or type(method).__name__
-    unsupported = getattr(method, "unsupported", ())
-    if there := next((part for part in problem.network.cfg.features if part in unsupported), None):
+    if there := unsupported_part(method, problem.network):
         raise DiscoveryError(f"method {name} has no rule for {there}, which this network has; eap has one")
     own, before = copy.deepcopy(problem), _contents(problem)
     kinds = package_state()

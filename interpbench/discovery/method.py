@@ -24,7 +24,7 @@ from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name, own_source
 from interpbench.tasks.problem import Metric, Problem
-from interpbench.transformer.model import Interventions
+from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.patching import record, run_circuits
 
 AblationValue = Literal["resample", "mean", "mean_position", "zero"]
@@ -109,6 +109,12 @@ def method_source(name: str) -> str | None:
     """Returns the SHA-256 of the user's file that declares a method; None for one of the package's."""
     name = method_name(name)
     return own_source(methods()[name].__module__) if name in methods() else None
+
+
+def unsupported_part(method: object, network: Transformer) -> str | None:
+    """Returns the first part of a network's architecture for which a method has no rule, or None."""
+    parts = getattr(method, "unsupported", ())
+    return next((part for part in network.cfg.features if part in parts), None)
 
 
 def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:

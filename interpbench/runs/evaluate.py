@@ -20,7 +20,7 @@ from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.core.user_code import said
 from interpbench.discovery.isolated_run import apply
-from interpbench.discovery.method import Method, get_method
+from interpbench.discovery.method import Method, get_method, unsupported_part
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Outcome
 from interpbench.runs.evaluate_settings import (
@@ -120,7 +120,10 @@ def _on_checkpoint(
         yield Failure(str(folder), error)
         return
     made: Record | None = None
+    asked = [name for name, _ in config.chosen]
     for name, settings in chosen:
+        if name not in asked and name != TRUTH and unsupported_part(get_method(name), checkpoint.network):
+            continue  # a baseline that nobody asked for
         where = str(folder) if len(chosen) == 1 else f"{name} on {folder}"
         try:
             if not (record := _finished(bench, name, settings, config)):
