@@ -37,15 +37,15 @@ class Routes(Interventions):
         self.groups, _, _, self.writers, self.count = masks.shape
         self.examples = 1 if by_row else sources.shape[-1]
         runs = sources.flatten(0, 1).unflatten(3, (-1, self.examples))  # the first writers come first
-        blocks = self._blocks(runs)
+        blocks = self._blocks(runs).flatten(3).contiguous()
         self.sources = blocks if by_row else blocks[0]  # [(G,) P, W × S, F]
         self.used = (masks.detach().ne(0).any(0).any(0).any(1).any(1) | masks.requires_grad).tolist()
 
     def _blocks(self, values: Tensor) -> Tensor:
-        """Maps `[K, D, T, G, B]` to `[G, P, K, F]`."""
+        """Maps `[K, D, T, G, B]` to `[G, P, K, …]`, the rest F numbers; a view."""
         if self.by_position:
-            return values.permute(3, 2, 0, 1, 4).flatten(3)
-        return values.permute(3, 0, 1, 2, 4).flatten(2).unsqueeze(1)
+            return values.permute(3, 2, 0, 1, 4)
+        return values.permute(3, 0, 1, 2, 4).unsqueeze(1)
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
@@ -57,12 +57,12 @@ class Routes(Interventions):
         """Keeps what readers may not see."""
         own = self._blocks(outputs.unflatten(3, (self.groups, self.examples)))
         if outputs.requires_grad:
-            self._own.append(own)
+            self._own.append(own.flatten(3))
         else:  # one buffer, where putting them together anew for each reader would copy all of them
             if self._store is None:
-                self._store = own.new_empty(*own.shape[:2], self.writers, own.shape[3])
+                self._store = own.new_empty(*own.shape[:2], self.writers, *own.shape[3:])
             self._store[:, :, self._written : self._written + len(writers)] = own
-            self._own = [self._store[:, :, : self._written + len(writers)]]
+            self._own = [self._store[:, :, : self._written + len(writers)].flatten(3)]
         self._written += len(writers)
         return outputs
 
