@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.published.exchange import Published
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.process import prepare_torch
 

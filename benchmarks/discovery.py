@@ -32,8 +32,8 @@ from safetensors.torch import save_file
 from scipy.stats import spearmanr
 
 from benchmarks.published.exchange import Worker
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.hooked import save_hooked
-from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Edge, Hook, acdc_hooks
 from interpbench.circuits.scores import Scores

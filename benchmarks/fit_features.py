@@ -17,7 +17,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import Level, State
 from interpbench.core.process import prepare_torch

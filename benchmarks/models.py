@@ -3,7 +3,7 @@
 Run: `python -m benchmarks.models`.
 """
 
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import said_of
 from interpbench.circuits.ground_truth import State

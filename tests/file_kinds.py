@@ -10,7 +10,7 @@ from typing import Any
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints import published as published_files
+from interpbench.checkpoints import published_files
 from interpbench.checkpoints.blind import key_path, load_problem, open_key, read_problem, write_problem
 from interpbench.checkpoints.certificate_file import read_proof
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from interpbench.checkpoints.layout import CERTIFICATE, DATA, WEIGHTS
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import files, metrics
 from interpbench.runs.train import train

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.fit_features import fits as fitted
 from benchmarks.fit_features import models
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.discovery.fitted_features import FILE, NODE_FEATURES, features, fingerprint, fits

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth

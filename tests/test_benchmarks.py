@@ -10,7 +10,7 @@ from benchmarks.certificates import PARTS, Former, spent
 from benchmarks.scaling import NOISE, widened
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.certificate import certify

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.index import FORMAT, Index, indexed
-from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.ground_truth import State
 from interpbench.reports.cards import model_card, picture, repository_card

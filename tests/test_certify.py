@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.index import standing
-from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.certificate_counts import SETS
 from interpbench.circuits.grades import Standard

@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
+from interpbench.checkpoints.checkpoint_files import RECORD, released
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import FORMAT, save_checkpoint
-from interpbench.checkpoints.layout import RECORD, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.graph import Graph

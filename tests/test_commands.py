@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.layout import DATA
+from interpbench.checkpoints.checkpoint_files import DATA
 from interpbench.checkpoints.load import load_pairs
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import write_bytes, write_text

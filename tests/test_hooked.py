@@ -17,8 +17,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.hooked import CONFIG, STATE, hooked_state, save_hooked
-from interpbench.checkpoints.layout import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.errors import CheckpointError
 from interpbench.transformer.config import TransformerConfig

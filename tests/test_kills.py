@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.checkpoints.layout import RECORD
+from interpbench.checkpoints.checkpoint_files import RECORD
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 from interpbench.training.trainer import Trainer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.discovery.method import get_method, methods

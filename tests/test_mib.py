@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.published import mib
 from benchmarks.published.exchange import Published
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.scores import Scores

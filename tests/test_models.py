@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.layout import CERTIFICATE, released
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.certificate_counts import share_of
 from interpbench.circuits.grades import RELEASED

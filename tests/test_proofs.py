@@ -12,8 +12,8 @@ from safetensors.torch import load, save
 
 import interpbench
 from interpbench.checkpoints.certificate_file import read_proof
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.index import indexed, read_index, standing
-from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.grades import GRADES, POSITIONS, Standard, bound, grade, may_miss, said_of

@@ -18,7 +18,7 @@ import interpbench
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.load import load_pairs
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
-from interpbench.checkpoints.published import claimed_edges, load_published
+from interpbench.checkpoints.published_files import claimed_edges, load_published
 from interpbench.core.errors import CheckpointError
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.tasks.catalogue import get_task

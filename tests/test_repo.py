@@ -1,6 +1,7 @@
 """Rules of the repository that no linter checks."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,19 @@ def test_the_search_for_unsafe_code_finds_it(source: str) -> None:
 def test_every_method_has_a_yaml_and_every_yaml_a_method() -> None:
     yamls = sorted((ROOT / "configs" / "method").iterdir())
     assert [path.name for path in yamls] == [f"{name}.yaml" for name in methods()]
+
+
+def test_modules_that_prose_names_are_there() -> None:
+    """A name in backticks, as `training.screening` or `training/screening.py`, is not renamed by itself."""
+    folders = "|".join(path.name for path in (ROOT / "interpbench").iterdir() if path.is_dir())
+    dotted, path = rf"`(?:{folders})\.[a-z_]+", rf"`(?:interpbench/)?(?:{folders})/[a-z_/]+\.py"
+    missing, names = list[str](), 0
+    prose = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *PACKAGE]
+    for file in prose:
+        for found in re.findall(rf"{dotted}(?=[.`])|{path}(?=`)", file.read_text()):
+            names += 1
+            name = found.strip("`").removeprefix("interpbench/").removesuffix(".py").replace(".", "/")
+            place = ROOT / "interpbench" / name
+            if not (place.with_suffix(".py").is_file() or place.is_dir()):
+                missing.append(f"{file.name}: {found}")
+    assert missing == [] and names > 10

@@ -14,7 +14,7 @@ from safetensors.torch import load, save
 
 from interpbench.checkpoints.blind import key_path, open_key, read_problem, write_problem
 from interpbench.checkpoints.certificate_file import read_proof
-from interpbench.checkpoints.layout import CERTIFICATE, DATA, RECORD, WEIGHTS
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain
 from interpbench.checkpoints.record import read_record

@@ -6,7 +6,7 @@ import torch
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.components import Node
 from interpbench.tasks.catalogue import get_task

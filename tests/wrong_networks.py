@@ -6,7 +6,7 @@ everywhere, `place` marks the first token's position, `token` one token, `signal
 
 import dataclasses
 
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.transformer.model import Transformer
 

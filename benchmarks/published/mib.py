@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.published.eap_ig import direction_of_numbers, doubled
 from benchmarks.published.exchange import Published, Row, close, edges_of
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.scores import Scores
 from interpbench.discovery.method import get_method

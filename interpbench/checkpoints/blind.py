@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.layout import DATA, MOST_DATA, WEIGHTS
+from interpbench.checkpoints.checkpoint_files import DATA, MOST_DATA, WEIGHTS
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
 from interpbench.circuits.ground_truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked

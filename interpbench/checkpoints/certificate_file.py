@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.record import ModelRecord, most_weights_bytes, read_record
 from interpbench.circuits.certificate_counts import (
     EFFECTIVE,

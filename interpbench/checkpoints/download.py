@@ -4,9 +4,9 @@ import hashlib
 import re
 from pathlib import Path
 
+from interpbench.checkpoints.checkpoint_files import is_checkpoint
 from interpbench.checkpoints.hub import Repository, split
 from interpbench.checkpoints.index import INDEX, MOST_BYTES
-from interpbench.checkpoints.layout import is_checkpoint
 from interpbench.core.errors import HubError
 from interpbench.core.files import read_bytes
 

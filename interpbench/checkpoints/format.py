@@ -21,7 +21,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from interpbench.checkpoints.certificate_file import OldCertificateError, check_files, identified, read_proof
-from interpbench.checkpoints.layout import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes
 from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.grades import Standard, Verdict, grade

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interpbench.checkpoints.checkpoint_files import is_checkpoint
 from interpbench.checkpoints.index import INDEX, Index, files_of, problem, read_index
-from interpbench.checkpoints.layout import is_checkpoint
 from interpbench.core.errors import HubError, did_you_mean
 from interpbench.core.files import read_bytes
 from interpbench.core.progress import Display

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from interpbench.checkpoints.checkpoint_files import DATA, is_ours, published_weights
 from interpbench.checkpoints.format import Checkpoint, read_checkpoint, read_pairs
-from interpbench.checkpoints.layout import DATA, is_ours, published_weights
 from interpbench.checkpoints.record import read_record
 from interpbench.tasks.problem import Pairs
 
@@ -20,7 +20,7 @@ def load_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
             a certificate of other weights.
     """
     if not is_ours(folder) and published_weights(folder) is not None:
-        from interpbench.checkpoints.published import load_published  # which needs Tracr
+        from interpbench.checkpoints.published_files import load_published  # which needs Tracr
 
         return load_published(folder, certificate)
     return read_checkpoint(folder, certificate)
@@ -33,7 +33,7 @@ def load_pairs(folder: Path) -> Pairs:
         CheckpointError: if they are missing or damaged.
     """
     if not is_ours(folder) and published_weights(folder) is not None:
-        from interpbench.checkpoints.published import draw_published_pairs
+        from interpbench.checkpoints.published_files import draw_published_pairs
 
         return draw_published_pairs(folder)
     return read_pairs(folder / DATA, read_record(folder).shape)

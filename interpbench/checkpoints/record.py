@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.layout import RECORD
+from interpbench.checkpoints.checkpoint_files import RECORD
 from interpbench.circuits.components import parse_node
 from interpbench.circuits.ground_truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked

@@ -14,8 +14,8 @@ from interpbench.checkpoints.blind import (
     write_problem,
 )
 from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.layout import is_ours
 from interpbench.circuits.formats import read_scores
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import ScoresError

@@ -13,10 +13,10 @@ from rich.console import Console
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.certificate_file import identified, read_proof
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import INDEX
-from interpbench.checkpoints.layout import CERTIFICATE, is_ours
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.certificate_counts import Kind, name_of
@@ -214,7 +214,7 @@ def _compare(checkpoint: Checkpoint, subject: Subject) -> None:
 
 def _claims(checkpoint: Checkpoint) -> str:
     """Says how the circuit that a published model comes with compares with the truth."""
-    from interpbench.checkpoints.published import claimed_edges
+    from interpbench.checkpoints.published_files import claimed_edges
 
     truth = checkpoint.truth
     claimed = claimed_edges(checkpoint.folder, truth.graph)

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import target_of
 from interpbench.checkpoints.index import check_grade
-from interpbench.checkpoints.layout import CERTIFICATE, is_ours
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import GRADES, RELEASED, Standard
 from interpbench.core.config import convert

@@ -13,8 +13,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import DATA, is_ours
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.layout import DATA, is_ours
 from interpbench.checkpoints.record import task_of
 from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError

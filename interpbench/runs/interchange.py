@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.layout import is_ours
 from interpbench.circuits.formats import FORMS
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import check_file

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from interpbench.checkpoints.layout import released
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.core.files import locked, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
 from interpbench.scoring.evaluation_record import Record

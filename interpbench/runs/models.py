@@ -7,9 +7,16 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from interpbench.checkpoints.checkpoint_files import (
+    CERTIFICATE,
+    RECORD,
+    WEIGHTS,
+    is_ours,
+    models_folder,
+    released,
+)
 from interpbench.checkpoints.hub import SETTING, Repository, cached_models, home
 from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, standing
-from interpbench.checkpoints.layout import CERTIFICATE, RECORD, WEIGHTS, is_ours, models_folder, released
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import HubError, InterpBenchError
 from interpbench.core.text import printable, terminal

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from interpbench.checkpoints.checkpoint_files import is_ours, released
 from interpbench.checkpoints.format import Checkpoint
-from interpbench.checkpoints.layout import is_ours, released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import InterpBenchError

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import SETTING, MissingError, Repository, target_of
 from interpbench.checkpoints.index import FORMAT, INDEX, MOST_BYTES, NAME, Index, check_grade, indexed
-from interpbench.checkpoints.layout import CERTIFICATE, FILES
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED, Grade
 from interpbench.core.errors import CheckpointError

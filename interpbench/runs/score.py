@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.layout import is_ours
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.export import write_scores
 from interpbench.circuits.formats import MOST_BYTES, Form, Imported, read_scores

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from interpbench.alignment.alignment import align
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.index import standing
-from interpbench.checkpoints.layout import released
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.text import printable, terminal

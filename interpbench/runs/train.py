@@ -10,9 +10,9 @@ from typing import Any
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.checkpoints.format import save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
-from interpbench.checkpoints.layout import CERTIFICATE, FILES
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.ground_truth import Truth

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic.dataclasses import dataclass
 
 from interpbench.alignment.alignment import Alignment, align
+from interpbench.checkpoints.checkpoint_files import WEIGHTS
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.layout import WEIGHTS
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
 from interpbench.circuits.grades import Standard
 from interpbench.core import seeds

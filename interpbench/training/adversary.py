@@ -72,7 +72,7 @@ def attack(
         attempt: how many certificates of the same training were tried before.
 
     Returns:
-        `circuits.proof.Attack` of nodes and of edges; none where gradients are no numbers.
+        `circuits.certificate_counts.Attack` of nodes and of edges; none where gradients are no numbers.
     """
     graph = tests.truth.graph
     by_node, by_edge = np.full(len(graph.nodes), -1), np.full(graph.legal.shape, -1)
@@ -274,9 +274,10 @@ class _Search:
         return order[gain[order] > 1e-9], slopes.argmin(0).astype(np.int8)
 
     def measured(self, found: Found, draw: str, standard: Standard, attempt: int) -> dict[str, int]:
-        """Measures a set on fresh rows of a draw, in looks at more and more of them (`circuits.proof.Rate`).
+        """Measures a set on fresh rows of a draw, in looks at more and more of them.
 
-        After each look it is over if the bound reaches the standard, or no longer can.
+        After each look it is over if the bound reaches the standard, or no longer can. Returns a
+        `circuits.certificate_counts.Rate`.
         """
         rate = {"wrong": 0, "rows": 0, "looks": 0}
         most, last = self.settings.pairs, attempt + LOOKS

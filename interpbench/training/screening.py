@@ -111,7 +111,7 @@ class Screen:
             yield self.tests.places["edges"][number], int(self._unrun[number])
 
     def counts(self) -> dict[str, object]:
-        """Returns it as plain data: `circuits.proof.Screen`."""
+        """Returns it as plain data: `circuits.certificate_counts.Screen`."""
         names = self.tests.places["edges"]
         _, sampled, wrong = self.edges.sum(0).tolist()
         return {

@@ -48,7 +48,7 @@ class TrainerSettings:
 
 @dataclass(frozen=True, config=STRICT)
 class CertificateSettings:
-    """How much a certificate measures; what is asked of it is its reader's to say (`proof.Standard`).
+    """How much a certificate measures; what is asked of it, its reader says (`circuits.grades.Standard`).
 
     Attributes:
         enumerate_up_to: the largest number of inputs whose pairs are all run.
