@@ -16,7 +16,7 @@ test-fast: install
 
 # Ten thousand damaged files of every kind that is read.
 fuzz: install
-	$(BIN)/pytest -n 2 -m fuzz tests/test_fuzzing.py tests/test_wrong_calls.py
+	$(BIN)/pytest -n 2 -m fuzz tests/runs/test_fuzzing.py tests/runs/test_wrong_calls.py
 
 # Whether HookedTransformer of the last 1.x, 2.x and 3.x releases reads our models, in environments of their own.
 TRANSFORMER_LENS_1 := 'transformer-lens==1.19.0' 'transformers<5' 'typeguard<3' 'numpy<2' 'pyarrow<22'

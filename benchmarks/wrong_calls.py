@@ -1,6 +1,6 @@
 """CPU time of wrong calls until they are refused, beside importing torch: `python -m benchmarks.wrong_calls`.
 
-Calls of `tests/wrong_calls.jsonl` are run one after the other, as a user would run them: all of them, or with
+Calls of `tests/runs/wrong_calls.jsonl` are run one after the other, as a user would run them: all of them, or with
 `--every 5` one of five.
 """
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.test_wrong_calls import Call, calls, command
+from tests.runs.test_wrong_calls import Call, calls, command
 from tests.wrong_files import prepare
 
 

@@ -30,10 +30,11 @@ from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
+from tests import ROOT
 from tests.proofs import put_certificate
 from tests.published_files import write_mib, write_published
 
-RELEASED = Path(__file__).parent.parent / "models"
+RELEASED = ROOT / "models"
 
 
 @dataclass(frozen=True)

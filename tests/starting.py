@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
 
 
 def edit(path: Path, **changes: Any) -> None:

@@ -5,11 +5,12 @@ import pickle
 import shutil
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-
 TASK = '''
+from tests import ROOT
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, tokens
+
+from tests import ROOT
 
 @task({name!r}, vocab={vocab}, length={length}, attention={attention!r})
 def build():
@@ -62,6 +63,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.discovery.method import method
+from tests import ROOT
 """
 GOOD_METHOD = '''
 @method({name!r})

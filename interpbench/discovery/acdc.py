@@ -67,7 +67,7 @@ class Acdc:
             "embedding are one writer"
         ),
         test=(
-            "tests/test_discovery.py against literal ACDC; compare_published --tools acdc; "
+            "tests/discovery/test_discovery.py against literal ACDC; compare_published --tools acdc; "
             "benchmarks.discovery"
         ),
         budget="21 thresholds in the paper, 13 here",

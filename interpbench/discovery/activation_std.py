@@ -31,7 +31,7 @@ class ActivationStd:
         looks_at="clean inputs, one forward pass; no answers",
         units="standard deviation of activations",
         deviations="none",
-        test="tests/test_baselines.py",
+        test="tests/discovery/test_baselines.py",
     )
     sign: ClassVar[str] = "larger: what the node writes, or the reader makes of it, varies more"
     cost: ClassVar[str] = "one forward pass"

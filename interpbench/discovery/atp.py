@@ -41,7 +41,7 @@ class Atp:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="a node is all its positions, the paper's one position; edges are ours",
-        test="tests/test_discovery_theory.py against slopes of literal nudges",
+        test="tests/discovery/test_discovery_theory.py against slopes of literal nudges",
     )
     sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
     cost: ClassVar[str] = "two forward passes and one backward pass"

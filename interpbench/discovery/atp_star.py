@@ -63,7 +63,7 @@ class AtpStar:
             "GradDrop off below four layers, where it drops what it should correct; positions "
             "together; edges are ours"
         ),
-        test="tests/test_discovery_theory.py: exact for a softmax, GradDrop against held layers",
+        test="tests/discovery/test_discovery_theory.py: exact for a softmax, GradDrop against held layers",
     )
     sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
     cost: ClassVar[str] = (

@@ -69,7 +69,7 @@ class ContextualDecomposition:
             "a threshold instead of a number of heads per iteration; embedding and MLPs are sources "
             "too; edges are an extension of ours; absolute values"
         ),
-        test="tests/test_discovery_theory.py against literal parts; compare_published --tools cdt",
+        test="tests/discovery/test_discovery_theory.py against literal parts; compare_published --tools cdt",
         budget="the authors keep 2 heads per iteration; here every threshold",
     )
     sign: ClassVar[str] = "larger: more of the difference between the answers' logits is due to the source"

@@ -38,7 +38,9 @@ class Eap:
             "absolute values by default; scores are divided by the number of pairs once; zero "
             "ablation zeroes positions too, which EAP-IG's code keeps"
         ),
-        test="tests/test_discovery_theory.py; compare_published --tools eap_ig; benchmarks.discovery",
+        test=(
+            "tests/discovery/test_discovery_theory.py; compare_published --tools eap_ig; benchmarks.discovery"
+        ),
     )
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"

@@ -43,7 +43,7 @@ class EapIgActivations:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="an edge gets the gradients of its own writer's path alone",
-        test="tests/test_discovery_theory.py: sums are the effects of blocks",
+        test="tests/discovery/test_discovery_theory.py: sums are the effects of blocks",
         budget="5 points in MIB and here, in each of 2 layers + 1 blocks",
     )
     sign: ClassVar[str] = (

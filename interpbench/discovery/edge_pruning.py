@@ -70,7 +70,7 @@ class EdgePruning:
             "no target for nodes' sparsity, only for edges'; a target's multipliers rise by Adam; all "
             "targets in one batch; gates are read without sampling"
         ),
-        test="tests/test_gates.py: gradients, and a batch equals its members",
+        test="tests/discovery/test_gates.py: gradients, and a batch equals its members",
         budget="3,000 steps for each target by its authors (IOI), on 32 prompts",
         authors_steps=3000,
     )

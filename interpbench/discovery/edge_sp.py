@@ -31,7 +31,7 @@ class EdgeSp(SubnetworkProbing):
         deviations=(
             "gates are drawn for all pairs together; a grid of penalties in one batch; read without sampling"
         ),
-        test="benchmarks.discovery: ranks and ratio to auto-circuit; tests/test_gates.py",
+        test="benchmarks.discovery: ranks and ratio to auto-circuit; tests/discovery/test_gates.py",
         budget="3,000 steps at rate 0.01 by the benchmark's authors, 20 at 0.1 in auto-circuit",
         authors_steps=3000,
     )

@@ -35,7 +35,7 @@ class Exact:
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
         deviations="the metric is KL by default, theirs the logit difference",
-        test="compare_published --tools eap_ig; tests/test_discovery.py",
+        test="compare_published --tools eap_ig; tests/discovery/test_discovery.py",
     )
     sign: ClassVar[str] = "larger: patching this edge alone moves the output further from the clean one"
     cost: ClassVar[str] = "two forward passes, and one per edge from the edge's layer on, many in a call"

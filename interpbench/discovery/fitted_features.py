@@ -87,7 +87,7 @@ class FittedFeatures:
             "a released network is scored by the fit without its program, any other by the fit on all "
             "released models, perhaps one of the same program among them"
         ),
-        test="tests/test_baselines.py; benchmarks.fit_features",
+        test="tests/discovery/test_baselines.py; benchmarks.fit_features",
     )
     sign: ClassVar[str] = "log-odds of being required, by a regression on other models"
     cost: ClassVar[str] = "one forward pass, and a singular value decomposition per edge"

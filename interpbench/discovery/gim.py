@@ -47,7 +47,7 @@ class Gim:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
-        test="tests/test_discovery_theory.py: literal backward rules",
+        test="tests/discovery/test_discovery_theory.py: literal backward rules",
     )
     sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
     cost: ClassVar[str] = "two forward passes and one backward pass"

@@ -41,7 +41,7 @@ class Hisp:
         deviations=(
             "a head's output is the node, where the code has q, k and v; embedding and MLPs are nodes too"
         ),
-        test="tests/test_discovery.py: it is the slope of scaling a node",
+        test="tests/discovery/test_discovery.py: it is the slope of scaling a node",
     )
     sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
     cost: ClassVar[str] = "two forward passes and one backward pass"

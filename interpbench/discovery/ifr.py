@@ -47,7 +47,7 @@ class InformationFlowRoutes:
             "MIB's form: nodes and edges averaged over positions; the authors' tool has tokens and "
             "positions as nodes"
         ),
-        test="tests/test_discovery_theory.py against literal loops",
+        test="tests/discovery/test_discovery_theory.py against literal loops",
     )
     sign: ClassVar[str] = "larger: the edge stays on a route to the logits up to a higher threshold"
     cost: ClassVar[str] = "one forward pass"

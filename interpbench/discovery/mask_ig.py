@@ -42,7 +42,7 @@ class MaskIg:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="divided by the number of points",
-        test="tests/test_discovery_theory.py against finite differences",
+        test="tests/discovery/test_discovery_theory.py against finite differences",
         budget="5 or 10 points in the benchmark, 11 here",
     )
     sign: ClassVar[str] = (

@@ -32,7 +32,7 @@ class NodeSp(SubnetworkProbing):
         deviations=(
             "a gate for a head's output, where the code has gates on q, k and v; read without sampling"
         ),
-        test="tests/test_gates.py",
+        test="tests/discovery/test_gates.py",
         budget="3,000 steps at rate 0.001 by its authors",
         authors_steps=3000,
     )

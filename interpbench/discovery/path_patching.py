@@ -46,7 +46,7 @@ class PathPatching:
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
         deviations="all positions at once",
-        test="tests/test_discovery_theory.py against literal runs",
+        test="tests/discovery/test_discovery_theory.py against literal runs",
     )
     sign: ClassVar[str] = "larger: patching the paths from writer to reader moves the output further"
     cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from the edge's layer on"

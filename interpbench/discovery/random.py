@@ -25,7 +25,7 @@ class Random:
         looks_at="nothing",
         units="none",
         deviations="none",
-        test="tests/test_scoring.py",
+        test="tests/scoring/test_scoring.py",
     )
     sign: ClassVar[str] = "means nothing"
     cost: ClassVar[str] = "none"

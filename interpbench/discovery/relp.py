@@ -44,7 +44,7 @@ class RelP:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
-        test="tests/test_discovery_theory.py: literal backward rules",
+        test="tests/discovery/test_discovery_theory.py: literal backward rules",
     )
     sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
     cost: ClassVar[str] = "two forward passes and one backward pass"

@@ -81,7 +81,7 @@ class UniformGradientSampling:
             "where it draws new prompts; BOS keeps its clean values in bidirectional networks too; windows "
             "of one width"
         ),
-        test="tests/test_ugs.py against literal loops; compare_published --tools ugs",
+        test="tests/discovery/test_ugs.py against literal loops; compare_published --tools ugs",
         budget="6,000 steps of 60 rows, its authors' (3,000 without learned constants)",
         authors_steps=6000,
     )

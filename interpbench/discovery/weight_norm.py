@@ -31,7 +31,7 @@ class WeightNorm:
         looks_at="weights alone",
         units="singular value",
         deviations="none",
-        test="tests/test_baselines.py",
+        test="tests/discovery/test_baselines.py",
     )
     sign: ClassVar[str] = (
         "larger: the weights that the node writes with, or the edge goes through, are larger"

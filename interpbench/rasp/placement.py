@@ -3,7 +3,7 @@
 An expression's depth is its longest path from an input. Half-layers of attention and of MLPs are filled in
 the order of depth, and each goes into the next layer that still has room for it: two attention steps in a
 row open two layers. (Tracr also merges a depth of attention alone with a following depth of MLPs alone, which
-gives the same layers.) `tests/test_rasp.py` compares this with Tracr's assembler.
+gives the same layers.) `tests/rasp/test_rasp.py` compares this with Tracr's assembler.
 """
 
 from collections import defaultdict

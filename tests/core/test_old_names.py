@@ -1,0 +1,125 @@
+"""Old names of settings are read: with one warning where a user writes them, silently in what is stored."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.checkpoints.record import read_record
+from interpbench.circuits.ground_truth import LEVELS, Level
+from interpbench.core import old_names
+from interpbench.core.config import convert
+from interpbench.core.old_names import KEYS, VALUES, renamed, renamed_overrides, renamed_record
+from interpbench.discovery.method import get_method, methods
+from interpbench.runs.evaluate_settings import evaluate_config
+from interpbench.runs.train_settings import TrainConfig, train_config
+from interpbench.scoring.curves import Curve
+from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.record_files import read_rows
+from interpbench.training.objective import Objective
+from tests import ROOT
+from tests.runs.test_config import composed
+
+
+@pytest.fixture(autouse=True)
+def forgetful() -> None:
+    old_names._warn.cache_clear()
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    lines = [r.getMessage() for r in caplog.records if r.name == "interpbench.core.old_names"]
+    assert all("\n" not in line for line in lines)
+    return lines
+
+
+def test_new_names_are_settings_and_old_ones_are_not() -> None:
+    of_methods = {key for made in methods() for key in getattr(methods()[made], "__dataclass_fields__", {})}
+    for section, known in {"method": of_methods, "objective": set(asdict(Objective()))}.items():
+        assert set(KEYS.get(section, {}).values()) | set(VALUES.get(section, {})) <= known
+        assert not set(KEYS.get(section, {})) & known
+
+
+def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        found = renamed_overrides(
+            ["method=exact", "method.metric=shift,divergence", "method.replacement=mean", "-m"]
+        )
+        assert found == ["method=exact", "method.metric=logit_diff,kl", "method.ablation=mean", "-m"]
+    assert warned(caplog) == [
+        "method.metric=shift is now method.metric=logit_diff; only this version reads the old name",
+        "method.metric=divergence is now method.metric=kl; only this version reads the old name",
+        "method.replacement is now method.ablation; only this version reads the old name",
+    ]
+
+
+def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.LogCaptureFixture) -> None:
+    old = {"readout": 1.0, "readout_until": 20, "attention": 0.5, "slack": 0.1, "quiet": 3.0}
+    new = Objective(probe=1.0, probe_until=20, attention_supervision=0.5, bos_slack=0.1, variance_penalty=3.0)
+    given = renamed_overrides([f"objective.{key}={value}" for key, value in old.items()])
+    assert convert(TrainConfig, composed("train", "task=hist", *given)).objective == new
+    assert renamed_overrides(["+objective.readout=0,1", "++objective.quiet=0"]) == [
+        "+objective.probe=0,1",
+        "++objective.variance_penalty=0",
+    ]
+    assert len(warned(caplog)) == len(old)
+    data = composed("train", "task=frac_prevs", "experiment=none")
+    data["objective"] |= old
+    assert train_config(data).objective == new
+    assert (
+        warned(caplog)[0] == "objective.readout is now objective.probe; only this version reads the old name"
+    )
+
+
+def test_settings_of_a_users_own_method_are_theirs(caplog: pytest.LogCaptureFixture) -> None:
+    overrides = ["method=my_method.py:mine", "method.metric=shift", "method.replacement=mean"]
+    assert renamed_overrides(overrides) == overrides
+    record = {"settings": {"metric": "shift"}, "conditions": {"source": "0"}}
+    assert renamed_record(record) == record
+    assert not warned(caplog)
+
+
+def test_a_users_yaml_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    data = composed("evaluate", "method=eap_ig", "checkpoint=hist")
+    data["method"]["metric"] = "divergence"
+    for _ in range(2):
+        assert evaluate_config(data).method["metric"] == "kl"
+    assert len(warned(caplog)) == 1
+
+
+def test_a_call_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert getattr(get_method("exact", {"metric": "shift"}), "metric") == "logit_diff"  # noqa: B009
+    assert len(warned(caplog)) == 1
+
+
+def test_a_checkpoints_model_is_its_network() -> None:
+    checkpoint = load_checkpoint(ROOT / "models" / "hist", certificate=False)
+    with pytest.warns(DeprecationWarning, match=r"checkpoint\.network"):
+        assert checkpoint.model is checkpoint.network
+
+
+def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    curve = Curve(1, 1, 0.5, 0.5, 0.5, 0.5, ())
+    levels: dict[Level, Curve] = dict.fromkeys(LEVELS, curve)
+    record = Record(
+        "task", "hash", "eap", {"metric": "shift", "replacement": "zero"}, 0, False, levels, {}, 0.1, {}
+    )
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))).settings == {
+        "metric": "logit_diff",
+        "ablation": "zero",
+    }
+    folder = tmp_path / "hist"
+    folder.mkdir()
+    made = json.loads((ROOT / "models" / "hist" / "model.json").read_text())
+    made["training"]["objective"] = {"readout": 1.0, "quiet": 0.5}
+    (folder / "model.json").write_text(json.dumps(made))
+    assert read_record(folder).training["objective"] == {"probe": 1.0, "variance_penalty": 0.5}
+    board = json.loads((ROOT / "docs" / "leaderboard.json").read_text())
+    board["rows"] = [{**board["rows"][0], "settings": {"metric": "shift"}}]
+    (tmp_path / "leaderboard.json").write_text(json.dumps(board))
+    ((row,), _) = read_rows(tmp_path / "leaderboard.json")
+    assert row["settings"] == {"metric": "logit_diff"}
+    assert renamed_record("damaged") == "damaged"
+    assert renamed({"method": None, "metric": "shift"}, stored=True) == {"method": None, "metric": "shift"}
+    assert not warned(caplog)

@@ -1,0 +1,1 @@
+"""Tests of the repository itself: its rules, README, wheel, benchmarks and golden numbers."""

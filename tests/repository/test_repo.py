@@ -1,0 +1,97 @@
+"""Rules of the repository that no linter checks."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interpbench.discovery.method import methods
+from tests import ROOT
+
+PACKAGE = sorted((ROOT / "interpbench").rglob("*.py"))
+MODULES = [*PACKAGE, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
+VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}
+UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+UNSAFE_NAMES = {"eval", "exec", "__import__"}
+UNSAFE_CALLS = {"torch.load", "torch.save", "numpy.load", "np.load"}
+PICKLES = "interpbench/checkpoints/pickles.py"
+"""The one exception, which says why: the published files are pickles, and read with `weights_only`."""
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def unsafe(source: str) -> Iterator[str]:
+    """Yields what in a source could execute what it reads."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] in UNSAFE_MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found = {node.module.split(".")[0], *(f"{node.module}.{alias.name}" for alias in node.names)}
+            yield from found & (UNSAFE_MODULES | UNSAFE_CALLS)
+        elif isinstance(node, ast.Name) and node.id in UNSAFE_NAMES:
+            yield node.id
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in UNSAFE_CALLS:
+            yield ast.unparse(node)
+
+
+def test_modules_are_found() -> None:
+    assert len(PACKAGE) > 30 and ROOT / "interpbench" / "runs" / "cli.py" in PACKAGE
+
+
+@pytest.mark.parametrize("name", names(MODULES))
+def test_no_module_is_longer_than_400_lines(name: str) -> None:
+    assert len((ROOT / name).read_text().splitlines()) <= 400
+
+
+def test_no_module_has_a_vague_name() -> None:
+    vague = [name for name in names(MODULES) if VAGUE & set(Path(name).with_suffix("").parts)]
+    assert vague == []
+
+
+@pytest.mark.parametrize("name", ["train.py", "evaluate.py"])
+def test_entry_points_are_short(name: str) -> None:
+    assert len((ROOT / name).read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("name", names(PACKAGE))
+def test_nothing_executes_what_it_reads(name: str) -> None:
+    source = (ROOT / name).read_text()
+    assert list(unsafe(source)) == (["torch.load"] if name == PICKLES else [])
+    assert source.count("weights_only=True)\n") == (1 if name == PICKLES else 0)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("import pickle", "from pickle import loads", "import joblib as j", "from torch import load"),
+        *("eval('1')", "exec(text)", "torch.load(path)", "read = torch.load", "np.load(path)"),
+    ],
+)
+def test_the_search_for_unsafe_code_finds_it(source: str) -> None:
+    assert len(list(unsafe(source))) == 1
+    assert list(unsafe("model.eval(); load_state(path); safetensors.torch.load(data)")) == []
+
+
+def test_every_method_has_a_yaml_and_every_yaml_a_method() -> None:
+    yamls = sorted((ROOT / "configs" / "method").iterdir())
+    assert [path.name for path in yamls] == [f"{name}.yaml" for name in methods()]
+
+
+def test_modules_that_prose_names_are_there() -> None:
+    """A name in backticks, as `training.screening` or `training/screening.py`, is not renamed by itself."""
+    folders = "|".join(path.name for path in (ROOT / "interpbench").iterdir() if path.is_dir())
+    dotted, path = rf"`(?:{folders})\.[a-z_]+", rf"`(?:interpbench/)?(?:{folders})/[a-z_/]+\.py"
+    missing, names = list[str](), 0
+    prose = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *PACKAGE]
+    for file in prose:
+        for found in re.findall(rf"{dotted}(?=[.`])|{path}(?=`)", file.read_text()):
+            names += 1
+            name = found.strip("`").removeprefix("interpbench/").removesuffix(".py").replace(".", "/")
+            place = ROOT / "interpbench" / name
+            if not (place.with_suffix(".py").is_file() or place.is_dir()):
+                missing.append(f"{file.name}: {found}")
+    assert missing == [] and names > 10

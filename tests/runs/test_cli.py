@@ -1,0 +1,269 @@
+"""The commands as users run them: exit status, one-line errors, files, a run that is killed and resumed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.runs import cli
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.identity import task_sha256
+from tests import ROOT
+
+HEAVY = ("torch", "jax", "transformer_lens", "wandb", "tracr.compiler")
+LOOK = f"""
+import sys
+from interpbench.runs.cli import main
+from tests import ROOT
+try:
+    main()
+finally:
+    loaded = [name for name in {HEAVY} if name in sys.modules]
+    assert not loaded, loaded
+"""
+SHORT = (
+    *("task=frac_prevs", "device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1"),
+    "trainer.validation_rows=64",
+)
+
+
+def start(where: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Starts Python in a folder of its own."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, *arguments], cwd=where, stdout=pipe, stderr=pipe, text=True)
+
+
+def run(where: Path, *arguments: str) -> tuple[int, str, str]:
+    """Returns exit status, standard output and standard error."""
+    process = start(where, *arguments)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def train(where: Path, *overrides: str) -> tuple[int, str, str]:
+    return run(where, str(ROOT / "train.py"), *overrides)
+
+
+def only_folder(out: Path) -> Path:
+    (folder,) = out.glob("frac_prevs/*")
+    return folder
+
+
+def assert_one_line(err: str, *said: str) -> None:
+    assert err.count("\n") == 1 and err.startswith("error: "), err
+    for text in said:
+        assert text in err
+
+
+# Looking around needs no torch.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--help"], "show"),
+        (["tasks"], "frac_prevs"),
+        (["models"], "grade"),
+        (["show", "frac_prevs"], "logits <- a1.h2"),
+        (["show", "3"], "logits <- a1.h2"),
+    ],
+)
+def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> None:
+    status, out, err = run(tmp_path, "-c", LOOK, *arguments)
+    assert (status, err) == (0, "")
+    assert said in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_console_command_is_installed(tmp_path: Path) -> None:
+    command = shutil.which(
+        "interpbench", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    assert command is not None, "pip install -e ."
+    done = subprocess.run([command, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert all(name in done.stdout for name in cli.COMMANDS)
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-c", LOOK, "shwo"], ["'shwo'", "did you mean show"]),
+        (["-c", LOOK, "tasks", "--famly", "x"], ["'--famly'", "did you mean --family"]),
+        (["-c", LOOK, "tasks", "--min-edges", "x"], ["--min-edges", "'x'"]),
+        (["-c", LOOK, "show", "frac_prev"], ["'frac_prev'", "did you mean frac_prevs"]),
+        (["-c", LOOK, "download", "hist"], ["no repository of models is set", "INTERPBENCH_HUB=owner/name"]),
+        (["-c", LOOK, "models", "--hbu"], ["'--hbu'", "did you mean --hub"]),
+        (
+            ["train.py", "task=3", "trainer.max_step=2"],
+            ["'trainer.max_step'", "did you mean trainer.max_steps"],
+        ),
+        (["train.py", "task=3", "objective=sit"], ["objective 'sit'", "did you mean siit"]),
+        (["evaluate.py", "method=acdk"], ["method 'acdk'", "did you mean acdc"]),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: list[str]) -> None:
+    script = str(ROOT / arguments[0]) if arguments[0].endswith(".py") else arguments[0]
+    status, out, err = run(tmp_path, script, *arguments[1:])
+    assert (status, out) == (2, "")
+    assert_one_line(err, *said)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [
+        ("train", ["task=frac_prev"], ["task 'frac_prev'", "did you mean frac_prevs"]),
+        ("train", ["task=987"], ["task '987'"]),
+        ("train", [], ["task is missing", "task=frac_prevs"]),
+        ("train", ["task=3", "trainer.batch=many"], ["trainer.batch", "integer", "'many'"]),
+        ("train", ["task=3", "+trainer.colour=red"], ["trainer.colour", "unknown key"]),
+        ("train", ["task=3", "device=cudda"], ["cudda", "cpu"]),
+        ("train", ["task=3", "out=file/runs", "model=compiled", *SHORT[2:]], ["cannot write file/runs"]),
+        ("train", ["task=3", "out=file/runs", "trainer.max_steps=1", *SHORT[2:]], ["cannot write file/runs"]),
+        ("evaluate", ["checkpoint=frac_prev"], ["checkpoint 'frac_prev'", "did you mean frac_prevs"]),
+        ("evaluate", ["checkpoint=all", "data=old"], ["data", "'stored' or 'fresh'", "'old'"]),
+        ("evaluate", ["+method.threshold=1"], ["threshold: unknown key", "did you mean thresholds"]),
+        ("evaluate", ["method.max_width=wide"], ["max_width", "integer", "'wide'"]),
+        ("certify", ["frac_prev"], ["checkpoint 'frac_prev'", "did you mean frac_prevs"]),
+    ],
+)
+def test_mistakes_that_only_the_library_sees(
+    command: str,
+    arguments: list[str],
+    said: list[str],
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = checkpoint.parent / "home"
+    shutil.copytree(checkpoint, home / "models" / "frac_prevs")
+    (home / "file").write_text("no folder")
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(sys, "argv", ["interpbench", command, *arguments])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert_one_line(capsys.readouterr().err, *said)
+
+
+# Runs.
+
+
+@pytest.fixture(scope="module")
+def compiled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("compiled")
+    status, _, err = train(out, "task=frac_prevs", "model=compiled", f"out={out}", "device=cpu")
+    assert status == 0, err
+    assert "frac_prevs: certified (adversarial, positions, all pairs, sets ≥ 99.9%) after 0 steps" in err
+    return out
+
+
+def test_compiled_weights_are_certified(compiled_run: Path) -> None:
+    loaded = load_checkpoint(only_folder(compiled_run))
+    assert loaded.record.kind == "compiled"
+    assert loaded.certificate is not None
+    assert loaded.certificate["all_pairs"] and loaded.certificate["trained_on_all"]
+    assert loaded.certificate["rates"]["accuracy"]["output"]["pairs"]["rows"] == 256**2
+    assert loaded.certificate["identity"]["task"] == task_sha256(get_task("frac_prevs"))
+    verdict = loaded.verdict()
+    assert verdict is not None and verdict.grade == "adversarial" and verdict.positions
+
+
+def test_evaluation_writes_a_record_and_pictures(compiled_run: Path, tmp_path: Path) -> None:
+    overrides = ("method=exact", f"checkpoint={compiled_run}", f"out={tmp_path / 'out'}", "device=cpu")
+    status, out, err = run(tmp_path, str(ROOT / "evaluate.py"), *overrides)
+    assert status == 0, err
+    assert "frac_prevs" in out and "exact" in out
+    folder = only_folder(tmp_path / "out")
+    assert sorted(path.name for path in folder.iterdir()) == ["circuit-exact.png", "exact.json", "roc.png"]
+    record = json.loads((folder / "exact.json").read_text())
+    assert (record["task"], record["method"]) == ("frac_prevs", "exact")
+    assert record["levels"]["qkv_edge"]["auroc"] == 1
+    for picture in folder.glob("*.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5000
+
+
+def test_an_evaluation_that_cannot_be_written_is_refused(
+    compiled_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    overrides = ("method=random", f"checkpoint={compiled_run}", f"out={tmp_path / 'file'}", "device=cpu")
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
+    with pytest.raises(SystemExit, match="2"):
+        cli.evaluate()
+    assert capsys.readouterr().err == f"error: cannot write {tmp_path / 'file'}: it is no folder\n"
+
+
+def test_a_finished_run_is_not_run_again(
+    compiled_run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in only_folder(compiled_run).iterdir()}
+    overrides = ("task=3", "model=compiled", f"out={compiled_run}", "device=cpu")
+    monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
+    with pytest.raises(SystemExit, match="0"):
+        cli.train()
+    assert "is finished; fresh=true trains it again" in caplog.text
+    assert {path: path.stat().st_mtime_ns for path in only_folder(compiled_run).iterdir()} == before
+
+
+def test_missing_the_target_is_exit_status_1(tmp_path: Path) -> None:
+    status, _, err = train(tmp_path, *SHORT, f"out={tmp_path}", "trainer.max_steps=20")
+    assert status == 1
+    assert "frac_prevs: NOT certified (not even behaviour): no intervention" in err
+    assert "after 20 steps" in err
+    assert "Traceback" not in err
+    assert load_checkpoint(only_folder(tmp_path)).record.steps == 20
+
+
+def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    while not condition():
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    steps = ("trainer.max_steps=120", "trainer.save_every=20", "trainer.validate_every=40")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert train(tmp_path, *SHORT, *steps, f"out={whole}")[0] == 1  # 120 steps are not enough
+    process = start(tmp_path, str(ROOT / "train.py"), *SHORT, *steps, f"out={killed}")
+    wait_for(lambda: any(killed.glob("*/*/metrics.jsonl")) and "step" in metrics(killed), process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert (only_folder(killed) / "state.safetensors").exists()
+    assert not (only_folder(killed) / "certificate.json").exists()
+
+    status, _, err = train(tmp_path, *SHORT, *steps, f"out={killed}")
+    assert status == 1 and "resuming at step" in err
+    for name in ("model.safetensors", "certificate.json", "metrics.jsonl", "config.json", "data.safetensors"):
+        assert (only_folder(killed) / name).read_bytes() == (only_folder(whole) / name).read_bytes(), name
+
+
+def metrics(out: Path) -> str:
+    return (only_folder(out) / "metrics.jsonl").read_text()
+
+
+def test_a_task_s_own_settings_come_by_themselves(tmp_path: Path) -> None:
+    """Between the defaults and what is said explicitly; not with `experiment=none`."""
+    few = ("device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1", "trainer.max_steps=1")
+    overrides = (*few, "task=frequency_class", "trainer.validation_rows=64")
+    _, _, err = train(tmp_path, *overrides, "out=own")
+    assert "with configs/experiment/frequency_class.yaml; experiment=none goes without" in err
+    (own,) = (tmp_path / "own").glob("frequency_class/*/config.json")
+    settings = json.loads(own.read_text())
+    assert settings["objective"]["edge_strict"] == 2 and settings["trainer"]["max_steps"] == 1
+    _, _, err = train(tmp_path, *overrides, "experiment=none", "out=plain")
+    assert "experiment" not in err
+    (plain,) = (tmp_path / "plain").glob("frequency_class/*/config.json")
+    assert json.loads(plain.read_text())["objective"]["edge_strict"] == 1

@@ -1,0 +1,42 @@
+"""A run that is killed anywhere ends as one that is not: with the same weights, metrics and certificate."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interpbench.checkpoints.checkpoint_files import RECORD
+from interpbench.runs.train import train
+from interpbench.runs.train_settings import TrainConfig
+from interpbench.training.trainer import Trainer
+from tests import ROOT
+from tests.killing import SAME, config
+
+
+def test_a_run_that_is_killed_anywhere_ends_the_same(tmp_path: Path) -> None:
+    """Before and after each line of metrics, state, certificate and other file; and several times."""
+    line = [sys.executable, "-m", "tests.killing", str(tmp_path)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    places, _ = done.stdout.split()
+    assert int(places) > 20
+
+
+def test_a_folder_that_is_deleted_during_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is there at the end, the metrics of the whole run among it."""
+    step = Trainer.step
+
+    def deleting(self: Trainer) -> object:
+        if self.progress.step == 4 and self.folder is not None:
+            shutil.rmtree(self.folder)
+        return step(self)
+
+    settings = config(tmp_path)
+    trained = TrainConfig(**{**vars(settings), "trainer": {**vars(settings.trainer), "stop_at": 1}})
+    monkeypatch.setattr(Trainer, "step", deleting)
+    made = train(trained).folder
+    lines = (made / "metrics.jsonl").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == [f'{{"step": {n}' for n in (*range(3, 40, 3), 40)]
+    assert all((made / name).is_file() for name in (*SAME, RECORD))

@@ -1,0 +1,84 @@
+"""Mistakes on command lines: status 2, one line that names the value, nothing else said, written or left.
+
+`wrong_calls.jsonl` has them: program, arguments, words that the line must hold, environment, whether torch
+must be imported to see the mistake (a user's file imports it, or torch reads the file it is in). Others are
+found before torch is, which keeps them within a second; `python -m benchmarks.wrong_calls` measures that.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests import ROOT
+from tests.wrong_files import prepare
+
+CODE = """
+import sys
+from interpbench.runs import cli
+program, sys.argv = sys.argv[1], [sys.argv[1], *sys.argv[2:]]
+try:
+    {"train": cli.train, "evaluate": cli.evaluate, "interpbench": cli.main}[program]()
+finally:
+    if "torch" in sys.modules:
+        sys.stderr.write("torch is imported\\n")
+"""
+
+
+class Call(NamedTuple):
+    program: str
+    arguments: list[str]
+    says: list[str]
+    environment: dict[str, str]
+    torch: bool
+
+
+def calls() -> list[Call]:
+    lines = Path(__file__).with_name("wrong_calls.jsonl").read_text().splitlines()
+    return [Call(*json.loads(line)) for line in lines]
+
+
+def command(call: Call) -> dict[str, Any]:
+    """Returns the arguments of `subprocess.run`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **call.environment}
+    return {"args": [sys.executable, "-c", CODE, call.program, *call.arguments], "env": environment}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wrong") / "template"
+    prepare(folder)
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Returns the files of a folder; locks and Python's own do not count."""
+    files = [path for path in folder.glob("**/*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.suffix != ".pyc"}
+
+
+EVERY = 15
+"""One of so many is run by `make test`, all others by `make fuzz`."""
+
+
+@pytest.mark.parametrize(
+    "number", [n if n % EVERY == 0 else pytest.param(n, marks=pytest.mark.fuzz) for n in range(len(calls()))]
+)
+def test_a_wrong_call_is_one_line(template: Path, tmp_path: Path, number: int) -> None:
+    call, where = calls()[number], tmp_path / "here"
+    shutil.copytree(template, where, symlinks=True)
+    before = content(where)
+    done = subprocess.run(
+        **command(call), cwd=where, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=120
+    )
+    said = done.stderr.decode().removesuffix("torch is imported\n")
+    assert (done.returncode, done.stdout) == (2, b""), (call, done.stdout, said)
+    assert said.startswith("error: ") and said.count("\n") == 1 and len(said) < 1000, (call, said)
+    assert said[:-1].isprintable() and not [word for word in call.says if word not in said], (call, said)
+    assert content(where) == before, call
+    assert call.torch or said == done.stderr.decode(), (call, "torch is imported")

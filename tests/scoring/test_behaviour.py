@@ -1,0 +1,293 @@
+"""Faithfulness, completeness, hypothesis tests and stability, against literal loops and planted circuits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.circuits.graph import Graph
+from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.scores import Scores
+from interpbench.discovery.method import get_method
+from interpbench.scoring.behaviour import Behaviour
+from interpbench.scoring.circuits_from_scores import best_edges, connected, random_circuit, ties_at, true_size
+from interpbench.scoring.curves import SIZES
+from interpbench.scoring.faithfulness import completeness, faithfulness
+from interpbench.scoring.hypotheses import (
+    TESTS,
+    HypothesisSettings,
+    equivalence,
+    hypothesis_tests,
+    independence,
+)
+from interpbench.scoring.stability import agreement, stability
+from tests.discovery.test_discovery import problem
+from tests.oracles.scoring import measure, paths
+
+QUICK = HypothesisSettings(random=40, permutations=200)
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def behaviour() -> Behaviour:
+    return Behaviour(problem(1))
+
+
+@pytest.fixture(scope="module")
+def real() -> tuple[Behaviour, Truth]:
+    """A released model, whose circuit is known, on few pairs."""
+    checkpoint = load_checkpoint(released()["paren_balance"])
+    return Behaviour(load_pairs(checkpoint.folder).problem(checkpoint.network, 32)), checkpoint.truth
+
+
+def some_circuits(graph: Graph, count: int = 5) -> list[np.ndarray]:
+    return [
+        graph.legal & (RANDOM.random(graph.legal.shape) < share) for share in np.linspace(0.1, 0.9, count)
+    ]
+
+
+def true_scores(truth: Truth) -> Scores:
+    required = (truth.qkv_edges == State.REQUIRED).astype(float)
+    return Scores(truth.graph, np.where(truth.graph.legal, required, np.nan))
+
+
+def test_circuits_are_run_as_if_one_by_one(behaviour: Behaviour) -> None:
+    circuits = some_circuits(behaviour.graph)
+    measured = behaviour.measure([*circuits, circuits[0]])
+    for circuit, values in zip([*circuits, circuits[0]], measured):
+        np.testing.assert_allclose(values, measure(behaviour.problem, circuit), atol=1e-9)
+
+
+def test_the_whole_and_the_empty_circuit(behaviour: Behaviour) -> None:
+    legal = behaviour.graph.legal
+    whole, empty = behaviour.measure([legal, np.zeros_like(legal)])
+    np.testing.assert_allclose(whole, behaviour.full, atol=1e-9)
+    np.testing.assert_allclose(empty, behaviour.empty, atol=1e-9)
+
+
+def test_many_circuits_need_few_calls(behaviour: Behaviour, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    original = behaviour.problem.network.run
+
+    def run(*arguments: object, **named: object) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return original(*arguments, **named)  # type: ignore[arg-type]
+
+    fresh = Behaviour(behaviour.problem)
+    monkeypatch.setattr(behaviour.problem.network, "run", run)
+    circuits = some_circuits(behaviour.graph, 60)
+    fresh.measure(circuits)
+    assert calls == 1
+    fresh.measure(circuits[::-1])
+    assert calls == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pruning_keeps_the_edges_on_paths_and_changes_nothing(behaviour: Behaviour, seed: int) -> None:
+    graph = behaviour.graph
+    circuit = graph.legal & (np.random.default_rng(seed).random(graph.legal.shape) < 0.3)
+    pruned = connected(graph, circuit)
+    assert (pruned == paths(graph, circuit)).all()
+    np.testing.assert_allclose(*behaviour.measure([circuit, pruned]), atol=1e-9)
+
+
+def test_random_circuits_are_connected_and_large_enough() -> None:
+    graph = Graph(3, 4)
+    for size in (1, 7, 50, int(graph.legal.sum()) + 5):
+        circuit = random_circuit(graph, size, np.random.default_rng(size))
+        assert not (circuit & ~graph.legal).any()
+        assert (connected(graph, circuit) == circuit).all()
+        assert circuit.sum() >= min(size, graph.legal.sum())
+
+
+def test_ties_are_broken_by_the_generator_alone() -> None:
+    graph = Graph(2, 2)
+    values = np.where(graph.legal, 0.0, np.nan)
+    values[-1, -1] = 1
+    circuits = [best_edges(graph, values, 3, np.random.default_rng(seed)) for seed in range(20)]
+    assert all(c.sum() == 3 and c[-1, -1] and not (c & ~graph.legal).any() for c in circuits)
+    assert len({c.tobytes() for c in circuits}) > 10
+    assert ties_at(graph, values, 3) and not ties_at(graph, values, 1)
+    assert best_edges(graph, values, 0, np.random.default_rng(0)).sum() == 0
+
+
+def test_free_edges_of_one_head_edge_count_once() -> None:
+    graph = Graph(2, 2)
+    names = {"node": {"required": [], "allowed": []}}
+    names["head_edge"] = {"required": ["embed->a0.h0", "m0->m1"], "allowed": []}
+    names["qkv_edge"] = {"required": ["m0->m1"], "allowed": []}
+    names["qkv_edge"]["free"] = [f"embed->a0.h0<{slot}>" for slot in "qkv"]
+    assert true_size(Truth.from_json(graph, names)) == 2
+
+
+# Faithfulness and completeness.
+
+
+def test_faithfulness_from_its_definition(behaviour: Behaviour) -> None:
+    graph = behaviour.graph
+    scores = Scores(graph, np.where(graph.legal, RANDOM.random(graph.legal.shape), np.nan))
+    found = faithfulness(behaviour, scores)
+    curve = []
+    for share in SIZES:
+        size = int(share * graph.legal.sum() + 1e-9)
+        order = np.argsort(-scores.edges[graph.legal])[:size]
+        circuit = np.zeros_like(graph.legal)
+        circuit[tuple(np.argwhere(graph.legal)[order].T)] = True
+        m = measure(behaviour.problem, circuit).mean()
+        curve.append((m - behaviour.empty.mean()) / (behaviour.full.mean() - behaviour.empty.mean()))
+    np.testing.assert_allclose(found["curve"], curve, atol=1e-9)
+    area = sum((b - a) * (x + y) / 2 for a, b, x, y in zip(SIZES, SIZES[1:], curve, curve[1:]))
+    away = [abs(1 - x) for x in curve]
+    distance = sum((b - a) * (x + y) / 2 for a, b, x, y in zip(SIZES, SIZES[1:], away, away[1:]))
+    assert found["cpr"]["value"] == pytest.approx(area) and found["cmd"]["value"] == pytest.approx(distance)
+    assert found["curve"][-1] == pytest.approx(1) and found["connected"][-1] == 1
+    for name in ("cpr", "cmd"):
+        assert found[name]["low"] <= found[name]["high"]
+
+
+def test_the_whole_network_is_complete(behaviour: Behaviour) -> None:
+    found = completeness(behaviour, behaviour.graph.legal)
+    assert found["nodes"] == 6 and found["sets"] == 64
+    assert found["gap"]["value"] == pytest.approx(0, abs=1e-9)
+
+
+def test_completeness_from_its_definition(behaviour: Behaviour) -> None:
+    graph, unit = behaviour.graph, behaviour.gap
+    circuit = graph.legal.copy()
+    circuit[:, 3:] = False  # embedding and two heads
+    circuit[-1, 1] = True
+    found = completeness(behaviour, circuit)
+
+    def m(base: np.ndarray, out: tuple[int, ...]) -> float:
+        changed = base.copy()
+        changed[:, list(out)] = False
+        return float(measure(behaviour.problem, changed).mean()) / unit
+
+    sets = [(), (1,), (2,), (1, 2)]
+    gaps = [abs(m(circuit, out) - m(graph.legal, out)) for out in sets]
+    effects = [
+        max(abs(m(circuit, out) - m(circuit, (*out, node))) for out in sets if node not in out)
+        for node in (1, 2)
+    ]
+    assert found["gap"]["value"] == pytest.approx(max(gaps))
+    assert found["mean_gap"]["value"] == pytest.approx(np.mean(gaps))
+    assert found["least_effect"]["value"] == pytest.approx(min(effects))
+
+
+def test_the_truth_is_faithful_and_complete(real: tuple[Behaviour, Truth]) -> None:
+    behaviour, truth = real
+    assert behaviour.changed == 1
+    circuit = truth.qkv_edges == State.REQUIRED
+    full = abs(behaviour.measure([circuit])[0] - behaviour.full).mean() / behaviour.gap
+    assert full < 0.05
+    found = completeness(behaviour, circuit)
+    assert found["gap"]["value"] < 0.05 and found["least_effect"]["value"] > 0.3
+
+
+def test_a_dead_corruption_is_detected() -> None:
+    made = problem(1)
+    assert Behaviour(replace(made, corrupted=made.clean)).changed == 0
+
+
+# Hypothesis tests.
+
+
+def test_the_truth_passes_the_idealised_tests_and_an_empty_circuit_does_not(
+    real: tuple[Behaviour, Truth],
+) -> None:
+    behaviour, truth = real
+    circuit = truth.qkv_edges == State.REQUIRED
+    found = hypothesis_tests(behaviour, circuit, QUICK)
+    assert tuple(found) == TESTS
+    for name in ("equivalence", "minimality", "sufficiency"):
+        assert found[name]["passed"], name
+    assert found["independence"]["p"] > 0.001  # a test of level 0.05 on what is true
+    nothing = hypothesis_tests(behaviour, np.zeros_like(circuit), QUICK)
+    assert not any(nothing[name]["passed"] for name in TESTS)
+    for one in (*found.values(), *nothing.values()):
+        assert 0 <= one["p"] <= 1 and one["low"] <= one["value"] <= one["high"]
+
+
+def test_a_superfluous_edge_is_not_minimal(real: tuple[Behaviour, Truth]) -> None:
+    behaviour, truth = real
+    circuit = truth.qkv_edges == State.REQUIRED
+    circuit[-1, 0] = True  # the embedding straight to the logits
+    found = hypothesis_tests(behaviour, circuit, QUICK)["minimality"]
+    assert not found["passed"] and found["value"] == pytest.approx((circuit.sum() - 1) / circuit.sum())
+
+
+def test_what_is_left_of_the_network_must_be_independent(real: tuple[Behaviour, Truth]) -> None:
+    behaviour, truth = real
+    circuit = truth.qkv_edges == State.REQUIRED
+    missing = np.zeros_like(circuit)
+    assert independence(behaviour, missing, QUICK)["p"] == pytest.approx(1 / 201)
+
+
+def test_identical_behaviour_has_a_p_value(behaviour: Behaviour) -> None:
+    """All differences are 0: every pair a tie, as good as a fair coin's best outcome."""
+    found = equivalence(behaviour, behaviour.graph.legal, HypothesisSettings())
+    assert (found["value"], found["p"], found["passed"]) == (0.5, 1, True)
+
+
+@pytest.mark.parametrize(("wins", "rejected"), [(64, True), (42, False), (55, True)])
+def test_equivalence_counts_wins_whatever_their_size(
+    behaviour: Behaviour, monkeypatch: pytest.MonkeyPatch, wins: int, rejected: bool
+) -> None:
+    full = np.zeros(64)
+    better = np.where(np.arange(64) < wins, 1.0, -1000.0)  # a mean of differences would be fooled
+    monkeypatch.setattr(behaviour, "full", full)
+    monkeypatch.setattr(behaviour, "empty", full - 1)
+    monkeypatch.setattr(behaviour, "measure", lambda circuits: better[None])
+    found = equivalence(behaviour, behaviour.graph.legal, HypothesisSettings(epsilon=0.1, indifference=0))
+    assert found["value"] == wins / 64
+    assert found["passed"] != rejected
+
+
+# Stability.
+
+
+def test_agreement_of_runs() -> None:
+    truth = Truth.from_json(
+        Graph(2, 2), {k: {"required": [], "allowed": []} for k in ("node", "head_edge", "qkv_edge")}
+    )
+    graph = truth.graph
+    first = np.where(graph.legal, np.arange(graph.legal.size, dtype=float).reshape(graph.legal.shape), np.nan)
+    same = agreement([first, 3 * first + 1, first], truth, 5)
+    assert same["jaccard"] == same["rank_correlation"] == {"value": 1, "low": 1, "high": pytest.approx(1)}
+    opposite = agreement([first, -first], truth, 5)
+    assert opposite["jaccard"]["value"] == 0 and opposite["rank_correlation"]["value"] == pytest.approx(-1)
+    constant = np.where(graph.legal, 0.0, np.nan)
+    assert agreement([constant, constant], truth, 5)["rank_correlation"] is None
+    assert agreement([first], truth, 5) == {"jaccard": None, "rank_correlation": None}
+
+
+def test_stability_tells_methods_from_noise(real: tuple[Behaviour, Truth]) -> None:
+    behaviour, truth = real
+    eap, random = (
+        stability(get_method(name), behaviour.problem, truth, 6, samples=4, others=2)
+        for name in ("eap", "random")
+    )
+    assert eap["pairs"]["jaccard"]["value"] > 0.8 and eap["seeds"]["jaccard"]["value"] == 1
+    assert eap["seeds"]["auroc"]["qkv_edge"]["deviation"] == 0
+    assert random["seeds"]["jaccard"]["value"] < 0.5 and random["seeds"]["runs"] == 3
+    assert eap == stability(get_method("eap"), behaviour.problem, truth, 6, samples=4, others=2)
+
+
+def test_scores_of_behaviour_do_not_depend_on_what_was_run_before(real: tuple[Behaviour, Truth]) -> None:
+    behaviour, truth = real
+    again = Behaviour(behaviour.problem)
+    circuit = truth.qkv_edges == State.REQUIRED
+    again.measure(some_circuits(again.graph, 3))
+    assert hypothesis_tests(again, circuit, QUICK) == hypothesis_tests(behaviour, circuit, QUICK)
+    assert faithfulness(again, true_scores(truth)) == faithfulness(behaviour, true_scores(truth))
+
+
+def test_a_circuit_without_nodes_has_none_to_knock_out(behaviour: Behaviour) -> None:
+    circuit = np.zeros_like(behaviour.graph.legal)
+    circuit[-1, 0] = True  # the embedding straight to the logits
+    found = completeness(behaviour, circuit)
+    assert (found["nodes"], found["sets"], found["least_effect"]["value"]) == (0, 1, 0)

@@ -1,0 +1,99 @@
+"""Where heads look: what causal models say of it, and training for it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.causal.model import NONE
+from interpbench.core.errors import TrainingError
+from interpbench.tasks.catalogue import get_task
+from interpbench.training.losses import LEAST, attention_loss
+from interpbench.training.objective import Objective
+from interpbench.training.sampling import Sampler
+from interpbench.transformer.patching import Worlds, record
+from tests.training.test_training import CPU, QUICK, setting, trainer
+
+IOI = ("ioi", "ioi_next_token")
+
+
+@pytest.mark.parametrize("name", IOI)
+def test_heads_look_at_what_their_variable_is_made_of(name):
+    task = get_task(name)
+    tokens = task.domain.draw(np.random.default_rng(0), 64, False)
+    trace = task.causal_model.run(tokens)
+    duplicate, inhibition, mover = (
+        task.causal_model.attended(variable, trace)
+        for variable in ("duplicate", "s_inhibition", "name_mover")
+    )
+    for row, query, key in np.argwhere(duplicate):
+        assert tokens[row, key] == tokens[row, query] and key < query
+        assert trace["duplicate"][row, query] == key
+        value = trace["s_inhibition"][row, query]
+        assert inhibition[row, query, key] and value in (NONE, tokens[row, key])
+    assert (duplicate.sum(2) == (trace["duplicate"] >= 0)).all() and (inhibition == duplicate).all()
+    for row, query, key in np.argwhere(mover):
+        assert key <= query and tokens[row, key] < len(task.causal_model.variables["name_mover"].values)
+
+
+def test_shares_follow_the_program_in_every_world():
+    _, alignment, truth = setting("ioi")
+    objective = Objective(attention_supervision=1.0, probe=1.0, probe_until=64)
+    sampler = Sampler(alignment, truth, objective, 64, 0)
+    assert sampler(64, CPU).attended and not sampler(64, CPU).values
+    batch = sampler(0, CPU)
+    assert batch.worlds == ("source", "iit", "strict", "edge_strict")
+    seen = batch.values["duplicate"][:, :-1]  # [P, world, batch]; a patched edge can bring another value
+    wanted = batch.attended["s_inhibition"][:, :, :-1]  # [P, T, world, batch]
+    assert (wanted.argmax(1)[seen >= 0] == seen[seen >= 0] + 1).all(), "swapped places are looked at"
+    assert (wanted.argmax(1)[seen == -1] == 0).all(), "BOS, on padding too"
+    for shares in batch.attended.values():
+        assert float(shares.sum()) == pytest.approx(1, abs=1e-5)
+        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * objective.bos_slack, abs=1e-5)
+
+
+def test_the_loss_is_cross_entropy_query_by_query():
+    generator = torch.Generator().manual_seed(0)
+    pattern = torch.rand(4, 4, 5, generator=generator).softmax(1)
+    shares = torch.rand(3, 4, 5, generator=generator)
+    literal = -sum(
+        float(shares[q, k, n] * torch.log(pattern[q + 1, k, n] + LEAST))
+        for q in range(3)
+        for k in range(4)
+        for n in range(5)
+    )
+    assert float(attention_loss(pattern, shares)) == pytest.approx(literal, rel=1e-5)
+
+
+def test_worlds_keep_the_patterns_that_were_used():
+    network, alignment, truth = setting("ioi")
+    batch = Sampler(alignment, truth, Objective(), 8, 0)(0, CPU)
+    ids = batch.tokens.flatten(0, 1)
+    head = alignment.graph.node_index[next(iter(alignment.aligned_nodes))]
+    worlds = Worlds(torch.zeros_like(batch.nodes), torch.zeros_like(batch.edges), watch=[head])
+    network.run(network.embedding(ids), worlds)
+    _, clean = record(network, ids)
+    block = network.get_submodule("blocks.1")
+    normal = block.ln1(clean.residuals[1])
+    q, k = (torch.einsum("ed,dtn->etn", weight[1].T, normal) for weight in (block.attn.W_Q, block.attn.W_K))
+    scores = torch.einsum("eqn,ekn->qkn", q, k) / q.shape[0] ** 0.5
+    future = torch.ones(scores.shape[:2]).triu(1).bool()
+    expected = scores.masked_fill(future[:, :, None], -torch.inf).softmax(1)
+    torch.testing.assert_close(worlds.patterns[head], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_heads_learn_where_to_look():
+    alone = {"behaviour": 0.0, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
+    settings = dataclasses.replace(QUICK, batch=32, max_steps=60)
+    made = trainer(objective=Objective(**alone, attention_supervision=1.0), settings=settings, name="ioi")
+    losses = []
+    for _ in range(40):
+        made.step()
+        losses.append(float(made.others["attention_supervision"].detach()))
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_model_that_does_not_say_where_heads_look_is_refused():
+    with pytest.raises(TrainingError, match="no variable of 'hist' says where it looks"):
+        trainer(objective=Objective(attention_supervision=1.0), name="hist").step()
