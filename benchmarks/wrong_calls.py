@@ -1,7 +1,7 @@
 """CPU time of wrong calls until they are refused, beside importing torch: `python -m benchmarks.wrong_calls`.
 
-Calls of `tests/runs/wrong_calls.jsonl` are run one after the other, as a user would run them: all of them, or with
-`--every 5` one of five.
+Calls of `tests/runs/wrong_calls.jsonl` are run one after the other, as a user would run them: all of them, or
+with `--every 5` one of five.
 """
 
 import argparse

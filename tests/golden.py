@@ -2,7 +2,8 @@
 
 `python -m tests.golden --write` measures anew, after a change that is meant to change numbers. `python -m
 tests.golden` says how many numbers are the same to the bit, which they are on one machine with one torch;
-elsewhere sums are added up in another order, so that the test asks for closeness alone.
+elsewhere sums are added up in another order, so that the test asks for closeness alone. `--file` keeps the
+numbers of this machine beside the repository, before a change, and compares with them after it.
 """
 
 import argparse
@@ -73,10 +74,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     prepare_torch()
     parser.add_argument("--write", action="store_true", help="measure anew what is to be kept")
-    if parser.parse_args().write:
-        np.savez_compressed(FILE, **dict(measured()))
+    parser.add_argument("--file", type=Path, default=FILE, help="another file than the one of the tests")
+    arguments = parser.parse_args()
+    if arguments.write:
+        np.savez_compressed(arguments.file, **dict(measured()))
         return
-    kept = np.load(FILE, allow_pickle=False)
+    kept = np.load(arguments.file, allow_pickle=False)
     for name, array in measured():
         same = np.array_equal(array, kept[name], equal_nan=True)
         far = float(np.nanmax(np.abs(array - kept[name]) / (np.abs(kept[name]) + 1e-12)))

@@ -5,8 +5,9 @@ import pickle
 import shutil
 from pathlib import Path
 
-TASK = '''
 from tests import ROOT
+
+TASK = '''
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, tokens
 
