@@ -11,8 +11,6 @@ TASK = '''
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, tokens
 
-from tests import ROOT
-
 @task({name!r}, vocab={vocab}, length={length}, attention={attention!r})
 def build():
     """Whether each letter is a vowel."""
