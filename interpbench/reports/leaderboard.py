@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from interpbench.core.estimate import Estimate
 from interpbench.core.text import markdown
 from interpbench.reports.text import NOTHING, number
 from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.curves import METRICS
 from interpbench.scoring.hypotheses import LEVEL, TESTS
-from interpbench.scoring.intervals import binomial
-from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board, Estimate
+from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board
 from interpbench.scoring.mib import TITLE as MIB_TITLE
 
 FIGURES = {
@@ -115,7 +115,7 @@ def interval(estimate: Estimate | None) -> str:
     """Formats a mean with its interval."""
     if estimate is None:
         return NOTHING
-    value, low, high = (number(x) for x in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (number(x) for x in (estimate.value, *estimate.ends))
     return f"{value} [{low}, {high}]"
 
 
@@ -228,7 +228,8 @@ def _seeds(board: Board) -> bool:
 
 
 def _amount_interval(estimate: Estimate) -> str:
-    return f"{amount(estimate.value)} [{amount(estimate.low)}, {amount(estimate.high)}]"
+    low, high = estimate.ends
+    return f"{amount(estimate.value)} [{amount(low)}, {amount(high)}]"
 
 
 def _of(counts: tuple[int, int]) -> str:
@@ -236,7 +237,7 @@ def _of(counts: tuple[int, int]) -> str:
     hits, tries = counts
     if not tries:
         return NOTHING
-    low, high = binomial(hits, tries)
+    low, high = Estimate.share(hits, tries).ends
     return f"{hits}/{tries} [{number(low, 2)}, {number(high, 2)}]"
 
 
@@ -284,7 +285,7 @@ def _difference(one: Comparison | None) -> list[str]:
     """Formats a mean difference, and its p-value."""
     if one is None:
         return [NOTHING, NOTHING]
-    return [interval(Estimate(one.difference, *one.interval, one.models)), f"{one.adjusted:.2g}"]
+    return [interval(one.difference), f"{one.adjusted:.2g}"]
 
 
 def _against_baseline_at_nodes(board: Board) -> str:
@@ -292,7 +293,7 @@ def _against_baseline_at_nodes(board: Board) -> str:
     best = board.best_baseline("node")
     if best is None:
         return ""
-    found = sorted(board.against_baseline("node"), key=lambda one: -one.difference)
+    found = sorted(board.against_baseline("node"), key=lambda one: -one.difference.value)
     rows = [[_name(one.first, board), *_difference(one)] for one in found]
     header = ["method", f"nodes: AUROC above {markdown(best)}", "p after Holm"]
     return f"The same at nodes, against the best baseline there:\n\n{_table(header, iter(rows))}"

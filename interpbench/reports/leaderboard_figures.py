@@ -52,13 +52,13 @@ def scores_figure(board: Board, path: Path) -> None:
                 continue
             ticks = list(found.values())
             axes.plot(ticks, [place] * len(ticks), "|", color="0.75", markersize=6, zorder=1)
-            axes.plot([mean.low, mean.high], [place, place], color=BLUE, linewidth=1.6, zorder=2)
+            axes.plot(mean.ends, [place, place], color=BLUE, linewidth=1.6, zorder=2)
             face = "white" if board.fact(method, "baseline") else BLUE
             axes.plot(mean.value, place, "o", color=BLUE, markersize=4.5, zorder=3, markerfacecolor=face)
         if higher:
             null = board.null(path_of[-1])
             if null is not None:
-                axes.axvspan(null.low, null.high, color="0.93", zorder=0, linewidth=0)
+                axes.axvspan(*null.ends, color="0.93", zorder=0, linewidth=0)
         elif truth := board.mean(TRUTH, path_of):
             axes.axvline(truth.value, color=VERMILLION, linewidth=1, zorder=0)
         axes.set_title(title, fontsize=10)
@@ -86,16 +86,15 @@ def pairs_figure(board: Board, path: Path) -> None:
     axes = figure.subplots()
     for one in board.compare():
         row, column = methods.index(one.first), methods.index(one.second)
-        differences[row, column] = one.difference
-        effects[column, row] = 1 - one.a12  # of the method of the row, which is the second
+        difference, a12 = one.difference.value, one.a12.value
+        differences[row, column] = difference
+        effects[column, row] = 1 - a12  # of the method of the row, which is the second
         weight = "bold" if one.adjusted < LEVEL else "normal"
         star = "**" if one.adjusted < LEVEL else "*" if one.p < LEVEL else ""
-        shade = "white" if abs(one.difference) > 0.3 else "black"
+        shade = "white" if abs(difference) > 0.3 else "black"
         style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "weight": weight}
-        axes.text(column, row, f"{_signed(one.difference)}{star}", color=shade, **style)
-        axes.text(
-            row, column, _short(1 - one.a12), color="white" if abs(one.a12 - 0.5) > 0.35 else "black", **style
-        )
+        axes.text(column, row, f"{_signed(difference)}{star}", color=shade, **style)
+        axes.text(row, column, _short(1 - a12), color="white" if abs(a12 - 0.5) > 0.35 else "black", **style)
     limit = max(0.1, float(np.nanmax(abs(differences))) if size > 1 else 0.1)
     kinds = (
         ("RdBu", differences, TwoSlopeNorm(0, -limit, limit)),
@@ -131,14 +130,16 @@ def cost_figure(board: Board, path: Path) -> None:
         if accuracy is None or passes is None or passes.value == 0:
             continue
         points.append((method, passes.value, accuracy.value))
-        axes.plot([passes.value] * 2, [accuracy.low, accuracy.high], color="0.8", linewidth=1.2, zorder=1)
+        axes.plot([passes.value] * 2, accuracy.ends, color="0.8", linewidth=1.2, zorder=1)
     best = _frontier([(x, y) for _, x, y in points])
     for _, x, y in points:
         axes.plot(x, y, "o", color=BLUE if (x, y) in best else GREY, markersize=6, zorder=3)
     if best:
         axes.step(*zip(*best), where="post", color=BLUE, linewidth=1, alpha=0.5, zorder=2)
     axes.set_xscale("log")
-    lowest = min((mean.low for method, *_ in points if (mean := board.mean(method, HEADLINE))), default=0.5)
+    lowest = min(
+        (mean.ends[0] for method, *_ in points if (mean := board.mean(method, HEADLINE))), default=0.5
+    )
     axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
     axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1 + 1e-9])
     axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))

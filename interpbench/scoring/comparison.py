@@ -11,7 +11,8 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import rankdata
 
-from interpbench.scoring.intervals import clustered, percentiles
+from interpbench.core.estimate import Estimate
+from interpbench.scoring.intervals import bootstrap, clustered
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class Comparison:
     Attributes:
         first, second: the methods.
         models: how many models; `programs` how many programs they are of.
-        difference: the mean over models of first minus second, with its `interval`.
+        difference: the mean over models of first minus second.
         a12: probability that first is above second on models drawn at random, ties half (Vargha & Delaney
-            2000), with its `a12_interval`.
+            2000).
         p: two-sided, of the exact Wilcoxon signed-rank test on the programs' differences.
         adjusted: `p` corrected for all comparisons of the table (Holm 1979).
     """
@@ -32,18 +33,16 @@ class Comparison:
     second: str
     models: int
     programs: int
-    difference: float
-    interval: tuple[float, float]
-    a12: float
-    a12_interval: tuple[float, float]
+    difference: Estimate
+    a12: Estimate
     p: float
     adjusted: float = 1.0
 
 
-def mean_interval(values: Sequence[float], programs: Sequence[str]) -> tuple[float, float, float]:
+def mean_interval(values: Sequence[float], programs: Sequence[str]) -> Estimate:
     """Returns the mean over models with the interval of a bootstrap that draws programs."""
     weights, array = clustered(programs), np.array(values, float)
-    return (float(array.mean()), *percentiles(weights @ array / weights.sum(1)))
+    return bootstrap(array.mean(), weights @ array / weights.sum(1))
 
 
 def compare_methods(
@@ -66,7 +65,6 @@ def compare_methods(
 
 
 def _pair(first: str, second: str, x: np.ndarray, y: np.ndarray, programs: Sequence[str]) -> Comparison:
-    difference, low, high = mean_interval((x - y).tolist(), programs)
     weights = clustered(programs)
     wins = (np.sign(x[:, None] - y[None]) + 1) / 2
     drawn = np.einsum("di,ij,dj->d", weights, wins, weights) / weights.sum(1) ** 2
@@ -77,10 +75,8 @@ def _pair(first: str, second: str, x: np.ndarray, y: np.ndarray, programs: Seque
         second,
         len(x),
         len(names),
-        difference,
-        (low, high),
-        a12(x, y),
-        percentiles(drawn),
+        mean_interval((x - y).tolist(), programs),
+        bootstrap(a12(x, y), drawn),
         wilcoxon(np.array(means)),
     )
 

@@ -14,7 +14,8 @@ from pydantic import with_config
 
 from interpbench.core import seeds
 from interpbench.core.config import STRICT
-from interpbench.scoring.intervals import DRAWS, auroc_interval, binomial, percentiles
+from interpbench.core.estimate import Estimate
+from interpbench.scoring.intervals import DRAWS, auroc_interval, percentiles
 
 METRICS: Mapping[str, tuple[str, str]] = {
     "auroc": ("AUROC", "score interval of Newcombe (2006)"),
@@ -78,7 +79,8 @@ def score(truth: np.ndarray, scores: np.ndarray) -> Curve:
     drawn = numbers(groups.sums(weights * truth), groups.sums(weights))
     intervals = {name: percentiles(drawn[name]) for name in METRICS}
     intervals["auroc"] = auroc_interval(values["auroc"], positives, negatives)
-    intervals["precision_at_size"] = binomial(values["precision_at_size"] * positives, positives)
+    exact = Estimate.share(values["precision_at_size"] * positives, positives)
+    intervals["precision_at_size"] = exact.ends
     return Curve(positives, negatives, roc=_corners(hits[0], sizes[0]), intervals=intervals, **values)
 
 

@@ -21,9 +21,9 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
+from interpbench.core.estimate import Estimate
 from interpbench.scoring.behaviour import Behaviour
 from interpbench.scoring.circuits_from_scores import random_circuit
-from interpbench.scoring.intervals import binomial
 
 LEVEL = 0.05
 """Of significance."""
@@ -108,7 +108,7 @@ def independence(behaviour: Behaviour, circuit: np.ndarray, settings: Hypothesis
     orders = (rng.permutation(count) for _ in range(settings.permutations))
     extreme = sum(float((x * y[np.ix_(order, order)]).sum()) >= observed - 1e-12 for order in orders)
     p = (1 + extreme) / (1 + settings.permutations)
-    low, high = binomial(extreme, settings.permutations)
+    low, high = Estimate.share(extreme, settings.permutations).ends
     return {"value": p, "low": low, "high": high, "p": p, "passed": p >= LEVEL}
 
 
@@ -159,7 +159,7 @@ def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: Hypothes
 
 
 def _share(hits: float, tries: int) -> dict[str, float]:
-    low, high = binomial(hits, tries)
+    low, high = Estimate.share(hits, tries).ends
     return {"value": float(hits / tries), "low": low, "high": high}
 
 

@@ -1,18 +1,17 @@
-"""Intervals of 95 %: exact for shares, a score interval for AUROC, the bootstrap for everything else."""
+"""Intervals of 95 %: a score interval for AUROC, the bootstrap for everything else but shares."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import beta, norm
+from scipy.stats import norm
 
 from interpbench.core import seeds
+from interpbench.core.estimate import MISS, Estimate
 
 DRAWS = 1_000
 """Bootstrap samples."""
-MISS = 0.05
-"""How often an interval may miss."""
 
 
 def percentiles(draws: np.ndarray) -> tuple[float, float]:
@@ -21,11 +20,9 @@ def percentiles(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def binomial(hits: float, tries: int) -> tuple[float, float]:
-    """Returns the exact interval of a share (Clopper & Pearson 1934); `hits` may be a mean over ties."""
-    low = float(beta.ppf(MISS / 2, hits, tries - hits + 1)) if hits > 0 else 0.0
-    high = float(beta.ppf(1 - MISS / 2, hits + 1, tries - hits)) if hits < tries else 1.0
-    return low, high
+def bootstrap(value: float, draws: np.ndarray) -> Estimate:
+    """Returns a number with the interval of its bootstrap draws `[draw]`."""
+    return Estimate(float(value), *percentiles(draws), "bootstrap")
 
 
 def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float, float]:

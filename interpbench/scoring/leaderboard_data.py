@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from interpbench.core.estimate import Estimate
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.curves import METRICS, Curve
 from interpbench.scoring.evaluation_record import Record
@@ -107,16 +108,6 @@ def _rounded(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A mean over models with its interval, a bootstrap that draws programs."""
-
-    value: float
-    low: float
-    high: float
-    models: int
-
-
-@dataclass(frozen=True)
 class Board:
     """All rows, and the numbers that tables and figures show.
 
@@ -209,12 +200,11 @@ class Board:
         return found
 
     def mean(self, method: str, path: Path) -> Estimate | None:
-        """Returns a method's mean over models."""
+        """Returns a method's mean over models, with a bootstrap that draws programs."""
         found = self.values(method, path)
         if not found:
             return None
-        value, low, high = mean_interval(list(found.values()), [self.programs[m] for m in found])
-        return Estimate(value, low, high, len(found))
+        return mean_interval(list(found.values()), [self.programs[m] for m in found])
 
     def passed(self, method: str, test: str) -> tuple[int, int]:
         """Returns on how many models a method's circuit passes a test, and how many there are."""
@@ -236,7 +226,7 @@ class Board:
             return None
         rng = np.random.Generator(np.random.PCG64(0))
         draws = np.mean([rng.permutation(random_null(*size)[metric]) for size in sizes.values()], axis=0)
-        return Estimate(float(draws.mean()), *percentiles(draws), len(sizes))
+        return Estimate(float(draws.mean()), *percentiles(draws), "null")
 
     def _sizes(self, level: str) -> dict[str, tuple[int, int]]:
         """Returns model to how many are required and forbidden."""

@@ -223,4 +223,4 @@ def test_the_truth_is_what_can_be_reached(committed: Board) -> None:
     random = committed.mean("random", HEADLINE)
     null = committed.null("auroc")
     assert random is not None and null is not None
-    assert null.low - 0.05 < random.value < null.high + 0.05
+    assert null.ends[0] - 0.05 < random.value < null.ends[1] + 0.05

@@ -17,11 +17,12 @@ from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.errors import ScoresError
+from interpbench.core.estimate import Estimate
 from interpbench.discovery.method import get_method
 from interpbench.scoring.circuits_from_scores import grown
 from interpbench.scoring.curves import METRICS, SIZES, Curve, metrics, score, to_json
 from interpbench.scoring.evaluation_record import Record, compare, degenerate, edge_scores
-from interpbench.scoring.intervals import auroc_interval, binomial
+from interpbench.scoring.intervals import auroc_interval
 from interpbench.scoring.mib import mib_auroc
 from interpbench.scoring.nulls import beats_random, random_null
 from interpbench.tasks.problem import Pairs
@@ -272,7 +273,7 @@ def test_nothing_to_tell_apart_has_neither_numbers_nor_intervals() -> None:
 @pytest.mark.parametrize(("hits", "tries"), [(0, 5), (5, 5), (3, 7), (12, 13)])
 def test_the_exact_interval_of_a_share(hits: int, tries: int) -> None:
     reference = binomtest(hits, tries).proportion_ci(0.95, "exact")
-    assert binomial(hits, tries) == pytest.approx((reference.low, reference.high))
+    assert Estimate.share(hits, tries).ends == pytest.approx((reference.low, reference.high))
 
 
 def test_the_interval_of_auroc_solves_its_equation() -> None:

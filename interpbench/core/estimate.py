@@ -1,0 +1,64 @@
+"""A number with its 95 % interval: what every result that is measured, rather than counted, is made of."""
+
+from typing import Literal, Self
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.core.config import STRICT, Finite
+
+MISS = 0.05
+"""Probability with which an interval may miss the number that is estimated."""
+Kind = Literal["none", "exact", "score", "bootstrap", "null"]
+"""Where an interval comes from: there is none; exact (Clopper and Pearson); a score interval (Newcombe); the
+percentiles of a bootstrap; the middle of what random scores get."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Estimate:
+    """A finite number and the ends of its 95 % interval.
+
+    The percentiles of a bootstrap may leave out the number itself, where its draws are biased; an interval of
+    any other kind contains it.
+
+    Attributes:
+        value: the number.
+        low: the low end; None if there is no interval.
+        high: the high end.
+        kind: where the interval comes from.
+
+    Raises:
+        ValueError: if an end is missing, or the numbers are out of order.
+    """
+
+    value: Finite
+    low: Finite | None = None
+    high: Finite | None = None
+    kind: Kind = "none"
+
+    def __post_init__(self) -> None:
+        if self.low is None or self.high is None:
+            if not self.low is self.high is None or self.kind != "none":
+                raise ValueError(
+                    f"an interval of kind {self.kind} needs two ends, not {self.low}, {self.high}"
+                )
+            return
+        if self.kind == "none":
+            raise ValueError(f"the interval from {self.low} to {self.high} has no kind")
+        inside = self.kind == "bootstrap" or self.low <= self.value <= self.high
+        if self.low > self.high or not inside:
+            raise ValueError(f"{self.value} with the interval from {self.low} to {self.high} is out of order")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The low and the high end; the number itself, twice, where there is no interval."""
+        if self.low is None or self.high is None:
+            return self.value, self.value
+        return self.low, self.high
+
+    @classmethod
+    def share(cls, hits: float, tries: int) -> Self:
+        """Returns a share with its exact interval; `hits` may be a mean over the orders of ties."""
+        from interpbench.core.clopper_pearson import lower_bound, upper_bound
+
+        low, high = lower_bound(hits, tries, MISS / 2), upper_bound(hits, tries, MISS / 2)
+        return cls(float(hits / tries), low, high, "exact")
