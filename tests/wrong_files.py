@@ -61,8 +61,7 @@ METHOD = """
 import numpy as np
 from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
-from interpbench.discovery.method import method
-from tests import ROOT
+from interpbench.discovery.method import MethodRecord, method
 """
 GOOD_METHOD = '''
 @method({name!r})
@@ -71,7 +70,7 @@ class {cls}:
     """Zeros."""
 
     power: float{default}
-    sign, cost, granularity = "larger", "none", "edge"
+    record = MethodRecord(sign="larger", cost="none", granularity="edge")
 
     def __call__(self, problem):
         {body}

@@ -22,7 +22,8 @@ from interpbench.discovery.eap import Eap
 from interpbench.discovery.eap_ig import EapIg
 from interpbench.discovery.exact import Exact
 from interpbench.discovery.method import Method, clean_and_patch
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 REPOSITORY, COMMIT = "https://github.com/hannamw/EAP-IG", "795f560"
 PATHS = ("EAP-IG/src",)
@@ -68,7 +69,7 @@ def direction_of_numbers(problem: Problem) -> list[list[float]] | None:
     """Returns `[B, T]`, which way an output that is a number moves; None for classes."""
     if not problem.numerical:
         return None
-    return clean_and_patch(problem, "logit_diff", "resample", Cost()).metric.direction.T.tolist()
+    return clean_and_patch(problem, "logit_diff", "resample", Cost()).metric.reference.direction.T.tolist()
 
 
 def at_their_points(problem: Problem, metric: MetricName) -> np.ndarray:

@@ -105,5 +105,6 @@ def _fields_at(kind: Any, path: list[str]) -> list[str]:
     """Returns the field names of the dataclass that `path` leads to."""
     for part in path:
         kind = typing.get_type_hints(kind).get(part, kind) if dataclasses.is_dataclass(kind) else kind
-    fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", {})
-    return list(fields)
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return list(getattr(kind, "model_fields", {}))

@@ -51,7 +51,7 @@ class Ablation:
 
     Args:
         problem: the problem.
-        metric: a name of `Metric`.
+        metric: the name of a metric.
         ablation: what takes the place of activations.
         cost: gets the clean and the corrupted run added, and each pass.
         circuits: how many have ablation values of their own, if these are learned.

@@ -18,7 +18,7 @@ Decisions are taken in float64, where batching moves a metric by about 1e-15.
 
 import copy
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -30,8 +30,9 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates, run_circuits
 
 FIRST_WIDTH = 8
@@ -56,7 +57,7 @@ class Acdc:
     ablation: AblationValue = "resample"
     max_width: Count = 32
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Conmy et al. 2023, section 3 and algorithm 1",
         code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace; auto-circuit 1.0.1",
         looks_at="clean and corrupted inputs, patched runs",
@@ -71,12 +72,10 @@ class Acdc:
             "benchmarks.discovery"
         ),
         budget="21 thresholds in the paper, 13 here",
+        sign="the smallest threshold at which the edge is removed; ten times the largest if never",
+        cost="about one call per reader and kept edge, from the reader's layer on",
+        granularity="edge",
     )
-    sign: ClassVar[str] = (
-        "the smallest threshold at which the edge is removed; ten times the largest if never"
-    )
-    cost: ClassVar[str] = "about one call per reader and kept edge, from the reader's layer on"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     @torch.no_grad()

@@ -1,7 +1,6 @@
 """A baseline that looks at activations alone: how much they vary from input to input."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -10,7 +9,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.features import by_edge, sides, spread
 from interpbench.discovery.method import legal_scores, method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import record
 
@@ -25,19 +24,18 @@ class ActivationStd:
     inputs nor gradients are looked at.
     """
 
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="baseline",
         code="none",
         looks_at="clean inputs, one forward pass; no answers",
         units="standard deviation of activations",
         deviations="none",
         test="tests/discovery/test_baselines.py",
+        sign="larger: what the node writes, or the reader makes of it, varies more",
+        cost="one forward pass",
+        granularity="edge",
+        baseline=True,
     )
-    sign: ClassVar[str] = "larger: what the node writes, or the reader makes of it, varies more"
-    cost: ClassVar[str] = "one forward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    baseline: ClassVar[bool] = True
-    exempt: ClassVar[Mapping[str, str]] = {"planted": "that a node varies does not say that anybody uses it"}
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:

@@ -1,6 +1,6 @@
 """Attribution patching (Nanda 2023; Kramár et al. 2024, section 2.2), of nodes and of edges."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -10,8 +10,9 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import Problem, SlopeName
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import SlopeName
+from interpbench.tasks.problem import Problem
 
 
 @method("atp")
@@ -35,17 +36,18 @@ class Atp:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Kramár et al. 2024, section 2.2; Nanda 2023, by denoising",
         code="none published by the authors",
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="a node is all its positions, the paper's one position; edges are ours",
         test="tests/discovery/test_discovery_theory.py against slopes of literal nudges",
+        sign="larger: patching would change the metric more, to first order, in either direction",
+        cost="two forward passes and one backward pass",
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching would change the metric more, to first order, in either direction"
-    cost: ClassVar[str] = "two forward passes and one backward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,8 +1,8 @@
 """AtP*: attribution patching with exact softmaxes and GradDrop (Kramár et al. 2024, section 3.1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -13,8 +13,9 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import Slopes, along_inputs, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import Problem, SlopeName
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import SlopeName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block
 
@@ -54,7 +55,7 @@ class AtpStar:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Kramár et al. 2024, section 3.1",
         code="none published by the authors",
         looks_at="clean and corrupted inputs, gradients",
@@ -64,13 +65,13 @@ class AtpStar:
             "together; edges are ours"
         ),
         test="tests/discovery/test_discovery_theory.py: exact for a softmax, GradDrop against held layers",
+        sign="larger: patching would change the metric more, by corrected first-order effects",
+        cost=(
+            "two forward passes, a forward and a backward pass (with GradDrop: per layer), and the softmaxes"
+        ),
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching would change the metric more, by corrected first-order effects"
-    cost: ClassVar[str] = (
-        "two forward passes, a forward and a backward pass (with GradDrop: per layer), and the softmaxes"
-    )
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    exempt: ClassVar[Mapping[str, str]] = {"linear": "GradDrop leaves out paths through each layer in turn"}
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
@@ -107,8 +108,8 @@ class AtpStarGradDrop(AtpStar):
     """
 
     grad_drop: bool | None = True
-    about: ClassVar[About] = replace(
-        AtpStar.about,
+    record: ClassVar[MethodRecord] = replace(
+        AtpStar.record,
         deviations="positions together; edges are ours; GradDrop as in the paper, of few layers too",
     )
 

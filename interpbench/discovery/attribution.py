@@ -97,7 +97,7 @@ def clean_slopes(
 
     Args:
         problem: the problem.
-        metric: a name of `Metric`.
+        metric: the name of a metric.
         ablation: what takes the place of clean activations.
         cost: gets the passes added: two forward, one backward.
         network: the problem's, or one that differs from it in its backward pass.

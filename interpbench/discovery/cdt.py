@@ -4,8 +4,7 @@ D features of the residual stream, H heads of width E, M hidden units of an MLP,
 K sources or edges, B examples. A whole is an activation of the clean run: the relevant part plus the rest.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -15,10 +14,9 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
-from interpbench.transformer.config import Feature
 from interpbench.transformer.layers import Block, Mlp, Norm
 
 TOLERANCE = 1e-8
@@ -60,7 +58,7 @@ class ContextualDecomposition:
     iterate: bool = True
     ablation: AblationValue = "mean_position"
     absolute: bool = True
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Hsu et al. 2024 (v3), section 3.2",
         code="adelaidehsu/CD_Circuit at 079ecef: heads' relevance, not the iteration",
         looks_at="activations of clean and corrupted inputs, forward only",
@@ -71,14 +69,11 @@ class ContextualDecomposition:
         ),
         test="tests/discovery/test_discovery_theory.py against literal parts; compare_published --tools cdt",
         budget="the authors keep 2 heads per iteration; here every threshold",
+        sign="larger: more of the difference between the answers' logits is due to the source",
+        cost="two forward passes, one per writer, and one per edge from its reader's layer on",
+        granularity="node",
+        unsupported=("RMSNorm", "rotary positions", "gated MLP"),
     )
-    sign: ClassVar[str] = "larger: more of the difference between the answers' logits is due to the source"
-    cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from its reader's layer on"
-    granularity: ClassVar[Literal["edge", "node"]] = "node"
-    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "rotary positions", "gated MLP")
-    exempt: ClassVar[Mapping[str, str]] = {
-        "linear": "biases are shared out by size, and of parts with opposite signs the larger takes all"
-    }
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:

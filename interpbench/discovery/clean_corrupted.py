@@ -1,6 +1,6 @@
 """EAP with the gradients of both ends ("clean-corrupted" in the code of Hanna et al. 2024)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -9,8 +9,9 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import along_inputs, attribute, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 
 @method("clean_corrupted")
@@ -33,17 +34,18 @@ class CleanCorrupted:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Hanna et al. 2024, code only",
         code="hannamw/EAP-IG at 795f560",
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="none known; scores are divided by the number of pairs once",
         test="compare_published --tools eap_ig",
+        sign="larger: patching this edge would change the metric more, averaged over both ends",
+        cost="four forward passes and two backward passes",
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged over both ends"
-    cost: ClassVar[str] = "four forward passes and two backward passes"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,6 +1,6 @@
 """Edge attribution patching (Syed et al. 2023)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -9,8 +9,9 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import Problem, SlopeName
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import SlopeName
+from interpbench.tasks.problem import Problem
 
 
 @method("eap")
@@ -29,7 +30,7 @@ class Eap:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Syed et al. 2023, section 3",
         code="hannamw/EAP-IG at 795f560; auto-circuit 1.0.1",
         looks_at="clean and corrupted inputs, gradients",
@@ -41,10 +42,11 @@ class Eap:
         test=(
             "tests/discovery/test_discovery_theory.py; compare_published --tools eap_ig; benchmarks.discovery"
         ),
+        sign="larger: patching this edge would change the metric more, to first order",
+        cost="two forward passes and one backward pass",
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching this edge would change the metric more, to first order"
-    cost: ClassVar[str] = "two forward passes and one backward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

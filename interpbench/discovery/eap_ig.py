@@ -1,6 +1,6 @@
 """EAP with integrated gradients over inputs (Hanna et al. 2024)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -9,8 +9,9 @@ from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 
 @method("eap_ig")
@@ -37,7 +38,7 @@ class EapIg:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Hanna et al. 2024, section 3",
         code="hannamw/EAP-IG at 795f560",
         looks_at="clean and corrupted inputs, gradients",
@@ -48,10 +49,11 @@ class EapIg:
         ),
         test="compare_published --tools eap_ig, with our points and with theirs",
         budget="30 points by the code's default, 5 in its README and in MIB; 10 here",
+        sign="larger: patching this edge would change the metric more, averaged along the path",
+        cost="two forward passes, and `steps` forward and backward passes in one call each",
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching this edge would change the metric more, averaged along the path"
-    cost: ClassVar[str] = "two forward passes, and `steps` forward and backward passes in one call each"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

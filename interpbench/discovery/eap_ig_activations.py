@@ -1,6 +1,6 @@
 """EAP with integrated gradients over activations (Hanna et al. 2024; of nodes, Marks et al. 2024)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -10,8 +10,9 @@ from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 
 @method("eap_ig_activations")
@@ -37,7 +38,7 @@ class EapIgActivations:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Hanna et al. 2024; Marks et al. 2024, section 2",
         code="none: the published code adds other blocks' gradients",
         looks_at="clean and corrupted inputs, gradients",
@@ -45,12 +46,11 @@ class EapIgActivations:
         deviations="an edge gets the gradients of its own writer's path alone",
         test="tests/discovery/test_discovery_theory.py: sums are the effects of blocks",
         budget="5 points in MIB and here, in each of 2 layers + 1 blocks",
+        sign="larger: patching this edge would change the metric more, averaged while its writer moves",
+        cost="two forward passes, and (2 layers + 1) × `steps` forward and backward passes",
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = (
-        "larger: patching this edge would change the metric more, averaged while its writer moves"
-    )
-    cost: ClassVar[str] = "two forward passes, and (2 layers + 1) × `steps` forward and backward passes"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,6 +1,6 @@
 """Edge pruning (Bhaskar et al. 2024, section 3): gates trained towards a share of edges to remove."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ from interpbench.discovery.hard_concrete import (
     settled,
 )
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 
 @method("edge_pruning")
@@ -61,7 +62,7 @@ class EdgePruning:
     metric: MetricName = "kl"
     ablation: GateAblationValue = "resample"
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Bhaskar et al. 2024, section 3",
         code="princeton-nlp/Edge-Pruning at a918efd, read, not run",
         looks_at="clean and corrupted inputs, training of gates",
@@ -72,12 +73,13 @@ class EdgePruning:
         ),
         test="tests/discovery/test_gates.py: gradients, and a batch equals its members",
         budget="3,000 steps for each target by its authors (IOI), on 32 prompts",
+        most_examples=32,
         authors_steps=3000,
+        sign="the probability that the edge's and its writer's gates are open, over targets",
+        cost="two forward passes; `steps` × targets forward and backward passes",
+        granularity="edge",
+        stochastic=True,
     )
-    sign: ClassVar[str] = "the probability that the edge's and its writer's gates are open, over targets"
-    cost: ClassVar[str] = "two forward passes; `steps` × targets forward and backward passes"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    draws: ClassVar[bool] = True
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,6 +1,6 @@
 """Subnetwork probing with a gate for each edge (the edge version of Cao et al. 2021 in Gupta et al. 2024)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -9,7 +9,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.discovery.subnetwork import SubnetworkProbing
 from interpbench.tasks.problem import Problem
 
@@ -23,7 +23,7 @@ class EdgeSp(SubnetworkProbing):
     gates are read without noise. Settings are those of `SubnetworkProbing`.
     """
 
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Cao et al. 2021; its edges: Gupta et al. 2024, section 4",
         code="auto-circuit 1.0.1",
         looks_at="clean and corrupted inputs, training of gates",
@@ -33,11 +33,13 @@ class EdgeSp(SubnetworkProbing):
         ),
         test="benchmarks.discovery: ranks and ratio to auto-circuit; tests/discovery/test_gates.py",
         budget="3,000 steps at rate 0.01 by the benchmark's authors, 20 at 0.1 in auto-circuit",
+        most_examples=32,
         authors_steps=3000,
+        sign="the probability that the edge's gate is open, averaged over penalties",
+        cost="two forward passes; `steps` × penalties × seeds forward and backward passes",
+        stochastic=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = "the probability that the edge's gate is open, averaged over penalties"
-    cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

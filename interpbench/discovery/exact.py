@@ -1,7 +1,7 @@
 """Exact edge patching: every edge alone, replaced by its patch, and how far the output moves."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -10,8 +10,9 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, edge_by_edge, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates
 
 
@@ -29,17 +30,17 @@ class Exact:
     metric: MetricName = "kl"
     ablation: AblationValue = "resample"
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="activation patching: Vig et al. 2020; at edges: Hanna et al. 2024, code",
         code="hannamw/EAP-IG at 795f560",
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
         deviations="the metric is KL by default, theirs the logit difference",
         test="compare_published --tools eap_ig; tests/discovery/test_discovery.py",
+        sign="larger: patching this edge alone moves the output further from the clean one",
+        cost="two forward passes, and one per edge from the edge's layer on, many in a call",
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching this edge alone moves the output further from the clean one"
-    cost: ClassVar[str] = "two forward passes, and one per edge from the edge's layer on, many in a call"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,9 +1,8 @@
 """A baseline fitted to the truth of other models: logistic regression on sizes of weights and activations."""
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal, TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
@@ -16,9 +15,8 @@ from interpbench.core.config import STRICT
 from interpbench.core.files import read_json, sha256
 from interpbench.discovery.features import by_edge, sides, spectral, spread
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.config import Feature
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
 
@@ -78,7 +76,7 @@ class FittedFeatures:
     No method of discovery: it says how far a look at the released models goes.
     """
 
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="baseline",
         code="none",
         looks_at="weights, clean inputs; it was fitted to the truth of released models",
@@ -88,13 +86,12 @@ class FittedFeatures:
             "released models, perhaps one of the same program among them"
         ),
         test="tests/discovery/test_baselines.py; benchmarks.fit_features",
+        sign="log-odds of being required, by a regression on other models",
+        cost="one forward pass, and a singular value decomposition per edge",
+        granularity="edge",
+        unsupported=("RMSNorm", "rotary positions", "gated MLP"),
+        baseline=True,
     )
-    sign: ClassVar[str] = "log-odds of being required, by a regression on other models"
-    cost: ClassVar[str] = "one forward pass, and a singular value decomposition per edge"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "rotary positions", "gated MLP")
-    baseline: ClassVar[bool] = True
-    exempt: ClassVar[Mapping[str, str]] = {"planted": "it is fitted to trained networks"}
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:

@@ -1,7 +1,6 @@
 """Gradient interaction modifications (Edin et al. 2025, section 4)."""
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -11,10 +10,10 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import Problem, SlopeName
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import SlopeName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward_rules import Rules, with_rules
-from interpbench.transformer.config import Feature
 
 
 @method("gim")
@@ -41,21 +40,19 @@ class Gim:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Edin et al. 2025, section 4",
         code="none compared",
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
         test="tests/discovery/test_discovery_theory.py: literal backward rules",
+        sign="larger: patching this edge would change the metric more, by corrected gradients",
+        cost="two forward passes and one backward pass",
+        first_order=True,
+        granularity="edge",
+        unsupported=("RMSNorm", "gated MLP"),
     )
-    sign: ClassVar[str] = "larger: patching this edge would change the metric more, by corrected gradients"
-    cost: ClassVar[str] = "two forward passes and one backward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "gated MLP")
-    exempt: ClassVar[Mapping[str, str]] = {
-        "linear": "gradients by values are halved, also where attention patterns are constants"
-    }
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,6 +1,6 @@
 """Head importance (Michel et al. 2019, section 4.1), a baseline in Conmy et al. 2023."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,8 +10,9 @@ from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import Problem, SlopeName
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import SlopeName
+from interpbench.tasks.problem import Problem
 
 
 @method("hisp")
@@ -33,7 +34,7 @@ class Hisp:
 
     metric: SlopeName = "logit_diff"
     normalise: bool = True
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Michel et al. 2019, section 4.1; Conmy et al. 2023, appendix",
         code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace, read, not run",
         looks_at="clean inputs, gradients",
@@ -42,10 +43,10 @@ class Hisp:
             "a head's output is the node, where the code has q, k and v; embedding and MLPs are nodes too"
         ),
         test="tests/discovery/test_discovery.py: it is the slope of scaling a node",
+        sign="larger: scaling the node's output would change the metric more, to first order",
+        cost="two forward passes and one backward pass",
+        granularity="node",
     )
-    sign: ClassVar[str] = "larger: scaling the node's output would change the metric more, to first order"
-    cost: ClassVar[str] = "two forward passes and one backward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "node"
 
     def __call__(self, problem: Problem) -> Scores:
         """Takes the gradient at the clean point."""

@@ -1,6 +1,6 @@
 """Information flow routes (Ferrando & Voita 2024, section 2)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import record
 
@@ -38,7 +38,7 @@ class InformationFlowRoutes:
     """
 
     routes: bool = True
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Ferrando & Voita 2024, section 2",
         code="hannamw/EAP-IG at 795f560 has MIB's form; read, not run",
         looks_at="clean inputs, one forward pass",
@@ -48,10 +48,10 @@ class InformationFlowRoutes:
             "positions as nodes"
         ),
         test="tests/discovery/test_discovery_theory.py against literal loops",
+        sign="larger: the edge stays on a route to the logits up to a higher threshold",
+        cost="one forward pass",
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: the edge stays on a route to the logits up to a higher threshold"
-    cost: ClassVar[str] = "one forward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:

@@ -1,7 +1,6 @@
 """Integrated gradients over all edge masks at once (AutoCircuit's mask gradient; InterpBench's "EAP-IG")."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -10,8 +9,9 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, chunks, clean_and_patch, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import Candidates, run_circuits
 
 
@@ -36,7 +36,7 @@ class MaskIg:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Gupta et al. 2024 (as EAP-IG); auto-circuit",
         code="auto-circuit 1.0.1, read, not run",
         looks_at="clean and corrupted inputs, gradients",
@@ -44,15 +44,11 @@ class MaskIg:
         deviations="divided by the number of points",
         test="tests/discovery/test_discovery_theory.py against finite differences",
         budget="5 or 10 points in the benchmark, 11 here",
+        sign="larger: patching this edge would change the metric more, averaged while all edges are patched",
+        cost="two forward passes, and `steps` + 1 forward and backward passes in one call each",
+        first_order=True,
+        granularity="edge",
     )
-    sign: ClassVar[str] = (
-        "larger: patching this edge would change the metric more, averaged while all edges are patched"
-    )
-    cost: ClassVar[str] = "two forward passes, and `steps` + 1 forward and backward passes in one call each"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    exempt: ClassVar[Mapping[str, str]] = {
-        "linear": "masks multiply along paths, so that half-patched edges weaken those before and after them"
-    }
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

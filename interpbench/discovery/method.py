@@ -23,6 +23,8 @@ from interpbench.core.old_names import renamed_settings
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name, own_source
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import METRICS
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.patching import record, run_circuits
@@ -40,21 +42,9 @@ ROWS_PER_GRADIENT = 1_024
 
 
 class Method(Protocol):
-    """A discovery method: settings, and a call.
+    """A discovery method: a dataclass of settings that can be called, with a record of what it is."""
 
-    Attributes:
-        sign: what a large score means, in a sentence.
-        cost: passes as a formula in words.
-        granularity: at which level it gives scores of its own.
-
-    A method whose scores depend on the problem's seed says `draws = True`. One that by its theory cannot keep
-    a contract says so in `exempt`, from the contract's name (`order`, `linear`, `planted`) to the reason. One
-    that has no rule for some part of an architecture names it in `unsupported`, and refuses such networks.
-    """
-
-    sign: ClassVar[str]
-    cost: ClassVar[str]
-    granularity: ClassVar[Literal["edge", "node"]]
+    record: ClassVar[MethodRecord]
 
     def __call__(self, problem: Problem) -> Scores:
         """Scores every legal edge."""
@@ -73,6 +63,9 @@ def method(name: str) -> Callable[[M], M]:
     def register(made: M) -> M:
         if not re.fullmatch(NAME, name):
             raise DiscoveryError(f"a method cannot be called {shown(name)!r}: letters, digits, . = + - _")
+        if type(getattr(made, "record", None)) is not MethodRecord:
+            example = 'record = MethodRecord(sign="…", cost="…", granularity="edge")'
+            raise DiscoveryError(f"method {name} does not say what it is: {example} in its class does")
         if not any("__call__" in vars(base) for base in made.__mro__):
             raise DiscoveryError(f"method {name} has no __call__(self, problem), which is what is run")
         _methods.add(name, made)
@@ -111,10 +104,9 @@ def method_source(name: str) -> str | None:
     return own_source(methods()[name].__module__) if name in methods() else None
 
 
-def unsupported_part(method: object, network: Transformer) -> str | None:
+def unsupported_part(method: Method, network: Transformer) -> str | None:
     """Returns the first part of a network's architecture for which a method has no rule, or None."""
-    parts = getattr(method, "unsupported", ())
-    return next((part for part in network.cfg.features if part in parts), None)
+    return next((part for part in network.cfg.features if part in method.record.unsupported), None)
 
 
 def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
@@ -154,12 +146,13 @@ def clean_and_patch(problem: Problem, metric: str, ablation: AblationValue, cost
 
     Args:
         problem: the problem.
-        metric: a name of `Metric`.
+        metric: the name of a metric.
         ablation: what takes the place of clean activations.
         cost: gets the two runs added.
 
     Raises:
-        DiscoveryError: if the metric has no such name.
+        UnknownNameError: if there is no such metric.
+        DiscoveryError: if it is of another kind of output.
     """
     known_metric(metric, problem)
     clean_logits, clean = record(problem.network, problem.clean)
@@ -175,12 +168,11 @@ def known_metric(name: str, problem: Problem) -> None:
     """Refuses a metric that there is not, or that is not of this kind of output.
 
     Raises:
+        UnknownNameError: with the nearest names.
         DiscoveryError: with what to use instead.
     """
-    if name not in Metric.NAMES:
-        raise DiscoveryError(f"unknown metric {name!r}; choose from {', '.join(Metric.NAMES)}")
-    if name == "mse" and not problem.numerical:
-        raise DiscoveryError("metric=mse: the output is a class; use kl")
+    if METRICS[name].numbers_only and not problem.numerical:
+        raise DiscoveryError(f"metric={name}: the output is a class; use kl")
 
 
 def ablation_values(corrupted: Tensor, ablation: AblationValue) -> Tensor:

@@ -1,6 +1,6 @@
 """Subnetwork probing with a gate for each node (Cao et al. 2021; Conmy et al. 2023)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -9,7 +9,7 @@ from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.discovery.subnetwork import SubnetworkProbing
 from interpbench.tasks.problem import Problem
 
@@ -24,7 +24,7 @@ class NodeSp(SubnetworkProbing):
     Settings are those of `SubnetworkProbing`.
     """
 
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Cao et al. 2021, section 2; Conmy et al. 2023, appendix",
         code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace, read, not run",
         looks_at="clean and corrupted inputs, training of gates",
@@ -34,11 +34,13 @@ class NodeSp(SubnetworkProbing):
         ),
         test="tests/discovery/test_gates.py",
         budget="3,000 steps at rate 0.001 by its authors",
+        most_examples=32,
         authors_steps=3000,
+        sign="the probability that the node's gate is open, averaged over penalties",
+        cost="two forward passes; `steps` × penalties × seeds forward and backward passes",
+        stochastic=True,
+        granularity="node",
     )
-    sign: ClassVar[str] = "the probability that the node's gate is open, averaged over penalties"
-    cost: ClassVar[str] = "two forward passes; `steps` × penalties × seeds forward and backward passes"
-    granularity: ClassVar[Literal["edge", "node"]] = "node"
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

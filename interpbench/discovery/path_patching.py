@@ -12,8 +12,9 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, edge_by_edge, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.model import Interventions
 from interpbench.transformer.patching import run_circuits
 
@@ -40,17 +41,17 @@ class PathPatching:
     metric: MetricName = "kl"
     ablation: AblationValue = "resample"
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Wang et al. 2023, section 3.1; Goldowsky-Dill et al. 2023, section 2",
         code="none compared",
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
         deviations="all positions at once",
         test="tests/discovery/test_discovery_theory.py against literal runs",
+        sign="larger: patching the paths from writer to reader moves the output further",
+        cost="two forward passes, one per writer, and one per edge from the edge's layer on",
+        granularity="edge",
     )
-    sign: ClassVar[str] = "larger: patching the paths from writer to reader moves the output further"
-    cost: ClassVar[str] = "two forward passes, one per writer, and one per edge from the edge's layer on"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
 
     @directed
     @torch.no_grad()

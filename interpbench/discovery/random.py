@@ -1,6 +1,6 @@
 """The null: random scores. Average many seeds before comparing with it."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -10,7 +10,7 @@ from interpbench.core import seeds
 from interpbench.core.config import STRICT
 from interpbench.core.files import sha256
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.tasks.problem import Problem
 
 
@@ -19,18 +19,18 @@ from interpbench.tasks.problem import Problem
 class Random:
     """Independent uniform scores, drawn from the problem's seed and inputs."""
 
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="the null",
         code="none",
         looks_at="nothing",
         units="none",
         deviations="none",
         test="tests/scoring/test_scoring.py",
+        sign="means nothing",
+        cost="none",
+        granularity="edge",
+        stochastic=True,
     )
-    sign: ClassVar[str] = "means nothing"
-    cost: ClassVar[str] = "none"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    draws: ClassVar[bool] = True
 
     def __call__(self, problem: Problem) -> Scores:
         """Draws the scores."""

@@ -1,6 +1,6 @@
 """Relevance patching (Rezaei Jafari et al. 2025, section 3 and its table of propagation rules)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import Problem, SlopeName
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import SlopeName
+from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward_rules import Rules, with_rules
-from interpbench.transformer.config import Feature
 
 
 @method("relp")
@@ -38,18 +38,19 @@ class RelP:
     ablation: AblationValue = "resample"
     absolute: bool = True
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Rezaei Jafari et al. 2025, section 3",
         code="none compared",
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
         test="tests/discovery/test_discovery_theory.py: literal backward rules",
+        sign="larger: the metric's relevance for what patching this edge changes is larger",
+        cost="two forward passes and one backward pass",
+        first_order=True,
+        granularity="edge",
+        unsupported=("RMSNorm", "gated MLP"),
     )
-    sign: ClassVar[str] = "larger: the metric's relevance for what patching this edge changes is larger"
-    cost: ClassVar[str] = "two forward passes and one backward pass"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    unsupported: ClassVar[tuple[Feature, ...]] = ("RMSNorm", "gated MLP")
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

@@ -1,6 +1,6 @@
 """Subnetwork probing (Cao et al. 2021): masks learned under penalties, all in one batch."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from interpbench.discovery.hard_concrete import (
     sampled,
     settled,
 )
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
@@ -54,7 +55,6 @@ class SubnetworkProbing:
     metric: MetricName = "kl"
     ablation: GateAblationValue = "resample"
     direction: Direction = "noising"
-    draws: ClassVar[bool] = True
 
     def learn(self, problem: Problem, name: str, gates: Literal["edge", "node"], cost: Cost) -> Tensor:
         """Returns θ `[λ, seed, E or W]`."""

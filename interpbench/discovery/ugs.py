@@ -1,7 +1,7 @@
 """Uniform gradient sampling with optimal ablation (Li & Janson 2024, section 3.2 and appendix)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -18,8 +18,9 @@ from interpbench.discovery.ablation import Ablation, GateAblationValue
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.hard_concrete import at_edges, optimiser
 from interpbench.discovery.method import method
-from interpbench.discovery.provenance import About
-from interpbench.tasks.problem import MetricName, Problem
+from interpbench.discovery.method_records import MethodRecord
+from interpbench.tasks.metrics import MetricName
+from interpbench.tasks.problem import Problem
 
 WITHIN = 1e-3
 """How far from 0 and 1 a mask is counted as within its window."""
@@ -71,7 +72,7 @@ class UniformGradientSampling:
     metric: MetricName = "kl"
     ablation: GateAblationValue = "learned"
     direction: Direction = "noising"
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="Li & Janson 2024, section 3.2 and appendix",
         code="maxtli/optimalablation at ac02e85: 50 steps on causal networks with classes",
         looks_at="clean inputs (corrupted ones' mean to start from), training of masks",
@@ -84,12 +85,11 @@ class UniformGradientSampling:
         test="tests/discovery/test_ugs.py against literal loops; compare_published --tools ugs",
         budget="6,000 steps of 60 rows, its authors' (3,000 without learned constants)",
         authors_steps=6000,
+        sign="θ: the log-odds with which the edge is kept",
+        cost="two forward passes; `steps` × `batch` × `samples` examples forward and backward",
+        granularity="edge",
+        stochastic=True,
     )
-    sign: ClassVar[str] = "θ: the log-odds with which the edge is kept"
-    cost: ClassVar[str] = "two forward passes; `steps` × `batch` × `samples` examples forward and backward"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    draws: ClassVar[bool] = True
-    exempt: ClassVar[Mapping[str, str]] = {"order": "batches are drawn by the examples' places"}
 
     @directed
     def __call__(self, problem: Problem) -> Scores:

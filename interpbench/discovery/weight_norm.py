@@ -1,7 +1,6 @@
 """A baseline that looks at weights alone: how large they are (virtual weights: Elhage et al. 2021)."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -10,9 +9,8 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.features import sides, spectral
 from interpbench.discovery.method import legal_scores, method
-from interpbench.discovery.provenance import About
+from interpbench.discovery.method_records import MethodRecord
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.config import Feature
 
 
 @method("weight_norm")
@@ -25,22 +23,19 @@ class WeightNorm:
     after the LayerNorm's centring and weights. No input is run.
     """
 
-    about: ClassVar[About] = About(
+    record: ClassVar[MethodRecord] = MethodRecord(
         source="baseline; virtual weights: Elhage et al. 2021",
         code="none",
         looks_at="weights alone",
         units="singular value",
         deviations="none",
         test="tests/discovery/test_baselines.py",
+        sign="larger: the weights that the node writes with, or the edge goes through, are larger",
+        cost="no pass; a singular value decomposition per edge",
+        granularity="edge",
+        unsupported=("gated MLP",),
+        baseline=True,
     )
-    sign: ClassVar[str] = (
-        "larger: the weights that the node writes with, or the edge goes through, are larger"
-    )
-    cost: ClassVar[str] = "no pass; a singular value decomposition per edge"
-    granularity: ClassVar[Literal["edge", "node"]] = "edge"
-    unsupported: ClassVar[tuple[Feature, ...]] = ("gated MLP",)
-    baseline: ClassVar[bool] = True
-    exempt: ClassVar[Mapping[str, str]] = {"planted": "weights say how large a node is, not what it does"}
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:

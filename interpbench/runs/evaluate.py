@@ -156,6 +156,7 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
         method = get_method(name, settings)
         problem = bench.problem(config.examples_for(name))
         scores, seconds, cost = measured(partial(apply, method, problem, name), select_device(config.device))
+    what = None if method is None else type(method).record
     record = Record(
         task=checkpoint.task,
         checkpoint=checkpoint.record.sha256,
@@ -172,8 +173,8 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
         conditions=config.conditions(name),
         left_out=bench.left_out,
         behaviour=bench.behaviour_of(scores, method, problem),
-        granularity="node" if getattr(method, "granularity", None) == "node" else "edge",
-        baseline=getattr(method, "baseline", None) is True,  # a user's own class may say anything
+        granularity=what.granularity if what else "edge",
+        baseline=bool(what and what.baseline),
         budget=budget(method),
     )
     folder, stem = config.folder(checkpoint), label(record, config)
@@ -185,12 +186,10 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
 
 def budget(method: Method | None) -> float | None:
     """Returns which share of its authors' steps of training a method takes; None if it does not train."""
-    about = getattr(method, "about", None)
-    steps = getattr(method, "authors_steps", None) or getattr(about, "authors_steps", None)
-    taken = getattr(method, "steps", None)
-    if isinstance(steps, int) and steps > 0 and isinstance(taken, int):
-        return taken / steps
-    return None
+    if method is None or method.record.authors_steps is None:
+        return None
+    steps = getattr(method, "authors_steps", method.record.authors_steps)  # they may depend on its settings
+    return getattr(method, "steps") / steps  # noqa: B009  no part of the protocol
 
 
 def _finished(bench: "Bench", name: str, settings: dict[str, Any], config: EvaluateConfig) -> Record | None:

@@ -26,6 +26,7 @@ from interpbench.discovery.method_records import (
     default,
     known_methods,
     method_names,
+    most_examples,
 )
 from interpbench.runs.device import check_device
 from interpbench.scoring.record_files import BOARD, Conditions, read_rows
@@ -51,8 +52,6 @@ class StabilitySettings:
 
 
 Examples = Annotated[int, Field(ge=1, le=1 << 17)]
-LEARNED: dict[str, int] = dict.fromkeys(("edge_pruning", "edge_sp", "node_sp"), 32)
-"""At most so many pairs for methods that train for hundreds of steps on all of them."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -63,7 +62,7 @@ class EvaluateConfig:
     methods: str | list[str] | None = None
     checkpoint: str | int | list[str | int] = "all"
     examples: Examples = 64
-    examples_of: dict[str, Examples] = field(default_factory=LEARNED.copy)
+    examples_of: dict[str, Examples] = field(default_factory=dict[str, Examples])
     test_examples: Examples = 64
     baselines: bool = True
     thorough: bool | None = None
@@ -129,7 +128,7 @@ class EvaluateConfig:
 
     def examples_for(self, name: str) -> int:
         """Returns how many pairs a method gets."""
-        return min(self.examples, self.examples_of.get(name, self.examples))
+        return min(self.examples, self.examples_of.get(name) or most_examples(name) or self.examples)
 
     def conditions(self, name: str) -> Conditions:
         """Returns what decides the numbers besides weights, method, settings and seed."""
@@ -185,7 +184,10 @@ def check_evaluate(config: EvaluateConfig) -> None:
     if not config.chosen:
         raise ConfigError("methods=[] names no method; say method=acdc, or method=all")
     for name in config.examples_of:
-        check_method(name, {})
+        try:
+            check_method(name, {})
+        except UnknownNameError as error:
+            raise ConfigError(f"examples_of.{name}: {error}") from None
     check_device(config.device)
     if config.task is not None:
         get_task(config.task)

@@ -10,11 +10,16 @@ MANY = "all"
 def expand(arguments: Sequence[str]) -> list[str]:
     """Rewrites comma lists and `method=all` as the lists that `configs/evaluate.yaml` knows; sweeps stay.
 
+    `examples_of.` takes any method: the configuration names none, so that Hydra wants a + before it.
+
     Raises:
         UnknownNameError: for a method that is neither registered nor, by its path, a user's.
     """
+    arguments = [
+        f"+{argument}" if argument.startswith("examples_of.") else argument for argument in arguments
+    ]
     if any(argument in ("-m", "--multirun") for argument in arguments):
-        return list(arguments)
+        return arguments
     expanded: list[str] = []
     for argument in arguments:
         key, _, value = argument.partition("=")

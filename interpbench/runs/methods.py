@@ -1,17 +1,16 @@
 """Lists discovery methods, and stores what is known of them. Listing needs no torch."""
 
-import dataclasses
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 
 from interpbench.core.files import write_text
 from interpbench.core.text import markdown, terminal
-from interpbench.discovery.method_records import FILE, Known, known_methods
+from interpbench.discovery.method_records import FILE, KnownMethod, known_methods
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def list_methods(console: Console) -> None:
     table.add_column("name", no_wrap=True)
     table.add_column("what it is", overflow="fold")
     for name, known in known_methods().items():
-        settings = (f"{key}={json.dumps(schema['default'])}" for key, schema in known["settings"].items())
+        settings = (f"{key}={json.dumps(schema['default'])}" for key, schema in known.settings.items())
         lines = [*(f"[bold]{title}[/]: {terminal(said)}" for title, said in _said(known))]
         table.add_row(name, "\n".join([*lines, f"[bold]settings[/]: {terminal(', '.join(settings)) or '-'}"]))
     console.print(table)
@@ -72,44 +71,45 @@ def methods_page() -> str:
     return PAGE + "\n".join(f"| {' | '.join(cells)} |" for cells in rows) + "\n"
 
 
-def _said(known: Known) -> Iterator[tuple[str, str]]:
+def _said(known: KnownMethod) -> Iterator[tuple[str, str]]:
     """Yields headings, and what is said under them."""
+    record = known.record
     for key, title in COLUMNS.items():
-        said = str(known["about"].get(key) or "")
-        if key == "budget" and (steps := known["about"].get("authors_steps")):
-            own = known["settings"]["steps"]["default"]
-            said += f"; {own:,} here, a share of {own / steps:.0%}"
-        if key == "source" and known["about"]["baseline"]:
+        said = str(getattr(record, key))
+        if key == "budget" and record.authors_steps:
+            own = known.settings["steps"]["default"]
+            said += f"; {own:,} here, a share of {own / record.authors_steps:.0%}"
+        if key == "source" and record.baseline:
             said = said if said.startswith("baseline") else f"baseline; {said}"
         if said:
             yield title, said
 
 
-def measure_methods() -> dict[str, dict[str, Any]]:
+def measure_methods() -> dict[str, KnownMethod]:
     """Returns what is stored of each method, from the methods themselves."""
-    from pydantic import TypeAdapter
-
     from interpbench.discovery.method import methods
 
     package = "interpbench.discovery."
     own = {name: made for name, made in methods().items() if made.__module__.startswith(package)}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, KnownMethod] = {}
     for name, made in own.items():
         schema = TypeAdapter(made).json_schema(mode="validation")
         settings = {
             key: {part: value for part, value in entry.items() if part != "title"}
             for key, entry in schema.get("properties", {}).items()
         }
-        about: dict[str, Any] = dataclasses.asdict(getattr(made, "about"))  # noqa: B009  no part of the protocol
-        for key in ("sign", "cost", "granularity"):
-            about[key] = getattr(made, key)
-        found[name] = {"about": {**about, "baseline": getattr(made, "baseline", False)}, "settings": settings}
+        found[name] = KnownMethod(made.record, settings)
     return found
+
+
+def _told(known: KnownMethod) -> dict[str, object]:
+    """Returns what is stored of a method as plain data, without what is the default."""
+    return TypeAdapter(KnownMethod).dump_python(known, mode="json", exclude_defaults=True)
 
 
 def write_methods() -> None:
     """Stores what is known of all methods, and writes `docs/methods.md` where there is a `docs`."""
-    lines = [f"{json.dumps(name)}: {json.dumps(found)}" for name, found in measure_methods().items()]
+    lines = [f"{json.dumps(name)}: {json.dumps(_told(found))}" for name, found in measure_methods().items()]
     write_text(FILE, "{\n" + ",\n".join(lines) + "\n}\n")
     known_methods.cache_clear()
     log.info("wrote %s", FILE.name)

@@ -102,7 +102,7 @@ class Bench:
         settings, cost = self.config.stability, scores.cost
         passes = cost.forward_examples + cost.backward_examples
         samples = settings.samples if passes <= settings.most_passes else 0
-        others = settings.seeds if getattr(method, "draws", False) else 0
+        others = settings.seeds if method is not None and method.record.stochastic else 0
         if method is not None and problem is not None and (samples or others):
             truth = self.checkpoint.truth
             found["stability"] = stability(partial(apply, method), problem, truth, size, samples, others)

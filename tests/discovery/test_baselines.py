@@ -81,8 +81,8 @@ def test_baselines_look_at_neither_answers_nor_corrupted_inputs(name):
     made = problem(3)
     other = type(made)(made.network, made.clean, made.corrupted.flip(0), torch.roll(made.scored, 1, 0))
     assert np.array_equal(get_method(name)(made).edges, get_method(name)(other).edges, equal_nan=True)
-    assert methods()[name].baseline
-    assert {other for other, made in methods().items() if getattr(made, "baseline", False)} == set(BASELINES)
+    assert methods()[name].record.baseline
+    assert {other for other, made in methods().items() if made.record.baseline} == set(BASELINES)
 
 
 def standard(columns):

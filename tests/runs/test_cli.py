@@ -22,7 +22,6 @@ HEAVY = ("torch", "jax", "transformer_lens", "wandb", "tracr.compiler")
 LOOK = f"""
 import sys
 from interpbench.runs.cli import main
-from tests import ROOT
 try:
     main()
 finally:

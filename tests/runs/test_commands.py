@@ -43,7 +43,6 @@ from pathlib import Path
 from interpbench.runs.leaderboard import write_leaderboard
 from interpbench.scoring.evaluation_record import Record
 from interpbench.core.files import read_json
-from tests import ROOT
 record = Record.from_json(read_json(Path(sys.argv[1])))
 object.__setattr__(record, "method", sys.argv[3])
 write_leaderboard([record], Path(sys.argv[2]), add=True)

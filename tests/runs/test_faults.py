@@ -311,7 +311,6 @@ import sys
 from interpbench.runs.entry import configure_logging
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
-from tests import ROOT
 configure_logging()
 for seed in (0, 1):
     train(TrainConfig(

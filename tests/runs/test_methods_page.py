@@ -9,7 +9,6 @@ from rich.console import Console
 from benchmarks.compare_published import TOOLS
 from interpbench.discovery.method import methods
 from interpbench.discovery.method_records import known_methods
-from interpbench.discovery.provenance import About
 from interpbench.runs.methods import COLUMNS, list_methods, methods_page
 from tests import ROOT
 
@@ -22,15 +21,14 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_method_says_where_it_comes_from_and_what_compares_it(name: str) -> None:
-    about = methods()[name].about
-    assert isinstance(about, About)
+    about = methods()[name].record
     assert all([about.source, about.code, about.looks_at, about.units, about.deviations, about.test])
     for path in re.findall(r"tests/[\w/]+\.py", about.test):
         assert (ROOT / path).is_file(), path
     assert set(re.findall(r"--tools (\w+)", about.test)) <= set(TOOLS)
     for module in re.findall(r"benchmarks\.(\w+)", about.test):
         assert (ROOT / "benchmarks" / f"{module}.py").is_file(), module
-    trains = "constants_rate" in known_methods()[name]["settings"]
+    trains = "constants_rate" in known_methods()[name].settings
     assert trains == (about.authors_steps is not None), "a method that trains says its authors' steps"
 
 
@@ -41,4 +39,4 @@ def test_the_command_prints_what_the_page_says() -> None:
     for name, known in known_methods().items():
         assert name in printed
         for key in COLUMNS:
-            assert str(known["about"].get(key) or "") in printed
+            assert str(getattr(known.record, key)) in printed

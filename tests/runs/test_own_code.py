@@ -20,7 +20,7 @@ from interpbench.core import user_code as core_own
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.process import _umask
 from interpbench.discovery import method as registry
-from interpbench.discovery.method_records import FILE, known_methods
+from interpbench.discovery.method_records import known_methods
 from interpbench.runs.methods import measure_methods
 from tests import ROOT
 from tests.starting import command
@@ -38,13 +38,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 from interpbench.circuits.scores import Scores
-from interpbench.discovery.method import method
+from interpbench.discovery.method import MethodRecord, method
 
 
 class Base:
-    sign: ClassVar[str] = "none"
-    cost: ClassVar[str] = "none"
-    granularity: ClassVar[str] = "edge"
+    record: ClassVar[MethodRecord] = MethodRecord(sign="none", cost="none", granularity="edge")
 
     def __call__(self, problem):
         self.harm(problem)
@@ -267,7 +265,6 @@ TASK = """
 import sys
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, tokens
-from tests import ROOT
 
 
 @task("mine", vocab="abc", length=3, attention="causal")
@@ -302,4 +299,4 @@ def test_a_task_of_one_s_own_that_fails_is_one_line(tmp_path: Path, body: str, s
 
 def test_the_stored_settings_of_methods_are_current() -> None:
     """`interpbench methods --write` makes them anew; arguments are checked against them, without torch."""
-    assert measure_methods() == known_methods() == json.loads(FILE.read_text())
+    assert measure_methods() == known_methods()

@@ -129,7 +129,8 @@ def test_mistakes_on_the_command_line(
     overrides: list[str],
     said: str,
 ) -> None:
-    plain = 'from interpbench.discovery.method import method\n@method("plain")\nclass Plain:\n'
+    plain = 'from interpbench.discovery.method import MethodRecord, method\n@method("plain")\nclass Plain:\n'
+    plain += "    record = MethodRecord(sign='larger', cost='none', granularity='edge')\n"
     plain += "    def __call__(self, problem): ...\n"
     (own / "plain.py").write_text(plain)
     assert evaluate(monkeypatch, *overrides) == 2

@@ -136,8 +136,6 @@ def test_budgets_are_shares_of_the_authors_steps() -> None:
     assert budget(get_method("ugs")) == budget(get_method("ugs", {"ablation": "mean", "steps": 3000})) == 1
     assert budget(get_method("edge_sp", {"steps": 300})) == 0.1
     assert budget(get_method("eap")) is None and budget(None) is None
-    odd = type("Odd", (), {"authors_steps": "many", "steps": 3})()
-    assert budget(odd) is None
     trained = replace(record("x", "trained", REQUIRED), budget=0.1)
     assert "| trained (10% of its authors' steps) |" in page(Board.of([trained]))
     assert "steps)" not in page(Board.of([replace(trained, budget=1.0)]))
