@@ -13,7 +13,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import Slopes, along_inputs, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, legal_scores, method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import SlopeName
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attention_scores, softmax

@@ -14,7 +14,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.attention import attend
 from interpbench.transformer.layers import Block, Mlp, Norm

@@ -9,7 +9,7 @@ from interpbench.core.config import STRICT, Count
 from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 

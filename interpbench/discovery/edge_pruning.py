@@ -22,7 +22,7 @@ from interpbench.discovery.hard_concrete import (
     settled,
 )
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 

@@ -15,7 +15,7 @@ from interpbench.core.config import STRICT
 from interpbench.core.files import read_json, sha256
 from interpbench.discovery.features import by_edge, sides, spectral, spread
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record

@@ -10,7 +10,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import SlopeName
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward_rules import Rules, with_rules

@@ -10,7 +10,7 @@ from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
 from interpbench.discovery.attribution import clean_slopes
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import SlopeName
 from interpbench.tasks.problem import Problem
 

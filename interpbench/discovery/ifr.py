@@ -11,7 +11,7 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.patching import record
 

@@ -23,7 +23,7 @@ from interpbench.core.old_names import renamed_settings
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name, own_source
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import METRICS
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Interventions, Transformer

@@ -9,7 +9,7 @@ from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import directed
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.discovery.subnetwork import SubnetworkProbing
 from interpbench.tasks.problem import Problem
 

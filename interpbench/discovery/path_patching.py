@@ -12,7 +12,7 @@ from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, edge_by_edge, method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.model import Interventions

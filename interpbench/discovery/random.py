@@ -10,7 +10,7 @@ from interpbench.core import seeds
 from interpbench.core.config import STRICT
 from interpbench.core.files import sha256
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
 
 

@@ -18,7 +18,7 @@ from interpbench.discovery.ablation import Ablation, GateAblationValue
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.hard_concrete import at_edges, optimiser
 from interpbench.discovery.method import method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 

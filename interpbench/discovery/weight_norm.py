@@ -9,7 +9,7 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.features import sides, spectral
 from interpbench.discovery.method import legal_scores, method
-from interpbench.discovery.method_records import MethodRecord
+from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
 
 

@@ -20,7 +20,7 @@ from interpbench.core.config import STRICT, Count, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable
 from interpbench.core.old_names import renamed
-from interpbench.discovery.method_records import (
+from interpbench.discovery.known_methods import (
     baseline_names,
     check_method,
     default,

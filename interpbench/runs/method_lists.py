@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from interpbench.discovery.method_records import check_method
+from interpbench.discovery.known_methods import check_method
 
 MANY = "all"
 

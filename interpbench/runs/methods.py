@@ -10,7 +10,7 @@ from rich.table import Table
 
 from interpbench.core.files import write_text
 from interpbench.core.text import markdown, terminal
-from interpbench.discovery.method_records import FILE, KnownMethod, known_methods
+from interpbench.discovery.known_methods import FILE, KnownMethod, known_methods
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
 from interpbench.core.text import shown
-from interpbench.discovery.method_records import known_methods
+from interpbench.discovery.known_methods import known_methods
 from interpbench.runs.api import load
 
 if TYPE_CHECKING:

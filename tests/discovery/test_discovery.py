@@ -10,8 +10,8 @@ from interpbench.circuits.scores import Cost
 from interpbench.core.errors import ConfigError, DiscoveryError, UnknownNameError
 from interpbench.discovery.attribution import attribute, clean_slopes
 from interpbench.discovery.isolated_run import apply
+from interpbench.discovery.known_methods import known_methods
 from interpbench.discovery.method import clean_and_patch, get_method, methods
-from interpbench.discovery.method_records import known_methods
 from interpbench.scoring.curves import score
 from interpbench.tasks.metrics import METRICS
 from interpbench.tasks.problem import Problem

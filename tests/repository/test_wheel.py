@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpbench.discovery.method_records import known_methods
+from interpbench.discovery.known_methods import known_methods
 from tests import ROOT
 
 MAIN = "import sys; from interpbench.runs.cli import main; main()"

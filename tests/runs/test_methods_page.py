@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.compare_published import TOOLS
+from interpbench.discovery.known_methods import known_methods
 from interpbench.discovery.method import methods
-from interpbench.discovery.method_records import known_methods
 from interpbench.runs.methods import COLUMNS, list_methods, methods_page
 from tests import ROOT
 

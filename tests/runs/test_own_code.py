@@ -20,7 +20,7 @@ from interpbench.core import user_code as core_own
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.process import _umask
 from interpbench.discovery import method as registry
-from interpbench.discovery.method_records import known_methods
+from interpbench.discovery.known_methods import known_methods
 from interpbench.runs.methods import measure_methods
 from tests import ROOT
 from tests.starting import command

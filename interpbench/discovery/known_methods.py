@@ -1,4 +1,4 @@
-"""What a method is, and what is known of each method of the package without importing it, which takes torch.
+"""What is known of each method of the package without importing it, which takes torch.
 
 `interpbench methods --write` stores it in `method_records.json`, settings as JSON schemas; a test checks that
 it is current. Methods of a user's own have been imported by the time that anything is asked of them.
@@ -10,61 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import Field, StringConstraints, TypeAdapter, create_model
+from pydantic import Field, TypeAdapter, create_model
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT, Count, convert
+from interpbench.core.config import STRICT, convert
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.files import read_json
 from interpbench.core.user_code import is_own
-from interpbench.transformer.config import Feature
+from interpbench.discovery.method_record import MethodRecord
 
-Phrase = Annotated[str, StringConstraints(min_length=1)]
 FILE = Path(__file__).with_name("method_records.json")
 _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
 _BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
-
-
-@dataclass(frozen=True, config=STRICT)
-class MethodRecord:
-    """What a discovery method is, besides its settings and its code; texts are phrases.
-
-    Attributes:
-        sign: what a large score means.
-        cost: the passes through the network that it takes, as a formula in words.
-        granularity: the level at which it gives scores of its own; `node` scores are spread over edges.
-        stochastic: whether its scores depend on the problem's seed.
-        first_order: whether its scores are a first-order estimate of what patching an edge does, so that they
-            equal exact patching in a linear network.
-        baseline: whether it looks at neither answers nor gradients, so that methods are compared with it.
-        unsupported: the parts of an architecture for which it has no rule; it refuses such networks.
-        most_examples: how many pairs of inputs an evaluation gives it at most, unless it is told otherwise.
-        authors_steps: the steps of training that its authors take, if it trains.
-        source: paper and section.
-        code: the public code that it was compared with, and its commit or version.
-        looks_at: what it is given of network and inputs.
-        units: of its scores.
-        budget: what its authors spend, and what ours does; empty where nothing is chosen.
-        deviations: how it differs from paper or public code.
-        test: what compares it with the public code or with a literal one.
-    """
-
-    sign: Phrase
-    cost: Phrase
-    granularity: Literal["edge", "node"]
-    stochastic: bool = False
-    first_order: bool = False
-    baseline: bool = False
-    unsupported: tuple[Feature, ...] = ()
-    most_examples: Count | None = None
-    authors_steps: Count | None = None
-    source: str = ""
-    code: str = ""
-    looks_at: str = ""
-    units: str = ""
-    budget: str = ""
-    deviations: str = ""
-    test: str = ""
 
 
 @dataclass(frozen=True, config=STRICT)
