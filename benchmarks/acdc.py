@@ -13,7 +13,7 @@ import time
 import numpy as np
 import torch
 
-from interpbench.circuits.components import Node
+from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Cost
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.acdc import Acdc

@@ -35,7 +35,7 @@ from benchmarks.published.exchange import Worker
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.hooked import save_hooked
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.components import Edge, Hook, acdc_hooks
+from interpbench.circuits.naming import Edge, Hook, acdc_hooks
 from interpbench.circuits.scores import Scores
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.acdc import Acdc

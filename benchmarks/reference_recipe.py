@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention
-from interpbench.circuits.components import Node
+from interpbench.circuits.naming import Node
 from interpbench.transformer.model import Transformer
 
 

@@ -17,8 +17,7 @@ from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_in
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import read_plain, read_weights
 from interpbench.checkpoints.record import read_record
-from interpbench.circuits.export import write_scores
-from interpbench.circuits.formats import read_scores
+from interpbench.circuits.io.score_files import read_scores, write_scores
 from interpbench.core.files import read_json, sha256
 from interpbench.runs.leaderboard import page, read_board
 from interpbench.runs.page import read_results

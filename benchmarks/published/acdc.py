@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.published.exchange import Published, Row, edges_of
-from interpbench.circuits.components import Hook, acdc_hooks
+from interpbench.circuits.naming import Hook, acdc_hooks
 from interpbench.discovery.acdc import Acdc
 from interpbench.tasks.problem import Problem
 

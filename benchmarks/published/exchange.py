@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import save_file
 
 from interpbench.checkpoints.hooked import save_hooked
-from interpbench.circuits.components import Edge
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.naming import Edge, eap_name
 from interpbench.tasks.problem import Problem
 
 
@@ -46,7 +46,7 @@ def edges_of(graph: Graph) -> list[Edge]:
 
 def values(graph: Graph, named: dict[str, float]) -> np.ndarray:
     """Returns numbers by EAP-IG's names of edges in the order of `edges_of`."""
-    return np.array([named[edge.eap_name] for edge in edges_of(graph)])
+    return np.array([named[eap_name(edge)] for edge in edges_of(graph)])
 
 
 def close(method: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float = 1e-4) -> Row:

@@ -13,6 +13,7 @@ from benchmarks.published.eap_ig import direction_of_numbers, doubled
 from benchmarks.published.exchange import Published, Row, close, edges_of
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.naming import eap_name
 from interpbench.circuits.scores import Scores
 from interpbench.discovery.method import get_method
 from interpbench.scoring.behaviour import Behaviour
@@ -32,7 +33,7 @@ def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
     circuit, graph = load_checkpoint(released()[name]).truth.circuit, problem.graph
     problem = doubled(problem)
     behaviour, direction = Behaviour(problem), direction_of_numbers(problem)
-    names = [edge.eap_name for edge in edges_of(graph)]
+    names = [eap_name(edge) for edge in edges_of(graph)]
     inside = [edge for edge, kept in zip(names, circuit[graph.legal].tolist()) if kept]
     for method in METHODS:
         ranks = untied(get_method(method)(problem))

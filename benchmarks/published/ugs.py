@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.published.exchange import Published, Row, close, edges_of
+from interpbench.circuits.naming import eap_name
 from interpbench.circuits.scores import Cost
 from interpbench.discovery.ugs import Training, UniformGradientSampling
 from interpbench.tasks.problem import Problem
@@ -39,7 +40,7 @@ def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
     training = Training(settings, made, Cost())
     theirs.ask(
         "start",
-        edges=[edge.eap_name for edge in edges_of(made.graph)],
+        edges=[eap_name(edge) for edge in edges_of(made.graph)],
         batch=settings.batch,
         samples=settings.samples,
         penalty=settings.penalty,

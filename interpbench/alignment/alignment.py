@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from interpbench.causal.model import Read
-from interpbench.circuits.components import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks.task import Task
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Read, Trace, changed
-from interpbench.circuits.components import EMBED, Node, Reader
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core import seeds
 
 PAIRS = 20_000

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from interpbench.circuits.components import Slot
+from interpbench.circuits.naming import Slot
 from interpbench.core.errors import TaskError
 
 NONE = -1

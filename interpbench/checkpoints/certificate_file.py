@@ -21,8 +21,8 @@ from interpbench.circuits.certificate_counts import (
     name_of,
     passed_over,
 )
-from interpbench.circuits.components import EMBED, parse_node
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import EMBED, parse_node
 from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, read_json, sha256

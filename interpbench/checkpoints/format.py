@@ -23,9 +23,9 @@ from safetensors.torch import save as save_tensors
 from interpbench.checkpoints.certificate_file import OldCertificateError, check_files, identified, read_proof
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes
-from interpbench.circuits.components import EMBED, Node, parse_node
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
+from interpbench.circuits.naming import EMBED, Node, parse_node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
 from interpbench.core.text import shown

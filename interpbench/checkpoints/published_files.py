@@ -26,9 +26,8 @@ from interpbench.checkpoints.download import GPT2, VOCABULARY
 from interpbench.checkpoints.format import Checkpoint, proof_of
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
-from interpbench.circuits.components import EMBED
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.hook_names import destination_of, writer_of
+from interpbench.circuits.naming import edge_name, head_edge_name, node_at_hook, reader_at_hook
 from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
 from interpbench.core.files import read_bytes, read_json, sha256
@@ -110,16 +109,16 @@ def claimed_edges(folder: Path, graph: Graph) -> list[str] | None:
     """
     edges, drawn = folder / "edges.pkl", _beside(folder, GRAPH)
     if edges.is_file():
-        pairs = [(writer_of(a), destination_of(b)) for a, b in _hook_pairs(_read_plain(edges), edges)]
+        pairs = [(node_at_hook(a), reader_at_hook(b)) for a, b in _hook_pairs(_read_plain(edges), edges)]
         # what happens inside a head or an MLP is no edge between two
-        named = {f"{writer}->{end}" for writer, end in pairs if writer is not None and end is not None}
+        named = {edge_name(node, reader.destination) for node, reader in pairs if node and reader}
         where = edges
     elif drawn is not None:
-        named, where = {_merged(name) for name in _in_graph(drawn)}, drawn
+        named, where = {head_edge_name(name) for name in _in_graph(drawn)}, drawn
     else:
         return None
     legal = {
-        f"{node}->{end}"
+        edge_name(node, end)
         for end, row in zip(graph.destinations, graph.legal_head_edges)
         for node, exists in zip(graph.nodes, row)
         if exists
@@ -279,12 +278,6 @@ def _in_graph(path: Path) -> list[str]:
     if not isinstance(edges, dict) or not all(isinstance(edge, dict) for edge in edges.values()):
         raise CheckpointError(f"{path} is not a graph: it has no edges")
     return [name for name, edge in edges.items() if edge.get("in_graph") is True]
-
-
-def _merged(edge: str) -> str:
-    """Returns an edge of EAP-IG's names as a head edge of ours."""
-    source, _, target = edge.partition("->")
-    return f"{EMBED if source == 'input' else source}->{target.partition('<')[0]}"
 
 
 def _short(value: Any) -> str:

@@ -11,8 +11,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.checkpoint_files import RECORD
-from interpbench.circuits.components import parse_node
 from interpbench.circuits.ground_truth import Truth, TruthNames
+from interpbench.circuits.naming import parse_node
 from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_json

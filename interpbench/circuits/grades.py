@@ -21,6 +21,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.certificate_counts import Kind, level, name_of, passed_over, share_of
+from interpbench.circuits.naming import is_edge
 from interpbench.core.clopper_pearson import lower_bound, upper_bound
 from interpbench.core.config import STRICT, Share
 
@@ -199,7 +200,7 @@ def _inert(proof: Any, edges: bool) -> list[str]:
     return [
         f"required {place} has no effect"
         for place, effect in effects.items()
-        if not effect and ("->" in place) == edges
+        if not effect and is_edge(place) == edges
     ]
 
 

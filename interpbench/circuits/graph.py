@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
+from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pydantic import with_config
 from typing_extensions import TypedDict
 
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.naming import edge_ends, edge_name
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
@@ -98,13 +99,13 @@ class Truth:
         if level == "node":
             return [str(nodes[w]) for (w,) in where]
         targets = self.graph.destinations if level == "head_edge" else list(map(str, self.graph.readers))
-        return [f"{nodes[w]}->{targets[r]}" for r, w in where]
+        return [edge_name(nodes[w], targets[r]) for r, w in where]
 
     @property
     def trivial(self) -> str | None:
         """Why the circuit is trivial, if only one node is needed between embedding and output."""
         edges = self.names("head_edge", State.REQUIRED)
-        between = {end for edge in edges for end in edge.split("->")} - {"embed", "logits"}
+        between = {end for edge in edges for end in edge_ends(edge)} - {"embed", "logits"}
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     @property
@@ -179,7 +180,7 @@ class Truth:
         wrong |= (self.head_edges > State.FORBIDDEN) & ~(ends[:, None] & (self.nodes > State.FORBIDDEN)[None])
         if wrong.any():
             target, writer = np.argwhere(wrong)[0]
-            name = f"{graph.nodes[writer]}->{graph.destinations[target]}"
+            name = edge_name(graph.nodes[writer], graph.destinations[target])
             raise CheckpointError(f"truth contradicts itself: its levels say different things of {name}")
         return self
 
@@ -193,7 +194,7 @@ def open_edges(truth: Truth) -> dict[str, np.ndarray]:
         mask[graph.reader_destination == place, writer] = True
         slots = set(truth.qkv_edges[mask].tolist())
         if State.FREE in slots and State.REQUIRED not in slots:
-            masks[f"{graph.nodes[writer]}->{graph.destinations[place]}"] = mask
+            masks[edge_name(graph.nodes[writer], graph.destinations[place])] = mask
     return masks
 
 
@@ -204,7 +205,7 @@ def required_edges(truth: Truth) -> dict[str, np.ndarray]:
     for reader, writer in np.argwhere(truth.qkv_edges == State.REQUIRED):
         mask = np.zeros(graph.legal.shape, bool)
         mask[reader, writer] = True
-        masks[f"{graph.nodes[writer]}->{graph.readers[reader]}"] = mask
+        masks[edge_name(graph.nodes[writer], graph.readers[reader])] = mask
     return masks | open_edges(truth)
 
 
@@ -217,7 +218,7 @@ def _places(graph: Graph, level: Level) -> Callable[[str], tuple[int, ...] | Non
     targets = {name: index for index, name in enumerate(ends)}
 
     def place_of(name: str) -> tuple[int, ...] | None:
-        source, _, target = name.partition("->")
+        source, target = edge_ends(name)
         return (targets[target], writers[source]) if source in writers and target in targets else None
 
     return place_of

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level
+from interpbench.circuits.naming import Node
 
 
 @dataclass

@@ -25,7 +25,7 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.components import Node
+from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.directions import Direction, directed

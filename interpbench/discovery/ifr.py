@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.method import method

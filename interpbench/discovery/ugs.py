@@ -9,8 +9,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Count

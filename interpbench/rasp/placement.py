@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import networkx as nx
 from tracr.rasp import rasp
 
-from interpbench.circuits.components import EMBED, Node
+from interpbench.circuits.naming import EMBED, Node
 from interpbench.rasp.program import WIDTH_HEAD, Program
 
 

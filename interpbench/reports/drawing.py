@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
 
-from interpbench.circuits.components import SLOTS, Edge, Node, Reader
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.core.text import mathtext
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Curve, Layout, Point, Wire

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
 
 WIDTH, HEIGHT = 1.14, 0.66
 GUTTER, GAP, MARGIN = 0.34, 0.44, 0.42

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from interpbench.circuits.components import Node
 from interpbench.circuits.ground_truth import LEVELS, Truth
+from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_text
 from interpbench.reports.layout import GAP, HEIGHT, PORT, TIP, WIDTH, Layout, Wire

@@ -16,8 +16,8 @@ from interpbench.checkpoints.blind import (
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.circuits.formats import read_scores
 from interpbench.circuits.ground_truth import Truth
+from interpbench.circuits.io.score_files import read_scores
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_json
 from interpbench.runs.api import load

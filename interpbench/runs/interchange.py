@@ -7,7 +7,7 @@ from typing import Any
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.circuits.formats import FORMS
+from interpbench.circuits.io.form import forms
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import check_file
 from interpbench.core.text import shown
@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("scores", help="a file of scores, a record of an evaluation, or the word truth")
     convert.add_argument("target", help="the file to write")
     convert.add_argument("--checkpoint", required=True, help="a name in models/, or a folder")
-    convert.add_argument("--to", choices=FORMS, help="csv for files called so, else eap_ig")
+    convert.add_argument("--to", choices=list(forms()), help="csv for files called so, else eap_ig")
     export = commands.add_parser(
         "export-problem", help="write a blind problem: model and data without the truth"
     )

@@ -11,9 +11,9 @@ import numpy as np
 from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.record import read_record
-from interpbench.circuits.export import write_scores
-from interpbench.circuits.formats import MOST_BYTES, Form, Imported, read_scores
 from interpbench.circuits.graph import Graph
+from interpbench.circuits.io.found import Imported
+from interpbench.circuits.io.score_files import MOST_BYTES, form_for, read_scores, write_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
@@ -110,21 +110,21 @@ def _called(name: str) -> str:
     return name
 
 
-def convert_file(source: str, target: Path, checkpoint: str, form: Form | None = None) -> None:
+def convert_file(source: str, target: Path, checkpoint: str, form: str | None = None) -> None:
     """Writes a file of scores, a record of an evaluation, or the truth, in another form.
 
     Args:
         source: a file; or `truth`, for the circuit of required edges (and those that are free).
         target: the file to write.
         checkpoint: the network, as `interpbench.load` takes it.
-        form: of the target; None for `csv` if it is called so, else `eap_ig`.
+        form: the name of the target's form; None for what its suffix says, else `eap_ig`.
     """
     check_file(target)
     graph = graph_of(checkpoint)
     read = None if source == TRUTH else read_scores(Path(source), graph)
     loaded = load(checkpoint)
     width = loaded.record.shape.d_model
-    form = form or ("csv" if target.suffix.lower() == ".csv" else "eap_ig")
+    form = form or form_for(target)
     if read is None:
         write_scores(target, graph, form, circuit=loaded.truth.circuit, d_model=width)
     else:

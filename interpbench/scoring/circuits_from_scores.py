@@ -7,9 +7,9 @@ import heapq
 
 import numpy as np
 
-from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import Node
 
 LOGITS = -1
 """What stands for the logits where writers are numbers, which they are none of."""

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
+from interpbench.circuits.naming import edge_name
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import Amount, Finite, MethodName, TaskName, checked
 from interpbench.core.errors import ScoresError
@@ -126,7 +127,7 @@ def edge_scores(scores: Scores) -> dict[str, float]:
     """Returns every edge's name and score."""
     graph = scores.graph
     return {
-        f"{graph.nodes[w]}->{graph.readers[r]}": float(scores.edges[r, w])
+        edge_name(graph.nodes[w], graph.readers[r]): float(scores.edges[r, w])
         for r, w in np.argwhere(graph.legal)
     }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from interpbench.causal.model import CausalModel, has_value
-from interpbench.circuits.components import EMBED, Node, parse_node
+from interpbench.circuits.naming import EMBED, Node, parse_node
 from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import Domain, Sampler, Sequences
 from interpbench.tasks.strata import Strata

@@ -19,6 +19,7 @@ import torch
 from interpbench.circuits.certificate_counts import EFFECTIVE, FORMAT, OWN_SOURCES, SUBSETS, Kind, level
 from interpbench.circuits.grades import GRADES, NEEDS, POSITIONS, Grade, Standard, bound, is_demanded
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import is_edge
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.adversary import attack
@@ -128,7 +129,7 @@ class _Certificate:
             "required_effect": {
                 name: right / rows if rows else 0.0
                 for name, (right, rows) in self.tests.effect.items()
-                if ("required_edges" if "->" in name else "variables") in self.kinds
+                if ("required_edges" if is_edge(name) else "variables") in self.kinds
             },
             "screen": self.screen.counts() if self.screen.items else None,
             "attacks": attacks,

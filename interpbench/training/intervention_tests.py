@@ -14,6 +14,7 @@ from interpbench.alignment.find_ground_truth import structural_ends
 from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.certificate_counts import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
 from interpbench.circuits.ground_truth import State, Truth, required_edges
+from interpbench.circuits.naming import edge_name
 from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation, Inputs
 from interpbench.transformer.routes import Replaced, Routes
 
@@ -86,7 +87,7 @@ class InterventionTests:
     def edge_name(self, edge: np.ndarray) -> str:
         """Returns the name of an edge (reader, writer)."""
         graph = self.truth.graph
-        return f"{graph.nodes[edge[1]]}->{graph.readers[edge[0]]}"
+        return edge_name(graph.nodes[edge[1]], graph.readers[edge[0]])
 
     def measure(self, chunk: Chunk, wanted: Mapping[Kind, Collection[str]]) -> Iterator[Outcome]:
         """Yields what comes of the wanted interventions on a chunk."""

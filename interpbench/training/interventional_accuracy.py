@@ -13,7 +13,7 @@ from torch import Tensor
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed
-from interpbench.circuits.components import Node
+from interpbench.circuits.naming import Node
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Candidates, record, run_circuits
 

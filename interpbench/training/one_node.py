@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from interpbench.circuits.components import Node, Slot
+from interpbench.circuits.naming import Node, Slot
 from interpbench.training.interventional_accuracy import Activations
 from interpbench.transformer.attention import attend, attention_scores, softmax
 from interpbench.transformer.layers import Block, Mlp

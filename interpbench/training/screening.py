@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.components import Node, Slot
-from interpbench.circuits.components import Reader as GraphReader
+from interpbench.circuits.naming import Node, Slot
+from interpbench.circuits.naming import Reader as GraphReader
 from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
 from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation
 from interpbench.training.last_layer import Bound, is_bounded

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpbench.circuits.components import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
+from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import CheckpointError, InterpBenchError
 

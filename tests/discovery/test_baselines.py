@@ -11,7 +11,7 @@ from benchmarks.fit_features import fits as fitted
 from benchmarks.fit_features import models
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.components import Node
+from interpbench.circuits.naming import Node
 from interpbench.discovery.fitted_features import FILE, NODE_FEATURES, features, fingerprint, fits
 from interpbench.discovery.method import get_method, methods
 from tests.discovery.test_directions import gate

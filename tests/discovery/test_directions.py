@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.circuits.components import Edge, Node, Reader
+from interpbench.circuits.naming import Edge, Node, Reader
 from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import get_method, methods
 from interpbench.tasks.problem import Problem

@@ -20,7 +20,7 @@ from tracr.rasp import rasp
 
 import interpbench.rasp.compile as compile_module
 from interpbench.causal.model import has_value
-from interpbench.circuits.components import EMBED, Node
+from interpbench.circuits.naming import EMBED, Node
 from interpbench.core.errors import TaskError
 from interpbench.rasp import mechanisms as mech
 from interpbench.rasp.compile import BOS, MLP_EXACTNESS, Compiled, compile_program

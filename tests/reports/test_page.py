@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interpbench.circuits.components import Node
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
+from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import write_json

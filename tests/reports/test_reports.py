@@ -14,10 +14,10 @@ from rich.table import Table
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.circuits.components import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _summary, draw_circuit, found_edges

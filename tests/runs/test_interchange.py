@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 import interpbench
 from interpbench.checkpoints import blind
 from interpbench.checkpoints.blind import key_path, load_problem, problem_id, read_problem
-from interpbench.circuits.export import write_scores
-from interpbench.circuits.formats import FORMS, Form, read_scores
 from interpbench.circuits.ground_truth import LEVELS, State
+from interpbench.circuits.io.form import forms
+from interpbench.circuits.io.score_files import read_scores, write_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import CheckpointError, InterpBenchError, ScoresError
 from interpbench.runs import cli
@@ -40,7 +40,7 @@ def noise(seed: int = 0, signed: bool = False) -> Scores:
     return Scores(GRAPH, np.where(GRAPH.legal, values, np.nan))
 
 
-def saved(tmp_path: Path, scores: Scores, form: Form = "eap_ig") -> Path:
+def saved(tmp_path: Path, scores: Scores, form: str = "eap_ig") -> Path:
     path = tmp_path / f"theirs{SUFFIX[form]}"
     write_scores(path, GRAPH, form, scores=scores)
     return path
@@ -53,8 +53,8 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(caught.value.code or 0)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_file_scores_what_its_scores_score(tmp_path: Path, form: Form) -> None:
+@pytest.mark.parametrize("form", sorted(forms()))
+def test_a_file_scores_what_its_scores_score(tmp_path: Path, form: str) -> None:
     record = score_file(saved(tmp_path, noise(), form), HIST, pictures=False, out=str(tmp_path / "out"))
     curves = interpbench.compare(CHECKPOINT.truth, noise())
     assert record.levels == curves and record.method == "theirs"
@@ -86,7 +86,7 @@ def test_signed_scores_are_ranked_as_asked(tmp_path: Path, caplog: pytest.LogCap
 
 
 def test_the_truth_is_a_circuit_that_scores_one(tmp_path: Path) -> None:
-    for form in FORMS:
+    for form in sorted(forms()):
         path = tmp_path / f"{form}{SUFFIX[form]}"
         convert_file("truth", path, HIST, form)
         found = read_scores(path, GRAPH)
@@ -95,9 +95,9 @@ def test_the_truth_is_a_circuit_that_scores_one(tmp_path: Path) -> None:
         assert [curves[level].auroc for level in LEVELS] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("source", FORMS)
-@pytest.mark.parametrize("target", FORMS)
-def test_conversion_keeps_every_score(tmp_path: Path, source: Form, target: Form) -> None:
+@pytest.mark.parametrize("source", sorted(forms()))
+@pytest.mark.parametrize("target", sorted(forms()))
+def test_conversion_keeps_every_score(tmp_path: Path, source: str, target: str) -> None:
     path = tmp_path / f"converted{SUFFIX[target]}"
     convert_file(str(saved(tmp_path, noise(), source)), path, HIST, target)
     np.testing.assert_array_equal(read_scores(path, GRAPH).scores.edges, noise().edges)

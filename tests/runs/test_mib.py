@@ -18,7 +18,8 @@ from benchmarks.published import mib
 from benchmarks.published.exchange import Published
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
-from interpbench.circuits.export import write_scores
+from interpbench.circuits.io.score_files import write_scores
+from interpbench.circuits.naming import eap_name
 from interpbench.circuits.scores import Scores
 from interpbench.runs.score import convert_file
 
@@ -86,7 +87,7 @@ def test_their_reader_takes_every_truth(reader: str, tmp_path: Path) -> None:
         truth = load_checkpoint(folder).truth
         circuit = truth.circuit
         wanted = {
-            edge.eap_name: [float(circuit[at]), bool(circuit[at])]
+            eap_name(edge): [float(circuit[at]), bool(circuit[at])]
             for edge, at in zip(truth.graph.edges, zip(*np.nonzero(truth.graph.legal)))
         }
         assert found["edges"] == wanted
@@ -112,8 +113,8 @@ def test_their_reader_takes_scores_and_circuits_of_every_form(reader: str, tmp_p
         convert_file(str(source), path, str(MODELS["hist"]))
     of_scores, *of_circuits = read_there(reader, paths)
     for edge, value in zip(graph.edges, values[graph.legal]):
-        assert of_scores["edges"][edge.eap_name] == [pytest.approx(value, rel=1e-6), value > 0]
-        assert all(one["edges"][edge.eap_name] == [value > 0, value > 0] for one in of_circuits)
+        assert of_scores["edges"][eap_name(edge)] == [pytest.approx(value, rel=1e-6), value > 0]
+        assert all(one["edges"][eap_name(edge)] == [value > 0, value > 0] for one in of_circuits)
 
 
 @pytest.mark.mib

@@ -22,8 +22,8 @@ import interpbench.tasks.handwritten
 import interpbench.tasks.programs
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.circuits.components import Node
 from interpbench.circuits.ground_truth import State
+from interpbench.circuits.naming import Node
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks import catalogue as registry

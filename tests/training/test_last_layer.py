@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.circuits.components import Node
+from interpbench.circuits.naming import Node
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.last_layer import CURVATURE, Bound, is_bounded
 from interpbench.training.one_node import reader

@@ -9,8 +9,8 @@ import torch
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.components import Node
 from interpbench.circuits.ground_truth import State
+from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError, UnknownNameError
 from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig

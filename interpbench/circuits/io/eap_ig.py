@@ -1,0 +1,78 @@
+"""The JSON of EAP-IG and MIB: `cfg`, `nodes` and `edges`, with `score` and `in_graph`.
+
+A plain mapping of edges to scores, or to true and false, is read as well.
+"""
+
+import json
+from typing import Any, ClassVar
+
+import numpy as np
+
+from interpbench.circuits.io.form import JSON, Contents, form
+from interpbench.circuits.io.found import FoundScores, finite_number, short
+from interpbench.circuits.naming import eap_name
+from interpbench.core.errors import ScoresError
+
+
+@form("eap_ig")
+class EapIgGraph:
+    """A graph of EAP-IG."""
+
+    title: ClassVar[str] = "a graph of EAP-IG"
+    suffix: ClassVar[str] = JSON
+
+    def recognises(self, document: Any) -> bool:
+        """Whether a document is a mapping."""
+        return isinstance(document, dict)
+
+    def read(self, document: Any, found: FoundScores) -> None:
+        """Reads a graph's nodes and edges."""
+        whole = document if {"edges", "nodes"} & set(document) else {"edges": document}
+        parts = {key: whole.get(key) or {} for key in ("cfg", "nodes", "edges")}
+        for key, part in parts.items():
+            if not isinstance(part, dict):
+                raise ScoresError(f"its {key!r} is not a mapping")
+        for key, ours in (("n_layers", found.graph.n_layers), ("n_heads", found.graph.n_heads)):
+            if (theirs := parts["cfg"].get(key, ours)) != ours:
+                raise ScoresError(f"of a network with {key}={short(theirs)}; this one has {ours}")
+        for name, entry in parts["edges"].items():
+            found.edge(name, *_entry(name, entry))
+        for name, entry in parts["nodes"].items():
+            if name != "logits":
+                found.node(name, _entry(name, entry, unscored=True)[0])
+        problem = whole.get("problem")
+        found.problem = problem if isinstance(problem, str) else None
+
+    def write(self, contents: Contents) -> str:
+        """Returns a graph; without scores every edge has 1 or 0, as readers of EAP-IG want a score."""
+        graph, scores, circuit = contents.graph, contents.scores, contents.circuit
+        inside = np.zeros_like(graph.legal) if circuit is None else circuit & graph.legal
+        shape = {"n_layers": graph.n_layers, "n_heads": graph.n_heads, "d_model": contents.d_model}
+        nodes: dict[str, dict[str, Any]] = {
+            eap_name(node): {"in_graph": bool(inside[:, index].any())}
+            for index, node in enumerate(graph.nodes)
+        }
+        if scores is not None and scores.own_nodes is not None:
+            for entry, score in zip(nodes.values(), scores.own_nodes):
+                entry["score"] = float(score)
+        nodes["logits"] = {"in_graph": True}
+        values = inside if scores is None else scores.edges
+        edges = {
+            eap_name(edge): {"score": float(values[at]), "in_graph": bool(inside[at])}
+            for edge, at in contents.places.items()
+        }
+        data = {"cfg": {**shape, "parallel_attn_mlp": False}, "nodes": nodes, "edges": edges}
+        return json.dumps(data, allow_nan=False) + "\n"
+
+
+def _entry(name: str, entry: Any, unscored: bool = False) -> tuple[float | None, bool | None]:
+    """Returns score and membership from what stands beside a name: both, a number, or true or false."""
+    if isinstance(entry, bool):
+        return None, entry
+    if not isinstance(entry, dict):
+        return finite_number(name, entry, unscored), None
+    member = entry.get("in_graph")
+    if member is not None and not isinstance(member, bool):
+        raise ScoresError(f"{short(name)}: in_graph is {short(member)}, not true or false")
+    score = entry.get("score")
+    return None if score is None else finite_number(name, score, unscored), member
