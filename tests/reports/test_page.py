@@ -21,7 +21,7 @@ from interpbench.runs.page import PAGE, read_results, write_folder_page
 from interpbench.scoring.curves import SIZES
 from interpbench.scoring.evaluation_record import Record, compare, edge_scores, node_scores
 from interpbench.tasks.task_records import records
-from tests.browser import Browser, executable
+from tests.browser import SIZE, Browser, chromium, executable
 
 SMALL = Graph(2, 2)
 PLANTED = {
@@ -152,17 +152,14 @@ needs_chromium = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture
 def opened(browser: Browser, page: Path) -> Iterator[Browser]:
     """A browser that has opened the page; whatever a test does, nothing may complain or be asked for."""
-    browser.complaints.clear()
-    browser.requests.clear()
     browser.open(page)
     yield browser
     assert browser.complaints == []
@@ -293,29 +290,29 @@ def test_the_switches_work(opened: Browser) -> None:
     """With mouse and keyboard, as a reader uses them."""
     methods, models = places(opened)
     choose(opened, model=models["a"], method=methods["noise"], level="qkv_edge", cut=2)
-    opened.click("#level input[value=node]")
+    opened.page.click("#level input[value=node]")
     assert "nodes" in opened.run("document.getElementById('taken').textContent")
     assert opened.run("document.querySelectorAll('.box.taken').length") > 0
-    opened.click("#level input[value=head_edge]")
+    opened.page.click("#level input[value=head_edge]")
     assert "head edges" in opened.run("document.getElementById('taken').textContent")
 
     opened.run("document.getElementById('cut').focus()")
     before = opened.run("choice.cut")
-    opened.press("ArrowRight", 39)
-    opened.press("ArrowRight", 39)
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("ArrowRight")
     assert opened.run("choice.cut") == before + 2
-    opened.press("Home", 36)
+    opened.page.keyboard.press("Home")
     assert opened.run("choice.cut") == 0 and len(drawn(opened, "missed")) == 3
-    opened.click("#missed")
+    opened.page.click("#missed")
     assert drawn(opened, "missed") == []
     opened.run("document.getElementById('cut').focus()")
-    opened.press("End", 35)
+    opened.page.keyboard.press("End")
     assert len(drawn(opened, "required")) == 3
 
-    opened.click("#key tbody tr:last-child button")
+    opened.page.click("#key tbody tr:last-child button")
     assert opened.run("document.querySelectorAll('#roc .curve.chosen').length") == 1
     assert opened.run("choice.method") != methods["noise"]
-    opened.click("#heat tbody tr:first-child td:last-child button")
+    opened.page.click("#heat tbody tr:first-child td:last-child button")
     assert opened.run("choice.model") == 1
     opened.run("document.getElementById('model').focus()")
     for selector, value in (("model", 0), ("method", methods["tied"])):
@@ -327,28 +324,27 @@ def test_the_switches_work(opened: Browser) -> None:
 @needs_chromium
 def test_tables_are_sorted_as_asked(opened: Browser) -> None:
     names = "[...document.querySelectorAll('#methods tbody td:first-child')].map(cell => cell.textContent)"
-    opened.click("#methods th:first-child button")
+    opened.page.click("#methods th:first-child button")
     assert opened.run(names) == sorted(opened.run("DATA.methods"))
-    opened.click("#methods th:first-child button")
+    opened.page.click("#methods th:first-child button")
     assert opened.run(names) == sorted(opened.run("DATA.methods"), reverse=True)
 
 
 @needs_chromium
 def test_light_dark_and_narrow(opened: Browser) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
-    opened.scheme("light")
+    opened.page.emulate_media(color_scheme="light")
     light = opened.run(colour)
-    opened.scheme("dark")
+    opened.page.emulate_media(color_scheme="dark")
     assert opened.run(colour) != light
-    opened.resize(400, 800)
+    opened.page.set_viewport_size({"width": 400, "height": 800})
     assert opened.run("document.documentElement.scrollWidth") <= 400
-    opened.resize(1400, 1000)
-    opened.scheme("light")
+    opened.page.set_viewport_size(SIZE)
+    opened.page.emulate_media(color_scheme="light")
 
 
 @needs_chromium
 def test_the_page_of_nothing_opens(browser: Browser, tmp_path: Path) -> None:
-    browser.complaints.clear()
     write_page(tmp_path / PAGE, [], NETWORKS)
     browser.open(tmp_path / PAGE)
     assert browser.complaints == []
