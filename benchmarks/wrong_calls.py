@@ -12,8 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.runs.test_wrong_calls import Call, calls, command
-from tests.wrong_files import prepare
+from tests.wrong_calls import Call, calls, command, prepare
 
 
 def seconds(arguments: dict[str, object], where: Path) -> float:

@@ -17,16 +17,16 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.process import prepare_torch
-from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings
-from interpbench.tasks.task import RaspTask
 from interpbench.training.certificate import CertificateSettings
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
-from tests.proofs import put_certificate
+from tests.made_up_certificates import put_certificate
+from tests.model_hub import elsewhere, hub, originals
 
-RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
-"""The names of the tasks that Tracr compiles."""
+__all__ = ["elsewhere", "hub", "originals"]  # fixtures
+
 SMALL_TASKS = ("frac_prevs", "hist", "trend_to_next")
 TINY = {
     **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 16},

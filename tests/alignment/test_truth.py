@@ -20,7 +20,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Attention, RaspTask, Task
 from interpbench.training.interventional_accuracy import Evaluation
-from tests.conftest import RASP
+from tests.builders import RASP
 from tests.oracles.truth import Oracle
 
 PAIRS = 100

@@ -7,10 +7,10 @@ import pytest
 
 import interpbench
 from interpbench.runs.download import download
-from tests.checkpoints.test_hub import GRADE, NAME, cached, elsewhere, hub, originals, refused
 from tests.hub_server import Hub
+from tests.model_hub import GRADE, NAME, cached, refused
 
-__all__ = ["elsewhere", "hub", "originals"]  # fixtures
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 @pytest.mark.parametrize(

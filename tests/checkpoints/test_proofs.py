@@ -22,7 +22,7 @@ from interpbench.circuits.ground_truth import Truth, open_edges
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
 from interpbench.runs.publish import publish
-from tests.proofs import KINDS, certificate_of, proof_of, put_certificate, rate
+from tests.made_up_certificates import KINDS, certificate_of, proof_of, put_certificate, rate
 
 GRAPH = Graph(2, 2)
 TRUTH = Truth.from_json(

@@ -25,7 +25,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
-from tests.published_files import pickled, published_config, write_mib, write_published
+from tests.published_models import pickled, published_config, write_mib, write_published
 
 EDGES = [
     *[(f"hook_{kind}embed", f"blocks.1.hook_{slot}_input[2]") for kind in ("", "pos_") for slot in "qkv"],

@@ -20,7 +20,7 @@ from interpbench.scoring.evaluation_record import Record
 from interpbench.scoring.record_files import read_rows
 from interpbench.training.objective import Objective
 from tests import ROOT
-from tests.runs.test_config import composed
+from tests.builders import composed
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,7 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.naming import Node
 from interpbench.discovery.fitted_features import FILE, NODE_FEATURES, features, fingerprint, fits
 from interpbench.discovery.method import get_method, methods
-from tests.discovery.test_directions import gate
-from tests.discovery.test_discovery import problem
+from tests.builders import gate, problem
 from tests.oracles.transformer import run
 
 BASELINES = ["weight_norm", "activation_std", "fitted_features"]

@@ -9,33 +9,9 @@ import torch
 from interpbench.circuits.naming import Edge, Node, Reader
 from interpbench.core.errors import DiscoveryError
 from interpbench.discovery.method import get_method, methods
-from interpbench.tasks.problem import Problem
-from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.model import Transformer
-from tests.discovery.test_discovery import problem, quick
+from tests.builders import gate, problem, quick
 
 DIRECTED = [name for name in sorted(methods()) if hasattr(get_method(name), "direction")]
-
-
-def gate(kind: str) -> Problem:
-    """Two heads copy a bit each, and an MLP answers with their OR or AND: 1 on clean, 0 on corrupted."""
-    cfg = TransformerConfig(1, 2, 4, 1, 2, d_vocab=3, d_out=1, n_ctx=2, activation="relu", biases=True)
-    network = Transformer(cfg).double()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-        network.embed.W_E[1, 0] = 2.0  # halved by heads that attend to BOS and to the token alike
-        block = network.blocks[0]
-        for head in (0, 1):
-            block.attn.W_V[head, 0, 0] = 1
-            block.attn.W_O[head, 0, 1 + head] = 1
-        block.mlp.W_in[1:3] = 1
-        # with x ones: x - relu(x - 1) is OR, relu(x - 1) is AND
-        block.mlp.b_in[1] = -1
-        block.mlp.W_out[:, 3] = torch.tensor([1.0, -1.0] if kind == "or" else [0.0, 1.0]).double()
-        network.unembed.W_U[3, 0] = 1
-    clean, corrupted = torch.tensor([[0, 1]]), torch.tensor([[0, 2]])
-    return Problem(network, clean, corrupted, torch.tensor([[False], [True]]))
 
 
 @pytest.mark.parametrize(

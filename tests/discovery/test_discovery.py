@@ -17,6 +17,7 @@ from interpbench.tasks.metrics import METRICS
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
+from tests.builders import problem, quick
 from tests.oracles.acdc import acdc as literal_acdc
 from tests.oracles.transformer import run as literal_run
 
@@ -39,27 +40,6 @@ CURVED = {
     "mask_ig": "masks multiply along paths, so that half-patched edges weaken those before and after them",
 }
 """First-order methods that need not equal exact patching in a linear network, and why."""
-
-
-def quick(name, steps=8):
-    """A method that trains masks for a few steps only; any other as it is."""
-    trains = methods()[name].record.authors_steps is not None
-    return get_method(name, {"steps": steps} if trains else {})
-
-
-def problem(seed=0, rows=6, d_out=5, normalization=None, **shape):
-    cfg = TransformerConfig(
-        **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 12, "n_ctx": 4, **shape},
-        d_vocab=7,
-        d_out=d_out,
-        normalization=normalization,
-        init_std=0.5,
-    )
-    generator = torch.Generator().manual_seed(seed)
-    clean, corrupted = (torch.randint(0, 7, (rows, 4), generator=generator) for _ in range(2))
-    scored = torch.rand(4, rows, generator=generator) < 0.7
-    scored[0], scored[1] = False, True
-    return Problem(Transformer(cfg, seed).double(), clean, corrupted, scored)
 
 
 def linear_problem():

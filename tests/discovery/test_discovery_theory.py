@@ -12,7 +12,7 @@ from interpbench.transformer.backward_rules import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.patching import Candidates, record
-from tests.discovery.test_discovery import problem
+from tests.builders import problem
 from tests.oracles.contextual import reached, relevance
 from tests.oracles.discovery import importance, path_effect, routes
 

@@ -9,7 +9,7 @@ from interpbench.discovery import hard_concrete
 from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
 from interpbench.transformer.patching import Candidates, record
-from tests.discovery.test_discovery import problem
+from tests.builders import problem
 
 
 def test_gates_have_the_distribution_that_they_say():

@@ -8,7 +8,7 @@ from interpbench.circuits.scores import Cost
 from interpbench.discovery.method import get_method
 from interpbench.discovery.ugs import Training, UniformGradientSampling
 from interpbench.tasks.problem import Problem
-from tests.discovery.test_discovery import problem
+from tests.builders import problem
 from tests.oracles import ugs as oracle
 
 PENALTY = 1e-3

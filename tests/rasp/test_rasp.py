@@ -32,7 +32,7 @@ from interpbench.tasks.task import RaspTask
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import record
 from tests import ROOT
-from tests.conftest import RASP
+from tests.builders import RASP
 
 SOME = 64
 WHOLE_DOMAIN, SAMPLES = 20_000, 2000

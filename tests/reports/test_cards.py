@@ -14,7 +14,7 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.ground_truth import State
 from interpbench.reports.cards import model_card, picture, repository_card
 from interpbench.tasks.catalogue import get_task
-from tests.proofs import put_certificate
+from tests.made_up_certificates import put_certificate
 
 MODELS = released()
 

@@ -28,7 +28,7 @@ from interpbench.reports.tables import circuit_lines, records_table, rows_table
 from interpbench.reports.text import NOTHING, method_labels, share
 from interpbench.scoring.evaluation_record import Record, compare
 from interpbench.tasks.catalogue import get_task
-from tests.proofs import proof_of
+from tests.made_up_certificates import proof_of
 
 GRAPH = Graph(2, 2)
 TRUTH = Truth.from_json(

@@ -20,7 +20,7 @@ from interpbench.core.files import sha256
 from interpbench.runs import cli
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.training.settings import CertificateSettings, TrainerSettings
-from tests.proofs import certificate_of, put_certificate
+from tests.made_up_certificates import certificate_of, put_certificate
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -22,7 +22,7 @@ from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.leaderboard import read_board
 from tests import ROOT
-from tests.starting import command
+from tests.builders import run_script
 
 RELEASED = ROOT / "models"
 
@@ -31,7 +31,7 @@ def test_the_form_that_the_readme_shows(tmp_path: Path) -> None:
     """Several methods and models: a page, pictures and a leaderboard; also without a folder `models`."""
     (tmp_path / "models").symlink_to(RELEASED)
     few = ("examples=16", "test_examples=16", "thorough=false")
-    done = command(tmp_path, "evaluate.py", "method=random,eap", "checkpoint=hist,3", *few)
+    done = run_script(tmp_path, "evaluate.py", "method=random,eap", "checkpoint=hist,3", *few)
     assert done.returncode == 0 and "error" not in done.stderr, done.stderr
     assert (tmp_path / "runs/evaluate/report.html").exists()
     assert (tmp_path / "runs/evaluate/leaderboard.md").exists()

@@ -15,6 +15,7 @@ from interpbench.runs.evaluate import EvaluateConfig
 from interpbench.runs.train import TrainConfig
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
+from tests.builders import composed
 
 CONFIGS = Path(config_folder())
 KINDS: dict[str, Any] = {"train": TrainConfig, "evaluate": EvaluateConfig}
@@ -23,13 +24,6 @@ COMMANDS = {
     **{"experiment": "train", "standard": "train", "method": "evaluate"},
 }
 FILES = sorted((path.parent.name, path.stem) for path in CONFIGS.glob("*/*.yaml"))
-
-
-def composed(command: str, *overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(config_folder(), version_base="1.3"):
-        data: Any = OmegaConf.to_container(compose(command, list(overrides)), resolve=True)
-    data.pop("experiment", None)
-    return data
 
 
 def converted(command: str, *overrides: str) -> Any:

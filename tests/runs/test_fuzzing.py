@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from interpbench.core.errors import InterpBenchError
-from tests.file_kinds import KINDS
+from tests.readable_files import KINDS
 
 FEW, MANY = 60, 500
 """Damaged versions of each kind of file, of which there are more than twenty: tests, and `make fuzz`."""

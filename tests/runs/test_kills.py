@@ -12,12 +12,12 @@ from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 from interpbench.training.trainer import Trainer
 from tests import ROOT
-from tests.killing import SAME, config
+from tests.killed_runs import SAME, config
 
 
 def test_a_run_that_is_killed_anywhere_ends_the_same(tmp_path: Path) -> None:
     """Before and after each line of metrics, state, certificate and other file; and several times."""
-    line = [sys.executable, "-m", "tests.killing", str(tmp_path)]
+    line = [sys.executable, "-m", "tests.killed_runs", str(tmp_path)]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     places, _ = done.stdout.split()

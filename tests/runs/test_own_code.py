@@ -23,7 +23,7 @@ from interpbench.discovery import method as registry
 from interpbench.discovery.known_methods import known_methods
 from interpbench.runs.methods import measure_methods
 from tests import ROOT
-from tests.starting import command
+from tests.builders import run_script
 
 RELEASED = ROOT / "models"
 
@@ -226,7 +226,7 @@ def test_no_method_spoils_the_scores_of_another(harmful: Path, capsys: pytest.Ca
     bad = ["weights", "inputs", "positions", "process", "leaves", "raises", "nothing", "classes", "hooks"]
     bad += ["original", "complex", "costly"]
     names = ",".join([*(f"mine.py:{name}" for name in bad), "exact", "mine.py:quiet"])
-    done = command(
+    done = run_script(
         harmful.parent,
         "evaluate.py",
         *(f"method={names}", "checkpoint=hist", "examples=16", "thorough=false", "pictures=false"),
@@ -256,7 +256,7 @@ def test_a_file_of_one_s_own_that_fails_is_one_line(
     tmp_path: Path, text: str, said: str, argument: str
 ) -> None:
     (tmp_path / "bad.py").write_text(text)
-    done = command(tmp_path, "train.py" if "task" in argument else "evaluate.py", argument)
+    done = run_script(tmp_path, "train.py" if "task" in argument else "evaluate.py", argument)
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("error: ") and said in done.stderr
     assert done.returncode == (130 if "Interrupt" in text else 2)
 
@@ -293,7 +293,7 @@ def test_a_task_of_one_s_own_that_fails_is_one_line(tmp_path: Path, body: str, s
                 [sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
             )
         else:
-            done = command(tmp_path, script, *arguments)
+            done = run_script(tmp_path, script, *arguments)
         assert (done.returncode, done.stderr) == (2, f"error: {said}\n")
 
 

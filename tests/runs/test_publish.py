@@ -11,11 +11,11 @@ from interpbench.checkpoints.index import INDEX, read_index
 from interpbench.core.files import sha256
 from interpbench.runs.download import download
 from interpbench.runs.publish import publish
-from tests.checkpoints.test_hub import MODELS, NAME, WEIGHTS, elsewhere, hub, load, originals, refused
 from tests.hub_server import Hub
-from tests.proofs import put_certificate
+from tests.made_up_certificates import put_certificate
+from tests.model_hub import MODELS, NAME, WEIGHTS, load, refused
 
-__all__ = ["elsewhere", "hub", "originals"]  # fixtures
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 def test_what_is_published_is_downloaded(

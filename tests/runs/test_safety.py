@@ -28,7 +28,7 @@ from interpbench.runs.leaderboard import read_board
 from interpbench.runs.page import write_folder_page
 from interpbench.tasks import catalogue
 from tests import ROOT
-from tests.starting import command, edit
+from tests.builders import edit, run_script
 
 RELEASED = ROOT / "models"
 
@@ -83,7 +83,7 @@ def test_evaluating_all_models_runs_no_code_of_theirs(hostile: Callable[[str], P
     folder = hostile("evil1/evil.py:x")
     shutil.copytree(RELEASED / "hist", folder / "models" / "hist")
     before = {path for path in folder.glob("**/*") if path.is_file()}
-    done = command(folder, "evaluate.py", "method=random", "pictures=false", "out=out")
+    done = run_script(folder, "evaluate.py", "method=random", "pictures=false", "out=out")
     assert done.returncode == 1 and "failed: models/x: models/x/model.json is damaged: task" in done.stderr
     assert "Traceback" not in done.stderr and "hist" in done.stdout
     assert not list(folder.glob("**/it_ran"))

@@ -5,48 +5,13 @@ must be imported to see the mistake (a user's file imports it, or torch reads th
 found before torch is, which keeps them within a second; `python -m benchmarks.wrong_calls` measures that.
 """
 
-import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from tests import ROOT
-from tests.wrong_files import prepare
-
-CODE = """
-import sys
-from interpbench.runs import cli
-program, sys.argv = sys.argv[1], [sys.argv[1], *sys.argv[2:]]
-try:
-    {"train": cli.train, "evaluate": cli.evaluate, "interpbench": cli.main}[program]()
-finally:
-    if "torch" in sys.modules:
-        sys.stderr.write("torch is imported\\n")
-"""
-
-
-class Call(NamedTuple):
-    program: str
-    arguments: list[str]
-    says: list[str]
-    environment: dict[str, str]
-    torch: bool
-
-
-def calls() -> list[Call]:
-    lines = Path(__file__).with_name("wrong_calls.jsonl").read_text().splitlines()
-    return [Call(*json.loads(line)) for line in lines]
-
-
-def command(call: Call) -> dict[str, Any]:
-    """Returns the arguments of `subprocess.run`."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **call.environment}
-    return {"args": [sys.executable, "-c", CODE, call.program, *call.arguments], "env": environment}
+from tests.wrong_calls import calls, command, prepare
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from interpbench.scoring.hypotheses import (
     independence,
 )
 from interpbench.scoring.stability import agreement, stability
-from tests.discovery.test_discovery import problem
+from tests.builders import problem
 from tests.oracles.scoring import measure, paths
 
 QUICK = HypothesisSettings(random=40, permutations=200)

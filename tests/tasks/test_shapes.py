@@ -4,7 +4,7 @@ import pytest
 
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
-from tests.conftest import RASP
+from tests.builders import RASP
 
 PUBLISHED = ModelSettings(rule="published")
 

@@ -35,7 +35,7 @@ from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.samplers import mixture
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
-from tests.conftest import RASP
+from tests.builders import RASP
 
 NAMES = list(catalogue())
 DRAWN = 3000

@@ -13,7 +13,7 @@ from interpbench.training.losses import LEAST, attention_loss
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds, record
-from tests.training.test_training import CPU, QUICK, setting, trainer
+from tests.builders import CPU, QUICK, setting, trainer
 
 IOI = ("ioi", "ioi_next_token")
 

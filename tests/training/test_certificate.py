@@ -18,7 +18,7 @@ from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate
-from tests.training.test_training import setting
+from tests.builders import FEW, evaluation_of, margin_of, setting
 from tests.wrong_networks import (
     canary,
     cancelling_heads,
@@ -28,15 +28,8 @@ from tests.wrong_networks import (
     without_gradients,
 )
 
-FEW = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
 PAIRS = CertificateSettings().pairs
 MANY = CertificateSettings(enumerate_up_to=1, attacks=0)
-
-
-def evaluation_of(name, network):
-    task = get_task(name)
-    alignment = align(task, network.cfg.graph)
-    return Evaluation(network, alignment), find_truth(alignment)
 
 
 def test_the_compiled_network_reaches_every_grade(compiled):
@@ -60,12 +53,6 @@ def test_a_certificate_finds_a_planted_fault():
 
 
 # Wrong networks.
-
-
-def margin_of(name):
-    evaluation, _ = evaluation_of(name, right_network(name))
-    tokens = evaluation.task.domain.draw(np.random.default_rng(0), 4096, True)
-    return evaluation.margin(evaluation.activations(tokens))
 
 
 def test_heads_that_cancel_each_other_are_found_by_subsets():

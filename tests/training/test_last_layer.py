@@ -10,8 +10,7 @@ from interpbench.circuits.naming import Node
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.last_layer import CURVATURE, Bound, is_bounded
 from interpbench.training.one_node import reader
-from tests.training.test_certificate import evaluation_of
-from tests.training.test_screening import chunk_of, direct, intervention_tests_of, released_tests
+from tests.builders import chunk_of, direct, evaluation_of, intervention_tests_of, released_tests
 from tests.wrong_networks import absorbed
 
 

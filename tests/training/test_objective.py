@@ -15,7 +15,7 @@ from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.losses import relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
-from tests.training.test_training import CPU, QUICK, setting, trainer
+from tests.builders import CPU, QUICK, setting, trainer
 
 
 def test_outputs_can_begin_after_the_probes():

@@ -11,7 +11,7 @@ from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds, record
 from interpbench.transformer.routes import Replaced, Routes
-from tests.training.test_training import CPU, setting
+from tests.builders import CPU, setting
 
 
 @pytest.mark.parametrize("name", ["frac_prevs", "max_with_previous", "first_occurrences"])

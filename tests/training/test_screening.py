@@ -4,19 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.alignment.alignment import align
-from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.checkpoint_files import released
-from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.naming import Node
-from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
-from interpbench.training.intervention_tests import Chunk, InterventionTests
-from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.one_node import reader
 from interpbench.training.screening import Screen
-from interpbench.transformer.model import Transformer
-from tests.training.test_certificate import evaluation_of, margin_of
+from tests.builders import chunk_of, direct, evaluation_of, intervention_tests_of, margin_of, released_tests
 from tests.wrong_networks import cancelling_heads, right_network, without_gradients
 
 ARCHITECTURES = (
@@ -24,29 +16,6 @@ ARCHITECTURES = (
     {"positions": "rotary", "d_head": 4},
     {"mlp": "gated", "activation": "silu"},
 )
-
-
-def intervention_tests_of(name, seed=0, **settings):
-    task = get_task(name)
-    cfg = shape(task, ModelSettings(**{"d_model": 12, "d_head": 3, "d_mlp": 24, **settings}))
-    alignment = align(task, cfg.graph)
-    network = Transformer(cfg, seed).requires_grad_(False)
-    return InterventionTests(Evaluation(network, alignment), find_truth(alignment, pairs=500))
-
-
-def chunk_of(tests, rows=48, sources=1, seed=0):
-    ev, rng = tests.evaluation, np.random.default_rng(seed)
-    base = ev.task.domain.draw(rng, rows, True)
-    given = [ev.task.domain.sources(rng, base, True) for _ in range(sources)]
-    return Chunk(ev.activations(base), tuple(map(ev.activations, given)), rng)
-
-
-def direct(tests, chunk):
-    """Runs every inert edge on every row, the whole network after it."""
-    ev = tests.evaluation
-    answer = chunk.base.trace[ev.causal_model.output]
-    runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.inert)
-    return {tests.edge_name(tests.inert[number]): ev.right(found, answer) for number, found in runs}
 
 
 @pytest.mark.parametrize("shape", ARCHITECTURES, ids=str)
@@ -114,14 +83,6 @@ def patched_output(ev, base, source, mask, index):
     with torch.no_grad():
         ev.network.run(base.stack[0], kept)
     return kept.kept
-
-
-def released_tests(name):
-    checkpoint = load_checkpoint(released()[name])
-    alignment = align(get_task(name), checkpoint.record.shape.graph, checkpoint.record.alignment)
-    return InterventionTests(
-        Evaluation(checkpoint.network.requires_grad_(False), alignment), checkpoint.truth
-    )
 
 
 def test_what_the_screen_passes_over_is_sampled_and_said():

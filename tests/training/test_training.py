@@ -7,39 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.alignment.alignment import align
-from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.grades import Verdict
 from interpbench.core.errors import CheckpointError, TrainingError
 from interpbench.core.metrics import JsonLines, Wandb
 from interpbench.core.threads import threads
-from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
-from interpbench.training.certificate import CertificateSettings
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Sampler
-from interpbench.training.trainer import Trainer, TrainerSettings
-from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Worlds
-
-CPU = torch.device("cpu")
-SMALL = ModelSettings(d_model=12, d_head=3, d_mlp=48)
-QUICK = TrainerSettings(max_steps=60, validate_every=20, validation_rows=64, save_every=20)
-FEW = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
-
-
-def setting(name="frac_prevs", seed=0):
-    task = get_task(name)
-    cfg = shape(task, SMALL)
-    alignment = align(task, cfg.graph)
-    return Transformer(cfg, seed), alignment, find_truth(alignment, pairs=500)
-
-
-def trainer(folder=None, objective=None, settings=QUICK, name="frac_prevs", seed=0):
-    network, alignment, truth = setting(name, seed)
-    return Trainer(network, alignment, truth, objective or Objective(), settings, FEW, seed, folder)
+from tests.builders import CPU, QUICK, setting, trainer
 
 
 @pytest.mark.parametrize("name", ["first_occurrences", "frac_prevs", "ioi_published_prompts"])

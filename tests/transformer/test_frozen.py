@@ -14,7 +14,7 @@ from interpbench.transformer.attention import attend
 from interpbench.transformer.fast import frozen_parts
 from interpbench.transformer.fast.frozen_parts import Packed
 from interpbench.transformer.patching import Candidates, record
-from tests.transformer.test_kernel import SHAPES, inputs, model, network  # noqa: F401
+from tests.builders import SHAPES, inputs, network
 
 DOUBLE = torch.float64
 
@@ -70,7 +70,7 @@ def test_attention(causal, only, cached, monkeypatch):
 
 @pytest.mark.parametrize("start", [0, 1])
 @pytest.mark.parametrize("patched", ["edges", "nodes", "some edges", "nothing"])
-def test_a_single_position_equals_that_one_of_all(model, start, patched):  # noqa: F811
+def test_a_single_position_equals_that_one_of_all(model, start, patched):
     graph, rng = model.cfg.graph, np.random.default_rng(1)
     with torch.no_grad():
         clean, patch = record(model, inputs(1))[1], record(model, inputs(2))[1].stack

@@ -12,44 +12,8 @@ from interpbench.transformer.attention import attend
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Candidates, Worlds, record
+from tests.builders import inputs, network
 from tests.oracles import transformer as oracle
-
-SHAPES = [
-    (None, "gelu", "causal", True),
-    ("LN", "gelu_new", "bidirectional", True),
-    ("LNPre", "relu", "causal", False),
-    (None, "relu", "bidirectional", False),
-    ("RMS", "silu", "causal", True, {"positions": "rotary", "mlp": "gated"}),
-    ("RMSPre", "gelu", "bidirectional", False, {"mlp": "gated"}),
-    (None, "gelu", "bidirectional", True, {"positions": "rotary"}),
-]
-
-
-def network(normalization, activation, attention, biases, more=None, seed=0):
-    cfg = TransformerConfig(
-        2, 3, 10, 4, 12, 7, 5, 4, normalization, activation, attention, biases, init_std=0.4, **(more or {})
-    )
-    model = Transformer(cfg, seed).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if not name.split(".")[-1].startswith("W_") and (biases or "ln" in name):
-                parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
-
-
-def inputs(seed, rows=3):
-    return torch.randint(0, 7, (rows, 4), generator=torch.Generator().manual_seed(seed))
-
-
-def shape_name(shape):
-    *plain, more = shape if isinstance(shape[-1], dict) else (*shape, {})
-    return "-".join(map(str, (*plain, *more.values())))
-
-
-@pytest.fixture(params=SHAPES, ids=shape_name)
-def model(request):
-    return network(*request.param)
 
 
 def literal(model, tokens, source, edges=(), nodes=()):

@@ -6,8 +6,8 @@ import torch
 
 from interpbench.transformer.patching import record
 from interpbench.transformer.routes import Replaced, RoutedWriters, Routes, WriterTaps
+from tests.builders import SHAPES, inputs, network, shape_name
 from tests.oracles import transformer as oracle
-from tests.transformer.test_kernel import SHAPES, inputs, network, shape_name
 
 SOURCES = 2
 

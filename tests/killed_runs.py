@@ -1,6 +1,6 @@
 """Trains in processes that kill themselves, from one that has imported everything and started no threads.
 
-`python -m tests.killing FOLDER` tries every place; `tests/runs/test_kills.py` runs it.
+`python -m tests.killed_runs FOLDER` tries every place; `tests/runs/test_kills.py` runs it.
 """
 
 import os

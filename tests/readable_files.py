@@ -30,8 +30,8 @@ from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 from tests import ROOT
-from tests.proofs import put_certificate
-from tests.published_files import write_mib, write_published
+from tests.made_up_certificates import put_certificate
+from tests.published_models import write_mib, write_published
 
 RELEASED = ROOT / "models"
 

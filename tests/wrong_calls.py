@@ -1,9 +1,12 @@
-"""The files that wrong calls name: tasks, methods, checkpoints, scores and problems, good and bad ones."""
+"""Wrong calls, as `runs/wrong_calls.jsonl` lists them, and the files that they name, good and bad ones."""
 
 import json
+import os
 import pickle
 import shutil
+import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tests import ROOT
 
@@ -141,7 +144,7 @@ def prepare(folder: Path) -> None:
     """Makes the folder in which the calls run; needs the project on the import path."""
     from interpbench.checkpoints.blind import write_problem
     from interpbench.checkpoints.load import load_checkpoint
-    from tests.proofs import certificate_of, put_certificate
+    from tests.made_up_certificates import certificate_of, put_certificate
 
     folder.mkdir(parents=True)
     (folder / "models").symlink_to(ROOT / "models")
@@ -277,3 +280,37 @@ def prepare(folder: Path) -> None:
     letters.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     (folder / "tok_letters").mkdir()
     letters.save(str(folder / "tok_letters" / "tokenizer.json"))
+
+
+# The calls.
+
+CODE = """
+import sys
+from interpbench.runs import cli
+program, sys.argv = sys.argv[1], [sys.argv[1], *sys.argv[2:]]
+try:
+    {"train": cli.train, "evaluate": cli.evaluate, "interpbench": cli.main}[program]()
+finally:
+    if "torch" in sys.modules:
+        sys.stderr.write("torch is imported\\n")
+"""
+"""What starts a program, and says at the end whether torch is imported."""
+
+
+class Call(NamedTuple):
+    program: str
+    arguments: list[str]
+    says: list[str]
+    environment: dict[str, str]
+    torch: bool
+
+
+def calls() -> list[Call]:
+    lines = (ROOT / "tests" / "runs" / "wrong_calls.jsonl").read_text().splitlines()
+    return [Call(*json.loads(line)) for line in lines]
+
+
+def command(call: Call) -> dict[str, Any]:
+    """Returns the arguments of `subprocess.run`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **call.environment}
+    return {"args": [sys.executable, "-c", CODE, call.program, *call.arguments], "env": environment}

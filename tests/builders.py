@@ -1,0 +1,207 @@
+"""What several test files build: problems, networks, trainers, intervention tests, and finished scripts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.core.config import config_folder
+from interpbench.discovery.method import get_method, methods
+from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.problem import Problem
+from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.task import RaspTask
+from interpbench.training.intervention_tests import Chunk, InterventionTests
+from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.objective import Objective
+from interpbench.training.settings import CertificateSettings, TrainerSettings
+from interpbench.training.trainer import Trainer
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+from tests import ROOT
+from tests.wrong_networks import right_network
+
+CPU = torch.device("cpu")
+RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
+"""The names of the tasks that Tracr compiles."""
+
+
+# Networks and problems with random weights.
+
+SHAPES = [
+    (None, "gelu", "causal", True),
+    ("LN", "gelu_new", "bidirectional", True),
+    ("LNPre", "relu", "causal", False),
+    (None, "relu", "bidirectional", False),
+    ("RMS", "silu", "causal", True, {"positions": "rotary", "mlp": "gated"}),
+    ("RMSPre", "gelu", "bidirectional", False, {"mlp": "gated"}),
+    (None, "gelu", "bidirectional", True, {"positions": "rotary"}),
+]
+"""Normalization, activation, attention and biases, and what else differs, of the kernel's networks."""
+
+
+def shape_name(shape):
+    *plain, more = shape if isinstance(shape[-1], dict) else (*shape, {})
+    return "-".join(map(str, (*plain, *more.values())))
+
+
+def network(normalization, activation, attention, biases, more=None, seed=0):
+    """A network of one of `SHAPES` with two layers of three heads, whose biases and scales are random too."""
+    cfg = TransformerConfig(
+        2, 3, 10, 4, 12, 7, 5, 4, normalization, activation, attention, biases, init_std=0.4, **(more or {})
+    )
+    model = Transformer(cfg, seed).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.split(".")[-1].startswith("W_") and (biases or "ln" in name):
+                parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def inputs(seed, rows=3):
+    """Random inputs `[rows, 4]` of such a network, which has 7 tokens."""
+    return torch.randint(0, 7, (rows, 4), generator=torch.Generator().manual_seed(seed))
+
+
+def problem(seed=0, rows=6, d_out=5, normalization=None, **shape):
+    """A discovery problem of a random network with two layers of two heads, in double precision."""
+    cfg = TransformerConfig(
+        **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 12, "n_ctx": 4, **shape},
+        d_vocab=7,
+        d_out=d_out,
+        normalization=normalization,
+        init_std=0.5,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    clean, corrupted = (torch.randint(0, 7, (rows, 4), generator=generator) for _ in range(2))
+    scored = torch.rand(4, rows, generator=generator) < 0.7
+    scored[0], scored[1] = False, True
+    return Problem(Transformer(cfg, seed).double(), clean, corrupted, scored)
+
+
+def gate(kind: str) -> Problem:
+    """Two heads copy a bit each, and an MLP answers with their OR or AND: 1 on clean, 0 on corrupted."""
+    cfg = TransformerConfig(1, 2, 4, 1, 2, d_vocab=3, d_out=1, n_ctx=2, activation="relu", biases=True)
+    network = Transformer(cfg).double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+        network.embed.W_E[1, 0] = 2.0  # halved by heads that attend to BOS and to the token alike
+        block = network.blocks[0]
+        for head in (0, 1):
+            block.attn.W_V[head, 0, 0] = 1
+            block.attn.W_O[head, 0, 1 + head] = 1
+        block.mlp.W_in[1:3] = 1
+        # with x ones: x - relu(x - 1) is OR, relu(x - 1) is AND
+        block.mlp.b_in[1] = -1
+        block.mlp.W_out[:, 3] = torch.tensor([1.0, -1.0] if kind == "or" else [0.0, 1.0]).double()
+        network.unembed.W_U[3, 0] = 1
+    clean, corrupted = torch.tensor([[0, 1]]), torch.tensor([[0, 2]])
+    return Problem(network, clean, corrupted, torch.tensor([[False], [True]]))
+
+
+def quick(name, steps=8):
+    """A method that trains masks for a few steps only; any other as it is."""
+    trains = methods()[name].record.authors_steps is not None
+    return get_method(name, {"steps": steps} if trains else {})
+
+
+# Training, and what certificates are made of.
+
+SMALL = ModelSettings(d_model=12, d_head=3, d_mlp=48)
+QUICK = TrainerSettings(max_steps=60, validate_every=20, validation_rows=64, save_every=20)
+FEW = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
+
+
+def setting(name="frac_prevs", seed=0):
+    """A small network of a task, its alignment, and the truth from few pairs."""
+    task = get_task(name)
+    cfg = shape(task, SMALL)
+    alignment = align(task, cfg.graph)
+    return Transformer(cfg, seed), alignment, find_truth(alignment, pairs=500)
+
+
+def trainer(folder=None, objective=None, settings=QUICK, name="frac_prevs", seed=0):
+    network, alignment, truth = setting(name, seed)
+    return Trainer(network, alignment, truth, objective or Objective(), settings, FEW, seed, folder)
+
+
+def evaluation_of(name, network):
+    """What runs a network's interventions on a task, and the truth."""
+    task = get_task(name)
+    alignment = align(task, network.cfg.graph)
+    return Evaluation(network, alignment), find_truth(alignment)
+
+
+def margin_of(name):
+    """The margin of a released network's answers on 4,096 inputs."""
+    evaluation, _ = evaluation_of(name, right_network(name))
+    tokens = evaluation.task.domain.draw(np.random.default_rng(0), 4096, True)
+    return evaluation.margin(evaluation.activations(tokens))
+
+
+def intervention_tests_of(name, seed=0, **settings):
+    """The intervention tests of an untrained network."""
+    task = get_task(name)
+    cfg = shape(task, ModelSettings(**{"d_model": 12, "d_head": 3, "d_mlp": 24, **settings}))
+    alignment = align(task, cfg.graph)
+    network = Transformer(cfg, seed).requires_grad_(False)
+    return InterventionTests(Evaluation(network, alignment), find_truth(alignment, pairs=500))
+
+
+def released_tests(name):
+    """The intervention tests of a released network."""
+    checkpoint = load_checkpoint(released()[name])
+    alignment = align(get_task(name), checkpoint.record.shape.graph, checkpoint.record.alignment)
+    return InterventionTests(
+        Evaluation(checkpoint.network.requires_grad_(False), alignment), checkpoint.truth
+    )
+
+
+def chunk_of(tests, rows=48, sources=1, seed=0):
+    """Rows of the task, with some sources each."""
+    ev, rng = tests.evaluation, np.random.default_rng(seed)
+    base = ev.task.domain.draw(rng, rows, True)
+    given = [ev.task.domain.sources(rng, base, True) for _ in range(sources)]
+    return Chunk(ev.activations(base), tuple(map(ev.activations, given)), rng)
+
+
+def direct(tests, chunk):
+    """Runs every inert edge on every row, the whole network after it."""
+    ev = tests.evaluation
+    answer = chunk.base.trace[ev.causal_model.output]
+    runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.inert)
+    return {tests.edge_name(tests.inert[number]): ev.right(found, answer) for number, found in runs}
+
+
+# Configurations, scripts and files.
+
+
+def composed(command: str, *overrides: str) -> dict[str, Any]:
+    """What Hydra composes of `configs/` and overrides."""
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        data: Any = OmegaConf.to_container(compose(command, list(overrides)), resolve=True)
+    data.pop("experiment", None)
+    return data
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Changes entries of a JSON object in a file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def run_script(where: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs one of the scripts of the top folder, as a user does."""
+    line = [sys.executable, str(ROOT / script), *arguments]
+    return subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)

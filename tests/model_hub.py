@@ -1,0 +1,97 @@
+"""A hub with two released models, from which tests download; its fixtures are those of `conftest.py`."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import interpbench
+from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed
+from interpbench.core.errors import CheckpointError
+from tests import ROOT
+from tests.hub_server import Hub, serve
+from tests.made_up_certificates import put_certificate
+
+NAME = "me/models"
+
+
+MODELS = ("frac_prevs", "trend_to_next")
+
+
+WEIGHTS = "frac_prevs/model.safetensors"
+
+
+RELEASED = ROOT / "models"
+
+
+GRADE = "adversarial, positions, all pairs, sets ≥ 99.9%"
+
+
+@pytest.fixture
+def originals(tmp_path: Path) -> Path:
+    """Two released models, with made-up certificates."""
+    for name in MODELS:
+        put_certificate(
+            Path(shutil.copytree(RELEASED / name, tmp_path / "originals" / name)),
+            all_pairs=name == "frac_prevs",
+        )
+    return tmp_path / "originals"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub with these models, and an empty cache; nothing waits between attempts."""
+    from huggingface_hub import close_session
+
+    with serve() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.address)
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("INTERPBENCH_HUB", f"{NAME}@main")
+        monkeypatch.setenv("HF_TOKEN", "secret")
+        monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+        monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda _: None)
+        files: dict[str, bytes] = {}
+        entries = {}
+        for name in MODELS:
+            entries[name] = indexed(originals / name)
+            files |= {f"{name}/{f}": (originals / name / f).read_bytes() for f in entries[name].files}
+        files[INDEX] = json.dumps(Index(FORMAT, entries).to_json()).encode()
+        server.push(NAME, files)
+        close_session()
+        yield server
+        close_session()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without released models, so that names are looked for on the hub."""
+    (tmp_path / "here" / "models").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def refused(call: Callable[[], object], *said: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message and all(text in message for text in said), message
+
+
+def cached() -> dict[str, bytes]:
+    """Returns every whole file of the cache, by its place in the repository."""
+    folder = Path(os.environ["HF_HUB_CACHE"])
+    files = [path for path in folder.glob("*/snapshots/*/**/*") if path.is_file()]
+    return {"/".join(path.parts[path.parts.index("snapshots") + 2 :]): path.read_bytes() for path in files}
+
+
+def nothing_half_written(hub: Hub) -> bool:
+    """Returns whether every file of the cache is whole, whatever commit it is of."""
+    contents = [data for commit in hub.commits[NAME].values() for data in commit.values()]
+    blobs = Path(os.environ["HF_HUB_CACHE"]).glob("*/blobs/*")
+    return all(path.read_bytes() in contents for path in blobs)
+
+
+def load(name: str = "frac_prevs") -> str:
+    return interpbench.load(name).record.sha256
