@@ -21,8 +21,9 @@ from interpbench.circuits.io.score_files import read_scores, write_scores
 from interpbench.core.files import read_json, sha256
 from interpbench.runs.leaderboard import page, read_board
 from interpbench.runs.page import read_results
-from interpbench.scoring.evaluation_record import Record
-from interpbench.scoring.leaderboard_data import Board, row
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import board_text, row
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.objective import Objective
@@ -131,7 +132,7 @@ def evaluation(folder: Path) -> Kind:
 
     def read() -> object:
         read_results(folder)
-        return row(Record.from_json(read_json(path), path))
+        return row(EvaluationRecord.from_json(read_json(path), path))
 
     return Kind(path, read)
 
@@ -150,10 +151,10 @@ def _evaluated(folder: Path) -> Path:
 
 
 def leaderboard(folder: Path) -> Kind:
-    record = Record.from_json(read_json(_evaluated(folder)))
+    record = EvaluationRecord.from_json(read_json(_evaluated(folder)))
     board = Board.of([record])
     path = folder / "leaderboard.json"
-    path.write_text(json.dumps({"format": 2, "missing": ["hist"], "rows": list(board.rows)}))
+    path.write_text(board_text(board.rows, ["hist"]))
     return Kind(path, lambda: page(read_board(path)))
 
 

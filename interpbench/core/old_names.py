@@ -68,7 +68,7 @@ def renamed_record(data: Any) -> Any:
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("settings"), Mapping):
         return data
-    if isinstance(conditions := data.get("conditions"), Mapping) and "source" in conditions:
+    if isinstance(conditions := data.get("conditions"), Mapping) and conditions.get("source"):
         return data
     return {**data, "settings": renamed_settings("method", data["settings"], stored=True)}
 

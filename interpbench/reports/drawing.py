@@ -91,7 +91,7 @@ def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
     """Returns `[reader, writer]` bool: the best-scored edges, as many as are required.
 
     Allowed edges take no place of others: those that come before the last that counts are found besides,
-    as in `Curve.precision_at_size`, and the free edges of one head edge take one place together. Ties are
+    as in `precision_at_size`, and the free edges of one head edge take one place together. Ties are
     broken by the order of the graph.
     """
     claims, legal = _claims(truth), truth.graph.legal

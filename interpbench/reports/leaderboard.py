@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
 from interpbench.core.text import markdown
 from interpbench.reports.text import NOTHING, number
 from interpbench.scoring.comparison import Comparison
-from interpbench.scoring.curves import METRICS
 from interpbench.scoring.hypotheses import LEVEL, TESTS
-from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board
-from interpbench.scoring.mib import TITLE as MIB_TITLE
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import TRUTH
+from interpbench.scoring.metric import RANKING, Metric, columns
+from interpbench.scoring.ranking_metrics import HEADLINE, auroc, average_precision
+from interpbench.scoring.row_metrics import jaccard_over_seeds
 
 FIGURES = {
     "scores": "Means over models with 95 % intervals",
@@ -73,9 +76,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
         "## Accuracy",
         _image("scores", figures),
         "q/k/v edges:",
-        _table(
-            ["method", *(title for title, _ in METRICS.values()), MIB_TITLE, "above random"], _accuracy(board)
-        ),
+        _table(["method", *(one.title for one in RANKING.values()), "above random"], _accuracy(board)),
         "Nodes and head edges:",
         _table(
             ["method", "nodes: AUROC", "average precision", "head edges: AUROC", "average precision"],
@@ -89,7 +90,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
         _comparison(board),
         "## Behaviour of the circuits found",
         BEHAVIOUR,
-        _table(["method", "CPR", "CMD ↓", "gap ↓", "least effect", *TESTS], _behaviour(board)),
+        _table(["method", *map(_title, columns("behaviour")), *TESTS], _behaviour(board)),
         "## Cost and stability",
         _image("cost", figures),
         STABILITY,
@@ -97,13 +98,8 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
             [
                 "method",
                 "pairs",
-                "passes",
-                "CPU seconds",
-                "MB",
-                "Jaccard",
-                "rank correlation",
-                "deviation of AUROC",
-                *(["Jaccard over seeds"] if _seeds(board) else []),
+                *(one.title for one in columns("cost")),
+                *(one.title for one in _stability_columns(board)),
             ],
             _stability(board),
         ),
@@ -128,14 +124,14 @@ def amount(value: float | None) -> str:
 
 def _summary(board: Board) -> str:
     programs = {board.programs[model] for model in board.models}
-    examples = {r["method"]: r["examples"] for r in board.rows if r["method"] != TRUTH}
+    examples = {r.method: r.examples for r in board.rows if r.method != TRUTH}
     most, least = max(examples.values(), default=0), min(examples.values(), default=0)
     counts = f"{len(board.methods)} methods, {len(board.models)} models, {len(programs)} programs"
     text = f"{counts}; {most} pairs of inputs"
     if fewer := sorted(name for name, count in examples.items() if count < most):
         named = ", ".join(map(markdown, fewer))
         text += f", {least} for {named}, which train for hundreds of steps on all of them"
-    if any(r["structural"] for r in board.rows):
+    if any(r.structural for r in board.rows):
         text += ". Structural scores: what is in the program without effect counts as required"
     if board.missing:
         text += f". Released, but not evaluated here: {', '.join(map(markdown, board.missing))}"
@@ -163,68 +159,59 @@ def _table(header: Sequence[str], rows: Iterator[list[str]]) -> str:
 
 def _names(board: Board) -> list[str]:
     """Returns the methods, and the truth last."""
-    return [*board.methods, *([TRUTH] if any(r["method"] == TRUTH for r in board.rows) else [])]
+    return [*board.methods, *([TRUTH] if any(r.method == TRUTH for r in board.rows) else [])]
 
 
 def _accuracy(board: Board) -> Iterator[list[str]]:
+    metrics = [one.at("qkv_edge") for one in RANKING.values()]
     for method in board.edge_methods:
-        means = [
-            interval(board.mean(method, ("levels", "qkv_edge", metric))) for metric in (*METRICS, "mib_auroc")
-        ]
+        means = [interval(board.mean(method, metric)) for metric in metrics]
         yield [_with_budget(method, board), *means, _of(board.better_than_random(method))]
-    yield ["*average of random scores*", *(interval(board.null(metric)) for metric in METRICS), NOTHING, ""]
+    yield ["*average of random scores*", *(interval(board.null(metric)) for metric in metrics), ""]
 
 
 def _levels(board: Board) -> Iterator[list[str]]:
-    columns = [
-        (level, metric) for level in ("node", "head_edge") for metric in ("auroc", "average_precision")
-    ]
+    levels: tuple[Level, ...] = ("node", "head_edge")
+    metrics = [metric.at(level) for level in levels for metric in (auroc, average_precision)]
     for method in sorted(board.methods, key=lambda name: -_node_auroc(board, name)):
         edges = method in board.edge_methods
         cells = [
-            interval(board.mean(method, ("levels", *column))) if edges or column[0] == "node" else NOTHING
-            for column in columns
+            interval(board.mean(method, metric)) if edges or metric.level == "node" else NOTHING
+            for metric in metrics
         ]
         yield [_with_budget(method, board), *cells]
-    yield ["*average of random scores*", *(interval(board.null(metric, level)) for level, metric in columns)]
+    yield ["*average of random scores*", *(interval(board.null(metric)) for metric in metrics)]
 
 
 def _node_auroc(board: Board, method: str) -> float:
-    mean = board.mean(method, ("levels", "node", "auroc"))
+    mean = board.mean(method, auroc.at("node"))
     return -1.0 if mean is None else mean.value
 
 
 def _behaviour(board: Board) -> Iterator[list[str]]:
     for method in _names(board):
-        means = [
-            interval(board.mean(method, path))
-            for path in (
-                ("faithfulness", "cpr"),
-                ("faithfulness", "cmd"),
-                ("completeness", "gap"),
-                ("completeness", "least_effect"),
-            )
-        ]
+        means = [interval(board.mean(method, metric)) for metric in columns("behaviour")]
         yield [_name(method, board), *means, *(_of(board.passed(method, test)) for test in TESTS)]
 
 
 def _stability(board: Board) -> Iterator[list[str]]:
     for method in board.methods:
-        costs = [board.mean(method, ("cost", key)) for key in ("passes", "seconds", "megabytes")]
-        pairs = next(r["examples"] for r in board.rows if r["method"] == method)
+        costs = [board.mean(method, metric) for metric in columns("cost")]
+        pairs = board.first(method).examples
         cells = [NOTHING if cost is None else _amount_interval(cost) for cost in costs]
-        stable = [
-            interval(board.mean(method, ("stability", "pairs", key)))
-            for key in ("jaccard", "rank_correlation", "auroc_deviation")
-        ]
-        if _seeds(board):
-            stable.append(interval(board.mean(method, ("stability", "seeds", "jaccard"))))
+        stable = [interval(board.mean(method, metric)) for metric in _stability_columns(board)]
         yield [_name(method, board), str(pairs), *cells, *stable]
 
 
-def _seeds(board: Board) -> bool:
-    """Returns whether methods that draw at random were run with other seeds."""
-    return any("seeds" in row["stability"] for row in board.rows)
+def _stability_columns(board: Board) -> list[Metric]:
+    """Returns the metrics; what is said of other seeds only if methods that draw were run with some."""
+    seeds = any("seeds" in row.stability for row in board.rows)
+    return [metric for metric in columns("stability") if seeds or metric is not jaccard_over_seeds]
+
+
+def _title(metric: Metric) -> str:
+    """Returns the head of a column, with an arrow where less is better."""
+    return metric.title if metric.larger_is_better else f"{metric.title} ↓"
 
 
 def _amount_interval(estimate: Estimate) -> str:
@@ -243,12 +230,12 @@ def _of(counts: tuple[int, int]) -> str:
 
 def _name(method: str, board: Board) -> str:
     """Returns a method's name, in italics if it is the truth or a baseline."""
-    return f"*{markdown(method)}*" if method == TRUTH or board.fact(method, "baseline") else markdown(method)
+    return f"*{markdown(method)}*" if method == TRUTH or board.first(method).baseline else markdown(method)
 
 
 def _with_budget(method: str, board: Board) -> str:
     """Returns the name, and which share of its authors' steps of training the method took, if not all."""
-    budget = board.fact(method, "budget")
+    budget = board.first(method).budget
     share = "" if budget is None or budget >= 1 else f" ({budget:.0%} of its authors' steps)"
     return _name(method, board) + share
 

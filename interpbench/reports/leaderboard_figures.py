@@ -13,14 +13,19 @@ from matplotlib.figure import Figure
 from interpbench.reports.palette import BLUE, VERMILLION, save
 from interpbench.reports.text import number
 from interpbench.scoring.hypotheses import LEVEL
-from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import DRAWN, TRUTH
+from interpbench.scoring.metric import Metric
+from interpbench.scoring.ranking_metrics import HEADLINE, average_precision, precision_at_size
+from interpbench.scoring.row_metrics import cmd
+from interpbench.scoring.row_metrics import passes as passes_metric
 
 GREY = "0.55"
-PANELS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
-    ("AUROC", HEADLINE, True),
-    ("average precision", ("levels", "qkv_edge", "average_precision"), True),
-    ("precision at the true size", ("levels", "qkv_edge", "precision_at_size"), True),
-    ("CMD (lower is better)", ("faithfulness", "cmd"), False),
+PANELS: tuple[tuple[str, Metric], ...] = (
+    ("AUROC", HEADLINE),
+    ("average precision", average_precision.at("qkv_edge")),
+    ("precision at the true size", precision_at_size.at("qkv_edge")),
+    ("CMD (lower is better)", cmd),
 )
 
 
@@ -45,24 +50,23 @@ def scores_figure(board: Board, path: Path) -> None:
     methods = board.edge_methods
     figure = Figure(figsize=(11, 0.24 * len(methods) + 1.1), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
-    for axes, (title, path_of, higher) in zip(panels, PANELS):
+    for axes, (title, metric) in zip(panels, PANELS):
         for place, method in enumerate(methods):
-            found, mean = board.values(method, path_of), board.mean(method, path_of)
+            found, mean = board.values(method, metric), board.mean(method, metric)
             if mean is None:
                 continue
             ticks = list(found.values())
             axes.plot(ticks, [place] * len(ticks), "|", color="0.75", markersize=6, zorder=1)
             axes.plot(mean.ends, [place, place], color=BLUE, linewidth=1.6, zorder=2)
-            face = "white" if board.fact(method, "baseline") else BLUE
+            face = "white" if board.first(method).baseline else BLUE
             axes.plot(mean.value, place, "o", color=BLUE, markersize=4.5, zorder=3, markerfacecolor=face)
-        if higher:
-            null = board.null(path_of[-1])
-            if null is not None:
+        if metric.has_null:
+            if null := board.null(metric):
                 axes.axvspan(*null.ends, color="0.93", zorder=0, linewidth=0)
-        elif truth := board.mean(TRUTH, path_of):
+        elif truth := board.mean(TRUTH, metric):
             axes.axvline(truth.value, color=VERMILLION, linewidth=1, zorder=0)
         axes.set_title(title, fontsize=10)
-        axes.set_xlim(0.28 if path_of == HEADLINE else -0.03, 1.03)
+        axes.set_xlim(0.28 if metric == HEADLINE else -0.03, 1.03)
         axes.grid(axis="x", color="0.92", zorder=-1)
         axes.set_axisbelow(True)
         _bare(axes)
@@ -126,7 +130,7 @@ def cost_figure(board: Board, path: Path) -> None:
     axes = figure.subplots()
     points: list[tuple[str, float, float]] = []
     for method in board.edge_methods:
-        accuracy, passes = board.mean(method, HEADLINE), board.mean(method, ("cost", "passes"))
+        accuracy, passes = board.mean(method, HEADLINE), board.mean(method, passes_metric)
         if accuracy is None or passes is None or passes.value == 0:
             continue
         points.append((method, passes.value, accuracy.value))
@@ -191,11 +195,9 @@ def roc_figure(board: Board, path: Path) -> None:
     across = np.linspace(0, 1, 201)
     for axes, method in zip(panels, methods):
         curves = [
-            one["levels"]["qkv_edge"]["roc"]
+            one.levels[DRAWN].roc
             for one in board.rows
-            if one["method"] == method
-            and board.model(one) in board.models
-            and one["levels"]["qkv_edge"]["roc"]
+            if one.method == method and board.model(one) in board.models and one.levels[DRAWN].roc
         ]
         axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8)
         for curve in curves:

@@ -17,11 +17,12 @@ import numpy as np
 
 from interpbench.circuits.ground_truth import LEVELS, Truth
 from interpbench.circuits.naming import Node
-from interpbench.core.errors import CheckpointError
+from interpbench.core.errors import CheckpointError, ScoresError
 from interpbench.core.files import write_text
 from interpbench.reports.layout import GAP, HEIGHT, PORT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.text import LEVEL_NAMES
-from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.results import Faithfulness
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,10 @@ class Network:
 
 
 def write_page(
-    path: Path, results: Sequence[tuple[str, Record]], networks: Mapping[str, Network], about: str = ""
+    path: Path,
+    results: Sequence[tuple[str, EvaluationRecord]],
+    networks: Mapping[str, Network],
+    about: str = "",
 ) -> None:
     """Writes the page.
 
@@ -125,40 +129,47 @@ def _states(truth: Truth, level: str) -> list[int]:
     return [int(truth.head_edges[place]) for place in places]
 
 
-def _result(method: int, record: Record, network: Network) -> dict[str, Any]:
+def _result(method: int, record: EvaluationRecord, network: Network) -> dict[str, Any]:
     """Returns the numbers and scores of one method on one network."""
     graph = network.truth.graph
-    names = [str(edge) for edge in graph.edges]
-    if set(names) != set(record.edges):
-        raise CheckpointError(f"the record of {record.method} on {record.task} is of another network")
+    try:
+        edges = record.edges.array(graph.edges)
+        own = record.nodes and record.nodes.array(graph.nodes)
+    except ScoresError:
+        raise CheckpointError(
+            f"the record of {record.method} on {record.task} is of another network"
+        ) from None
     curves = {level: record.levels.get(level) for level in LEVELS}
-    own = [record.nodes[str(node)] for node in graph.nodes] if record.nodes else None
     return {
         "method": method,
         "structural": record.structural,
         "auroc": {level: _short(curve and curve.auroc) for level, curve in curves.items()},
         "precision": {level: _short(curve and curve.average_precision) for level, curve in curves.items()},
-        "faithfulness": _faithfulness(record.behaviour.get("faithfulness")),
-        "passes": [record.cost.get(f"{way}_examples") for way in ("forward", "backward")],
+        "faithfulness": _faithfulness(record.behaviour.faithfulness),
+        "passes": [record.cost.forward_examples, record.cost.backward_examples]
+        if record.cost
+        else [None, None],
         "seconds": record.seconds if record.cost else None,
-        **_ranks([record.edges[name] for name in names]),
-        "own": own and _ranks(own),
+        **_ranks(edges),
+        "own": None if own is None else _ranks(own),
     }
 
 
-def _faithfulness(found: Mapping[str, Any] | None) -> dict[str, list[Any]] | None:
+def _faithfulness(found: Faithfulness | None) -> dict[str, list[Any]] | None:
     """Returns (share of edges, f, low, high) of each size, and (value, low, high) of the areas."""
     if found is None:
         return None
-    names = ("sizes", "curve", "curve_low", "curve_high")
-    points = [[round(value, 4) for value in point] for point in zip(*(found[name] for name in names))]
-    areas = {name: [round(found[name][x], 4) for x in ("value", "low", "high")] for name in ("cpr", "cmd")}
-    return {"points": points, **areas}
+    curves = zip(found.sizes, found.curve, found.curve_low, found.curve_high)
+    areas = {"cpr": found.cpr, "cmd": found.cmd}
+    return {
+        "points": [[round(value, 4) for value in point] for point in curves],
+        **{name: [round(x, 4) for x in (area.value, *area.ends)] for name, area in areas.items()},
+    }
 
 
-def _ranks(scores: Sequence[float]) -> dict[str, list[Any]]:
+def _ranks(scores: np.ndarray) -> dict[str, list[Any]]:
     """Returns each score's place among the distinct scores, from the lowest, and those to four digits."""
-    values, ranks = np.unique(np.array(scores, np.float64), return_inverse=True)
+    values, ranks = np.unique(scores, return_inverse=True)
     return {"ranks": ranks.tolist(), "values": [float(f"{value:.4g}") for value in values]}
 
 

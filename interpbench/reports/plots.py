@@ -11,13 +11,13 @@ from interpbench.circuits.ground_truth import LEVELS
 from interpbench.core.text import mathtext
 from interpbench.reports.palette import COLOURS, save
 from interpbench.reports.text import LEVEL_NAMES, method_labels, number
-from interpbench.scoring.curves import Curve
-from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.results import LevelScores
 
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)))
 
 
-def roc_figure(records: Sequence[Record], path: Path) -> None:
+def roc_figure(records: Sequence[EvaluationRecord], path: Path) -> None:
     """Draws the ROC curves of all methods on one task, a panel for each level, and writes them as PNG.
 
     Ties are straight lines between distinct scores. Curves get thinner and other dashes in the order of
@@ -42,7 +42,7 @@ def roc_figure(records: Sequence[Record], path: Path) -> None:
     save(figure, path)
 
 
-def _panel(axes: Axes, curves: Sequence[Curve | None], labels: Sequence[str]) -> None:
+def _panel(axes: Axes, curves: Sequence[LevelScores | None], labels: Sequence[str]) -> None:
     """Draws one level."""
     axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8, zorder=0)
     drawn = 0

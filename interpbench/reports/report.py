@@ -11,7 +11,7 @@ from interpbench.core.text import markdown
 from interpbench.reports.certificates import verdict_sentence
 from interpbench.reports.tables import mean_rows, records_rows
 from interpbench.reports.text import LEVEL_NAMES
-from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.evaluation_record import EvaluationRecord
 
 READING = """\
 - Each cell is AUROC / average precision of the method's ranking. AUROC is the probability that a required
@@ -25,7 +25,7 @@ READING = """\
 
 def write_report(
     folder: Path,
-    records: Sequence[Record],
+    records: Sequence[EvaluationRecord],
     certificates: Mapping[str, Mapping[str, Any]],
     pictures: Mapping[str, Sequence[Path]],
 ) -> Path:
@@ -55,7 +55,7 @@ def write_report(
     return path
 
 
-def _scores(records: Sequence[Record]) -> str:
+def _scores(records: Sequence[EvaluationRecord]) -> str:
     """Returns the table of scores."""
     header = ("task", "method", *LEVEL_NAMES.values(), "forward passes", "backward passes", "seconds")
     rows = [

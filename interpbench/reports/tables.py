@@ -10,12 +10,10 @@ from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core.text import printable, terminal
 from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
-from interpbench.scoring.evaluation_record import Record
-
-PASSES = ("forward_examples", "backward_examples")
+from interpbench.scoring.evaluation_record import EvaluationRecord
 
 
-def records_table(records: Sequence[Record]) -> Table:
+def records_table(records: Sequence[EvaluationRecord]) -> Table:
     """Returns one row a record and, where there are several tasks, the mean of each method over them.
 
     Passes are counted in examples, so that they do not depend on the batch size.
@@ -38,25 +36,25 @@ def records_table(records: Sequence[Record]) -> Table:
     return table
 
 
-def records_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+def records_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     """Returns the cells of `records_table`, one row a record."""
     return [
         (
             record.task,
             label,
             *(auroc_ap(record.levels.get(level)) for level in LEVELS),
-            *(f"{record.cost[key]:,}" if key in record.cost else NOTHING for key in PASSES),
+            *(f"{passes:,}" if record.cost else NOTHING for passes in _passes(record)),
             number(record.seconds if record.cost else None, 2),
         )
         for record, label in zip(records, method_labels(records))
     ]
 
 
-def mean_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+def mean_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     """Returns the mean of each method, where there are several tasks."""
     if len({record.task for record in records}) < 2:
         return []
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[EvaluationRecord]] = {}
     for record, label in zip(records, method_labels(records, seeds=False)):
         groups.setdefault(label, []).append(record)
     return [
@@ -65,15 +63,21 @@ def mean_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
     ]
 
 
-def _means(records: Sequence[Record]) -> list[str]:
+def _passes(record: EvaluationRecord) -> tuple[int, int]:
+    """Returns how many examples went forward and backward."""
+    cost = record.cost
+    return (0, 0) if cost is None else (cost.forward_examples, cost.backward_examples)
+
+
+def _means(records: Sequence[EvaluationRecord]) -> list[str]:
     """Averages each column over the records in which it is defined."""
     cells: list[str] = []
     for level in LEVELS:
         curves = [record.levels[level] for record in records if level in record.levels]
         pairs = [(c.auroc, c.average_precision) for c in curves if c.auroc is not None]
         cells.append(" / ".join(number(float(np.mean(part))) for part in zip(*pairs)) or NOTHING)
-    for key in PASSES:
-        cells.append(f"{np.mean([record.cost.get(key, 0) for record in records]):,.0f}")
+    for passes in zip(*map(_passes, records)):
+        cells.append(f"{np.mean(passes):,.0f}")
     return [*cells, number(float(np.mean([record.seconds for record in records])), 2)]
 
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from interpbench.scoring.curves import Curve
-from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.results import LevelScores
 
 NOTHING = "\u2013"
 LEVEL_NAMES = {"node": "nodes", "head_edge": "head edges", "qkv_edge": "q/k/v edges"}
@@ -20,14 +20,14 @@ def share(value: float, digits: int = 4) -> str:
     return "1" if value == 1 else f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
 
 
-def auroc_ap(curve: Curve | None) -> str:
+def auroc_ap(curve: LevelScores | None) -> str:
     """Formats AUROC and average precision, or one dash where there is nothing to score."""
     if curve is None or curve.auroc is None:
         return NOTHING
     return f"{number(curve.auroc)} / {number(curve.average_precision)}"
 
 
-def method_labels(records: Sequence[Record], seeds: bool = True) -> list[str]:
+def method_labels(records: Sequence[EvaluationRecord], seeds: bool = True) -> list[str]:
     """Names the method of each record, with those settings in which records of one method differ.
 
     Structural scores, in which allowed counts as required, are always named so.
@@ -37,7 +37,7 @@ def method_labels(records: Sequence[Record], seeds: bool = True) -> list[str]:
         seeds: whether the seed is such a setting.
     """
 
-    def details(record: Record) -> dict[str, object]:
+    def details(record: EvaluationRecord) -> dict[str, object]:
         seed = {"seed": record.seed} if seeds else {}
         return {**record.settings, **seed}
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from interpbench.circuits.ground_truth import Level, Truth
     from interpbench.circuits.scores import Scores
     from interpbench.runs.train import TrainOutcome
-    from interpbench.scoring.curves import Curve
+    from interpbench.scoring.results import LevelScores
     from interpbench.tasks.problem import Problem
 
 
@@ -113,9 +113,9 @@ def discover(
     return apply(get_method(method, settings), problem, method_name(method))
 
 
-def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, Curve]":
+def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, LevelScores]":
     """Scores a ranking at node, head-edge and q/k/v-edge level: required against forbidden."""
-    from interpbench.scoring.evaluation_record import compare as run
+    from interpbench.scoring.curves import compare as run
 
     return run(truth, scores, structural)
 

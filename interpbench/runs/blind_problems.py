@@ -79,7 +79,7 @@ def verify_problem(
 
     from interpbench.reports.tables import rows_table
     from interpbench.reports.text import LEVEL_NAMES, number
-    from interpbench.scoring.evaluation_record import compare
+    from interpbench.scoring.curves import compare
 
     curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))
     scores = {

@@ -12,6 +12,7 @@ from typing import Any
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import task_of
+from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
@@ -30,11 +31,13 @@ from interpbench.runs.evaluate_settings import (
     evaluate_config,
     jsonable,
 )
-from interpbench.runs.measure import measured
+from interpbench.runs.measure import Spent, measured
 from interpbench.runs.page import write_folder_page
 from interpbench.runs.shared_runs import Bench
-from interpbench.scoring.evaluation_record import Record, compare, edge_scores, is_record, node_scores
-from interpbench.scoring.leaderboard_data import TRUTH
+from interpbench.scoring.curves import compare
+from interpbench.scoring.evaluation_record import EvaluationRecord, is_record
+from interpbench.scoring.leaderboard_rows import TRUTH
+from interpbench.scoring.results import RunCost
 from interpbench.tasks.data import draw_pairs
 
 log = logging.getLogger(__name__)
@@ -47,7 +50,8 @@ def run(data: Mapping[str, Any]) -> Outcome:
     config = evaluate_config(data)
     if config.board:
         rows_in(Path(config.board))  # what cannot be added to is said before, not after
-    records, failures = evaluate(config)
+    made, failures = _evaluated(config)
+    records = list(made.values())
     if not records and len(failures) == 1 and isinstance(failures[0].error, InterpBenchError):
         raise failures[0].error
     if records:
@@ -59,7 +63,7 @@ def run(data: Mapping[str, Any]) -> Outcome:
         Console(width=None if sys.stdout.isatty() else 120).print(records_table(shown))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
-            write_folder_page(Path(config.out), config.found)
+            write_folder_page(Path(config.out), config.found, known=made)
     if records and config.methods is not None:
         add = config.board is not None
         log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out), add))
@@ -84,89 +88,105 @@ class Failure:
         return f"{self.where}: {self.error if known else said(self.error)}"
 
 
-def evaluate(config: EvaluateConfig) -> tuple[list[Record], list[Failure]]:
+def evaluate(config: EvaluateConfig) -> tuple[list[EvaluationRecord], list[Failure]]:
     """Evaluates the chosen methods on all chosen checkpoints; returns records and what failed.
 
     What has been evaluated in the same way is read instead. Whatever a method raises is a failure of that
     method on that checkpoint; the others go on.
     """
+    made, failures = _evaluated(config)
+    return list(made.values()), failures
+
+
+def _evaluated(config: EvaluateConfig) -> tuple[dict[Path, EvaluationRecord], list[Failure]]:
+    """Returns the records, by their files, and what failed."""
     prepare_torch()
     check_evaluate(config)
     chosen = config.with_baselines
     if config.methods is not None and config.thoroughly:
         chosen = [*chosen, (TRUTH, {})]
     folders = config.found
-    records: list[Record] = []
+    records: dict[Path, EvaluationRecord] = {}
     failures: list[Failure] = []
     with threads(config.threads), Display("evaluate", len(folders) * len(chosen)) as display:
         for folder in folders:
             for found in _on_checkpoint(folder, chosen, config):
-                (records if isinstance(found, Record) else failures).append(found)  # type: ignore[arg-type]
-                what = f"{found.method} on {found.task}" if isinstance(found, Record) else "failed"
+                if isinstance(found, Failure):
+                    failures.append(found)
+                    what = "failed"
+                else:
+                    path, records[path] = found
+                    what = f"{records[path].method} on {records[path].task}"
                 display.update(len(records) + len(failures), what)
-    for task, why in {record.task: record.left_out for record in records if record.left_out}.items():
+    for task, why in {record.task: record.left_out for record in records.values() if record.left_out}.items():
         log.warning("%s is left out of comparisons: %s", task, "; ".join(why))
     return records, failures
 
 
 def _on_checkpoint(
     folder: Path, chosen: list[tuple[str, dict[str, Any]]], config: EvaluateConfig
-) -> Iterator[Record | Failure]:
-    """Yields a record of each method, or what went wrong."""
+) -> Iterator[tuple[Path, EvaluationRecord] | Failure]:
+    """Yields a record of each method, with its file, or what went wrong."""
     try:
         checkpoint = load_checkpoint(folder)
         bench = Bench(checkpoint, partial(_pairs, checkpoint, config), config)
     except InterpBenchError as error:
         yield Failure(str(folder), error)
         return
-    made: Record | None = None
+    new, known = False, dict[Path, EvaluationRecord]()
     asked = [name for name, _ in config.chosen]
     for name, settings in chosen:
         if name not in asked and name != TRUTH and unsupported_part(get_method(name), checkpoint.network):
             continue  # a baseline that nobody asked for
         where = str(folder) if len(chosen) == 1 else f"{name} on {folder}"
         try:
-            if not (record := _finished(bench, name, settings, config)):
-                record = made = _evaluate(bench, name, settings, config)
-            yield record
+            path = config.folder(checkpoint) / f"{label(name, settings, config)}.json"
+            if not (record := _finished(path, bench, name, settings, config)):
+                record, new = _evaluate(path, bench, name, settings, config), True
+            known[path] = record
+            yield path, record
         except InterpBenchError as error:
             yield Failure(where, error)
         except Exception as error:
             log.exception("%s on %s", name, folder)
             yield Failure(where, error)
-    if made is not None and config.pictures:
-        draw_roc(checkpoint, made, config)
+    if new and config.pictures:
+        draw_roc(checkpoint, known, config)
 
 
-def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Record:
+def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> EvaluationRecord:
     """Runs a method on one checkpoint, scores it, and writes record and pictures."""
     ((name, settings),) = config.chosen
-    record = _evaluate(Bench(checkpoint, partial(_pairs, checkpoint, config), config), name, settings, config)
+    bench = Bench(checkpoint, partial(_pairs, checkpoint, config), config)
+    path = config.folder(checkpoint) / f"{label(name, settings, config)}.json"
+    record = _evaluate(path, bench, name, settings, config)
     if config.pictures:
-        draw_roc(checkpoint, record, config)
+        draw_roc(checkpoint, {path: record}, config)
     return record
 
 
-def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: EvaluateConfig) -> Record:
+def _evaluate(
+    path: Path, bench: Bench, name: str, settings: dict[str, Any], config: EvaluateConfig
+) -> EvaluationRecord:
     """Runs a method, scores it, and writes record and pictures."""
     checkpoint, truth = bench.checkpoint, bench.checkpoint.truth
     if name == TRUTH:
-        problem, method, scores, seconds, cost = None, None, bench.true_scores, 0.0, {}
+        problem, method, scores, spent = None, None, bench.true_scores, Spent()
     else:
         method = get_method(name, settings)
         problem = bench.problem(config.examples_for(name))
-        scores, seconds, cost = measured(partial(apply, method, problem, name), select_device(config.device))
+        scores, spent = measured(partial(apply, method, problem, name), select_device(config.device))
     what = None if method is None else type(method).record
-    record = Record(
+    record = EvaluationRecord(
         task=checkpoint.task,
         checkpoint=checkpoint.record.sha256,
         method=name,
-        settings=settings,
+        settings=jsonable(settings),
         seed=config.seed,
         structural=config.structural,
         levels=compare(truth, scores, config.structural),
-        cost={**scores.cost.__dict__, **cost},
-        seconds=seconds,
+        cost=RunCost(**vars(scores.cost), cpu_seconds=spent.cpu_seconds, peak_bytes=spent.peak_bytes),
+        seconds=spent.seconds,
         edges=edge_scores(scores),
         nodes=node_scores(scores),
         program=bench.program,
@@ -177,10 +197,9 @@ def _evaluate(bench: "Bench", name: str, settings: dict[str, Any], config: Evalu
         baseline=bool(what and what.baseline),
         budget=budget(method),
     )
-    folder, stem = config.folder(checkpoint), label(record, config)
-    write_json(folder / f"{stem}.json", record.to_json())
+    write_json(path, record.to_json())
     if config.pictures and name != TRUTH:
-        draw(checkpoint, scores, folder, stem)
+        draw(checkpoint, scores, path.parent, path.stem)
     return record
 
 
@@ -192,25 +211,22 @@ def budget(method: Method | None) -> float | None:
     return getattr(method, "steps") / steps  # noqa: B009  no part of the protocol
 
 
-def _finished(bench: "Bench", name: str, settings: dict[str, Any], config: EvaluateConfig) -> Record | None:
+def _finished(
+    path: Path, bench: Bench, name: str, settings: dict[str, Any], config: EvaluateConfig
+) -> EvaluationRecord | None:
     """Returns the record of an evaluation that has been done in the same way already."""
-    sketch = Record(bench.checkpoint.task, "", name, settings, config.seed, config.structural, {}, {}, 0, {})
-    path = config.folder(bench.checkpoint) / f"{label(sketch, config)}.json"
     if config.fresh or not path.is_file():
         return None
     try:
-        record = Record.from_json(read_json(path), path)
+        record = EvaluationRecord.from_json(read_json(path), path)
     except InterpBenchError:
         return None  # of an older version, or cut short
     wanted = {
         **{"checkpoint": bench.checkpoint.record.sha256, "method": name, "settings": jsonable(settings)},
         **{"seed": config.seed, "structural": config.structural},
     }
-    conditions = jsonable(config.conditions(name))
-    if not config.thoroughly:
-        del conditions["thorough"]  # more than is asked for will do
     same = all(getattr(record, key) == value for key, value in wanted.items())
-    if not same or any(record.conditions.get(key, None) != value for key, value in conditions.items()):
+    if not same or not record.conditions.will_do_for(config.conditions(name)):
         return None
     level = logging.INFO if config.methods is None else logging.DEBUG
     log.log(level, "%s on %s is finished; fresh=true runs it again", name, record.task)
@@ -224,15 +240,15 @@ def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
     return draw_pairs(task_of(checkpoint.task), count, config.seed, config.corruption)
 
 
-def label(record: Record, config: EvaluateConfig) -> str:
+def label(method: str, settings: Mapping[str, Any], config: EvaluateConfig) -> str:
     """Returns the method's name with every setting that is not the default: the stem of its files."""
-    told = {k: v for k, v in record.settings.items() if changed(record.method, k, v)}
+    told = {k: v for k, v in settings.items() if changed(method, k, v)}
     for key in ("seed", "examples", "data", "corruption", "structural"):
         if getattr(config, key) != getattr(EvaluateConfig, key):
             told[key] = getattr(config, key)
     parts = [f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in told.items()]
-    name = "-".join([record.method, *parts])
-    return name if len(name) <= 80 else f"{record.method}-{sha256(name.encode())[:8]}"
+    name = "-".join([method, *parts])
+    return name if len(name) <= 80 else f"{method}-{sha256(name.encode())[:8]}"
 
 
 def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> None:
@@ -243,23 +259,29 @@ def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> Non
     draw_circuit(checkpoint.truth, picture, checkpoint.variables, {name: scores}, checkpoint.task)
 
 
-def draw_roc(checkpoint: Checkpoint, record: Record, config: EvaluateConfig) -> None:
-    """Draws the ROC of all methods that were run on this checkpoint as in `record`."""
+def draw_roc(checkpoint: Checkpoint, known: Mapping[Path, EvaluationRecord], config: EvaluateConfig) -> None:
+    """Draws the ROC of all methods that were run on this checkpoint as in the `known` records."""
     from interpbench.reports.plots import roc_figure
 
     folder = config.folder(checkpoint)
-    roc_figure(read_records(folder, record), folder / "roc.png")
+    roc_figure(read_records(folder, known), folder / "roc.png")
 
 
-def read_records(folder: Path, like: Record) -> list[Record]:
-    """Returns the methods' records in a folder that were made on the same weights, in the same way."""
-    records: list[Record] = []
+def read_records(folder: Path, known: Mapping[Path, EvaluationRecord]) -> list[EvaluationRecord]:
+    """Returns the methods' records in a folder that were made on the same weights, in the same way.
+
+    Args:
+        folder: where they are.
+        known: file to record, of those that need not be read; one, or more.
+    """
+    like = next(iter(known.values()))
+    records: list[EvaluationRecord] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            data = read_json(path)
-            if not is_record(data):
+            data = None if path in known else read_json(path)
+            if path not in known and not is_record(data):
                 continue
-            record = Record.from_json(data, path)
+            record = known.get(path) or EvaluationRecord.from_json(data, path)
         except InterpBenchError as error:
             log.warning("left out of the picture: %s", error)
             continue

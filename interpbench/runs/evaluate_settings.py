@@ -5,7 +5,7 @@ A mistake on the command line is found here, before anything that takes seconds 
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,7 +29,8 @@ from interpbench.discovery.known_methods import (
     most_examples,
 )
 from interpbench.runs.device import check_device
-from interpbench.scoring.record_files import BOARD, Conditions, read_rows
+from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, read_rows
+from interpbench.scoring.results import Conditions
 from interpbench.tasks.catalogue import get_task
 
 if TYPE_CHECKING:
@@ -128,23 +129,22 @@ class EvaluateConfig:
 
     def examples_for(self, name: str) -> int:
         """Returns how many pairs a method gets."""
-        return min(self.examples, self.examples_of.get(name) or most_examples(name) or self.examples)
+        most = None if name == TRUTH else most_examples(name)
+        return min(self.examples, self.examples_of.get(name) or most or self.examples)
 
     def conditions(self, name: str) -> Conditions:
         """Returns what decides the numbers besides weights, method, settings and seed."""
-        conditions: Any = {
-            "examples": self.examples_for(name),
-            "test_examples": self.test_examples,
-            "thorough": self.thoroughly,
-            "data": self.data,
-            "corruption": self.corruption,
-        }
         from interpbench.discovery.method import method_source  # not above: it imports torch
 
-        if source := method_source(name):
-            conditions["source"] = source
-        conditions |= vars(self.stability) if self.thoroughly else {}
-        return conditions
+        made = Conditions(
+            examples=self.examples_for(name),
+            test_examples=self.test_examples,
+            thorough=self.thoroughly,
+            data=self.data,
+            corruption=self.corruption,
+            source=method_source(name) or None,
+        )
+        return replace(made, **vars(self.stability)) if self.thoroughly else made
 
 
 def changed(name: str, key: str, value: Any) -> bool:

@@ -1,21 +1,20 @@
 """Writes a leaderboard: the compact records, the page made of them, and its figures."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.core.files import locked, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
-from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_data import Board
-from interpbench.scoring.record_files import BOARD, FORMAT, Row, read_rows
+from interpbench.scoring.leaderboard_rows import BOARD, LeaderboardRow, board_text, read_rows
 
 NAME = "leaderboard"
 COMMAND = "make leaderboard"
 
 
-def write_leaderboard(records: Sequence[Record], folder: Path, add: bool = False) -> Path:
+def write_leaderboard(records: Sequence[EvaluationRecord], folder: Path, add: bool = False) -> Path:
     """Writes `leaderboard.json`, `leaderboard.md` and its figures; returns the page's path.
 
     Evaluations that write to one folder at the same time wait for each other.
@@ -28,12 +27,8 @@ def write_leaderboard(records: Sequence[Record], folder: Path, add: bool = False
     """
     with locked(folder, wait=True):
         board = Board.of(records, released(), rows_in(folder) if add else ())
-        rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in board.rows)
-        write_text(
-            folder / BOARD,
-            f'{{"format": {FORMAT}, "missing": {json.dumps(board.missing)}, "rows": [\n{rows}\n]}}\n',
-        )
-        return write_page(folder)
+        write_text(folder / BOARD, board_text(board.rows, board.missing))
+        return write_page(folder, board)
 
 
 def read_board(path: Path) -> Board:
@@ -45,7 +40,7 @@ def read_board(path: Path) -> Board:
     return Board(*read_rows(path))
 
 
-def rows_in(folder: Path) -> tuple[Row, ...]:
+def rows_in(folder: Path) -> tuple[LeaderboardRow, ...]:
     """Returns the rows of the leaderboard in a folder; none if there is none.
 
     Raises:
@@ -60,11 +55,11 @@ def page(board: Board) -> str:
     return leaderboard_markdown(board, lambda name: f"{NAME}-{name}.png", COMMAND)
 
 
-def write_page(folder: Path) -> Path:
-    """Makes page and figures from the `leaderboard.json` in a folder."""
+def write_page(folder: Path, board: Board | None = None) -> Path:
+    """Makes page and figures of a board, or of the `leaderboard.json` in a folder."""
     from interpbench.reports.leaderboard_figures import draw_figures
 
-    board = read_board(folder / BOARD)
+    board = board or read_board(folder / BOARD)
     write_text(folder / f"{NAME}.md", page(board))
     draw_figures(board, lambda name: folder / f"{NAME}-{name}.png")
     return folder / f"{NAME}.md"

@@ -4,7 +4,7 @@ import ctypes
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -14,11 +14,19 @@ T = TypeVar("T")
 PROCESS = Path("/proc/self")
 
 
-def measured(call: Callable[[], T], device: torch.device) -> tuple[T, float, dict[str, float]]:
-    """Returns what `call` returns, its wall-clock seconds, and `cpu_seconds` and `peak_bytes`.
+class Spent(NamedTuple):
+    """What a call took: wall-clock seconds, CPU seconds, and bytes of memory, if they are known."""
 
-    `peak_bytes` is how far the process's memory rose above what it was before (Linux), or what was allocated
-    at most on a CUDA device; it is left out where neither can be read.
+    seconds: float = 0.0
+    cpu_seconds: float | None = None
+    peak_bytes: int | None = None
+
+
+def measured(call: Callable[[], T], device: torch.device) -> tuple[T, Spent]:
+    """Returns what `call` returns, and what that took.
+
+    Memory is how far the process's memory rose above what it was before (Linux), or what was allocated
+    at most on a CUDA device; None where neither can be read.
     """
     on_gpu = device.type == "cuda"
     if on_gpu:
@@ -29,12 +37,12 @@ def measured(call: Callable[[], T], device: torch.device) -> tuple[T, float, dic
     result = call()
     if on_gpu:
         torch.cuda.synchronize(device)
-    cost = {"cpu_seconds": time.process_time() - cpu}
-    seconds = time.perf_counter() - wall
+    cpu_seconds, seconds = time.process_time() - cpu, time.perf_counter() - wall
+    rise = None
     if before is not None:
         peak = torch.cuda.max_memory_allocated(device) if on_gpu else _memory("VmHWM")
-        cost["peak_bytes"] = max(0, peak - before)
-    return result, seconds, cost
+        rise = max(0, peak - before)
+    return result, Spent(seconds, cpu_seconds, rise)
 
 
 def _reset() -> int | None:

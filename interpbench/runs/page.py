@@ -1,8 +1,9 @@
 """Gathers the records in a folder of evaluations and writes them as one HTML page."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from interpbench.checkpoints.checkpoint_files import is_ours, released
 from interpbench.checkpoints.format import Checkpoint
@@ -11,26 +12,32 @@ from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
-from interpbench.scoring.evaluation_record import Record, is_record
-from interpbench.scoring.leaderboard_data import TRUTH
+from interpbench.scoring.evaluation_record import EvaluationRecord, is_record
+from interpbench.scoring.leaderboard_rows import TRUTH
 
 log = logging.getLogger(__name__)
 PAGE = "report.html"
 
 
-def write_folder_page(folder: Path, networks_in: Sequence[Path] = (), out: Path | None = None) -> Path:
+def write_folder_page(
+    folder: Path,
+    networks_in: Sequence[Path] = (),
+    out: Path | None = None,
+    known: Mapping[Path, EvaluationRecord] | None = None,
+) -> Path:
     """Writes a page of all records below a folder and returns its path.
 
     Args:
         folder: where evaluations were written, `runs/evaluate`.
         networks_in: folders of the networks that they were made on; those that are released are found in
             any case.
+        known: file to record, of those that need not be read.
         out: the page; None for `report.html` in the folder.
 
     Raises:
         InterpBenchError: if there are no records, or none of a network that is found.
     """
-    results, problems = read_results(folder)
+    results, problems = read_results(folder, known or {})
     if not results:
         why = problems[0] if problems else "python evaluate.py makes some"
         raise InterpBenchError(f"there are no records of evaluations in {folder}; {why}")
@@ -49,20 +56,24 @@ def write_folder_page(folder: Path, networks_in: Sequence[Path] = (), out: Path 
     return path
 
 
-def read_results(folder: Path) -> tuple[list[tuple[str, Record]], list[str]]:
+def read_results(
+    folder: Path, known: Mapping[Path, EvaluationRecord] = MappingProxyType({})
+) -> tuple[list[tuple[str, EvaluationRecord]], list[str]]:
     """Reads every record below a folder.
 
     Returns:
         Each with the name of its file, which tells settings apart; and what is wrong with those that are
         damaged, a line each.
     """
-    results: list[tuple[str, Record]] = []
+    results: list[tuple[str, EvaluationRecord]] = []
     problems: list[str] = []
     for path in sorted(folder.glob("**/*.json")):
         try:
-            data = read_json(path)
-            if is_record(data) and data["method"] != TRUTH:
-                results.append((path.stem, Record.from_json(data, path)))
+            record = known.get(path)
+            if record is None and is_record(data := read_json(path)):
+                record = EvaluationRecord.from_json(data, path)
+            if record is not None and record.method != TRUTH:
+                results.append((path.stem, record))
         except InterpBenchError as error:
             problems.append(str(error))
     return results, problems

@@ -14,6 +14,7 @@ from interpbench.checkpoints.record import read_record
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.io.found import Imported
 from interpbench.circuits.io.score_files import MOST_BYTES, form_for, read_scores, write_scores
+from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
@@ -22,7 +23,7 @@ from interpbench.discovery.known_methods import known_methods
 from interpbench.runs.api import load
 
 if TYPE_CHECKING:
-    from interpbench.scoring.evaluation_record import Record
+    from interpbench.scoring.evaluation_record import EvaluationRecord
 
 log = logging.getLogger(__name__)
 TRUTH = "truth"
@@ -38,7 +39,7 @@ def score_file(
     structural: bool = False,
     pictures: bool = True,
     out: str = "runs/evaluate",
-) -> "Record":
+) -> "EvaluationRecord":
     """Scores a file as `evaluate.py` scores a method: table, record, pictures.
 
     Args:
@@ -63,9 +64,10 @@ def score_file(
     from interpbench.reports.tables import records_table
     from interpbench.runs.evaluate import draw, draw_roc
     from interpbench.runs.evaluate_settings import EvaluateConfig
-    from interpbench.scoring.evaluation_record import Record, compare, edge_scores, node_scores
+    from interpbench.scoring.curves import compare
+    from interpbench.scoring.evaluation_record import EvaluationRecord
 
-    record = Record(
+    record = EvaluationRecord(
         task=loaded.task,
         checkpoint=loaded.record.sha256,
         method=called,
@@ -73,19 +75,20 @@ def score_file(
         seed=0,
         structural=structural,
         levels=compare(loaded.truth, scores, structural),
-        cost={},
+        cost=None,
         seconds=0.0,
         edges=edge_scores(scores),
         nodes=node_scores(scores),
     )
     config = EvaluateConfig(method={"name": called}, out=out)
     folder = config.folder(loaded)
-    write_json(folder / f"{called}.json", record.to_json())
+    written = folder / f"{called}.json"
+    write_json(written, record.to_json())
     if pictures:
         draw(loaded, scores, folder, called)
-        draw_roc(loaded, record, config)
+        draw_roc(loaded, {written: record}, config)
     Console(width=None if sys.stdout.isatty() else 120).print(records_table([record]))
-    log.info("record in %s", folder / f"{called}.json")
+    log.info("record in %s", written)
     return record
 
 

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from interpbench.discovery.method import Method
 from interpbench.runs.device import select_device
 from interpbench.scoring.behaviour import Behaviour
 from interpbench.scoring.circuits_from_scores import best_edges, ties_at, true_size
-from interpbench.scoring.evaluation_record import Behaved, degenerate
+from interpbench.scoring.evaluation_record import degenerate
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
+from interpbench.scoring.results import CircuitBehaviour
 from interpbench.scoring.stability import stability
 from interpbench.tasks.catalogue import known_task
 from interpbench.tasks.problem import Pairs, Problem
@@ -83,27 +85,30 @@ class Bench:
         nodes = (truth.nodes == State.REQUIRED).astype(float)
         return Scores(truth.graph, np.where(truth.graph.legal, wanted, np.nan), nodes)
 
-    def behaviour_of(self, scores: Scores, method: Method | None, problem: Problem | None) -> Behaved:
+    def behaviour_of(
+        self, scores: Scores, method: Method | None, problem: Problem | None
+    ) -> CircuitBehaviour:
         """Returns how the circuits of a ranking behave; with `thorough`, everything that is known to ask."""
         if self.behaviour.dead:
-            return {}
-        found: Any = {
-            "changed": self.behaviour.changed,
-            "faithfulness": faithfulness(self.behaviour, scores),
-        }
+            return CircuitBehaviour()
+        found = CircuitBehaviour(self.behaviour.changed, faithfulness(self.behaviour, scores))
         size = true_size(self.checkpoint.truth)
         if not self.config.thoroughly or not size:
             return found
         graph, rng = scores.graph, seeds.generator(self.config.seed, "ties", "true size")
         circuit = best_edges(graph, scores.edges, size, rng)
-        found["ties"] = ties_at(graph, scores.edges, size)
-        found["completeness"] = completeness(self.behaviour, circuit)
-        found["tests"] = hypothesis_tests(self.behaviour, circuit)
+        found = replace(
+            found,
+            ties=ties_at(graph, scores.edges, size),
+            completeness=completeness(self.behaviour, circuit),
+            tests=hypothesis_tests(self.behaviour, circuit),
+        )
         settings, cost = self.config.stability, scores.cost
         passes = cost.forward_examples + cost.backward_examples
         samples = settings.samples if passes <= settings.most_passes else 0
         others = settings.seeds if method is not None and method.record.stochastic else 0
         if method is not None and problem is not None and (samples or others):
             truth = self.checkpoint.truth
-            found["stability"] = stability(partial(apply, method), problem, truth, size, samples, others)
+            again = stability(partial(apply, method), problem, truth, size, samples, others)
+            found = replace(found, stability=again)
         return found

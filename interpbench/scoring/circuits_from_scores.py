@@ -11,6 +11,8 @@ from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import Node
 
+SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""The sizes of circuits, as shares of all edges, of MIB's circuit track (Mueller et al. 2025)."""
 LOGITS = -1
 """What stands for the logits where writers are numbers, which they are none of."""
 

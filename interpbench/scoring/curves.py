@@ -1,68 +1,22 @@
-"""What one ranking is worth: ROC, precision-recall, and the named alternatives of older papers.
+"""What one ranking is worth: its ROC curve, and every registered metric with its interval.
 
-The headline is the exact rank AUROC, ties counted half. Every number is computed from groups of tied items,
-so that no tie is ever broken by position; and for many weightings of the items at once, which is how the
-bootstrap and the random null get theirs.
+The headline is the exact rank AUROC, ties counted half.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-from pydantic import with_config
 
+from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
+from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
-from interpbench.core.config import STRICT
 from interpbench.core.estimate import Estimate
-from interpbench.scoring.intervals import DRAWS, auroc_interval, percentiles
-
-METRICS: Mapping[str, tuple[str, str]] = {
-    "auroc": ("AUROC", "score interval of Newcombe (2006)"),
-    "average_precision": ("average precision", "bootstrap of items"),
-    "precision_at_size": ("precision = recall at the true size", "exact binomial"),
-    "best_f1": ("best F1", "bootstrap of items"),
-    "staircase": ("pessimistic staircase", "bootstrap of items"),
-}
-"""The numbers of a ranking: what tables call them, and where their 95 % intervals come from."""
-
-SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""The sizes of circuits, as shares of all edges, of MIB's circuit track (Mueller et al. 2025)."""
+from interpbench.scoring.intervals import DRAWS, bootstrap
+from interpbench.scoring.metric import RANKING, RankingCounts
+from interpbench.scoring.results import LevelScores
 
 
-@with_config(STRICT)
-@dataclass(frozen=True)
-class Curve:
-    """How one ranking does. Numbers are None where one class is empty.
-
-    Attributes:
-        positives: how many required nodes or edges there are.
-        negatives: how many forbidden ones.
-        auroc: probability that a required one outranks a forbidden one, ties counted half.
-        average_precision: area under precision-recall, steps at distinct scores.
-        staircase: area under the pessimistic staircase of the ROC (Conmy et al. 2023, their code).
-        precision_at_size: precision, which is also recall, of the top `positives`; ties at the cut count
-            with their expected share.
-        roc: `(false positive rate, true positive rate)` from (0, 0) to (1, 1), where the curve bends.
-        best_f1: the largest F1 of any threshold.
-        intervals: metric to its 95 % interval (see `METRICS`).
-        mib_auroc: the AUROC of MIB (see `mib.py`), which needs the graph: of q/k/v edges only, and without an
-            interval.
-    """
-
-    positives: int
-    negatives: int
-    auroc: float | None
-    average_precision: float | None
-    staircase: float | None
-    precision_at_size: float | None
-    roc: tuple[tuple[float, float], ...]
-    best_f1: float | None = None
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    mib_auroc: float | None = None
-
-
-def score(truth: np.ndarray, scores: np.ndarray) -> Curve:
+def score(truth: np.ndarray, scores: np.ndarray) -> LevelScores:
     """Scores a ranking.
 
     Args:
@@ -71,17 +25,55 @@ def score(truth: np.ndarray, scores: np.ndarray) -> Curve:
     """
     positives, negatives = int(truth.sum()), int((~truth).sum())
     if not positives or not negatives:
-        return Curve(positives, negatives, None, None, None, None, ())
+        return LevelScores(positives, negatives)
     groups = Groups(scores)
     hits, sizes = groups.sums(truth[None].astype(float)), groups.sums(np.ones((1, len(truth))))
-    values = {name: float(value[0]) for name, value in numbers(hits, sizes).items()}
+    counts = RankingCounts(hits, sizes)
     weights = _resampled(truth)
-    drawn = numbers(groups.sums(weights * truth), groups.sums(weights))
-    intervals = {name: percentiles(drawn[name]) for name in METRICS}
-    intervals["auroc"] = auroc_interval(values["auroc"], positives, negatives)
-    exact = Estimate.share(values["precision_at_size"] * positives, positives)
-    intervals["precision_at_size"] = exact.ends
-    return Curve(positives, negatives, roc=_corners(hits[0], sizes[0]), intervals=intervals, **values)
+    drawn = RankingCounts(groups.sums(weights * truth), groups.sums(weights))
+    metrics: dict[str, Estimate] = {}
+    for name, metric in RANKING.items():
+        if metric.compute is not None:
+            value = float(metric.compute(counts)[0])
+            exact = metric.interval and metric.interval(value, positives, negatives)
+            metrics[name] = exact or bootstrap(value, metric.compute(drawn))
+    return LevelScores(positives, negatives, metrics, _corners(hits[0], sizes[0]))
+
+
+def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Level, LevelScores]:
+    """Scores a method at every level: required against forbidden, allowed left out.
+
+    The embedding, which is the input itself, is left out at node level. Metrics that need the graph, as MIB's
+    AUROC, have no such distinctions.
+
+    Args:
+        truth: the states.
+        scores: the method's.
+        structural: count allowed as positive, as older papers did.
+    """
+    found: dict[Level, LevelScores] = {
+        level: score(*labels_and_scores(truth, scores, level, structural)) for level in LEVELS
+    }
+    circuit, edges = truth.circuit | (structural & (truth.qkv_edges == State.ALLOWED)), found["qkv_edge"]
+    of_graph = {
+        name: Estimate(value)
+        for name, metric in RANKING.items()
+        if metric.on_graph and (value := metric.on_graph(truth.graph, circuit, scores.edges)) is not None
+    }
+    return {**found, "qkv_edge": replace(edges, metrics={**edges.metrics, **of_graph})}
+
+
+def labels_and_scores(
+    truth: Truth, scores: Scores, level: Level, structural: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns, for what counts at a level, whether it is required `[item]` bool, and its score `[item]`."""
+    states, values = truth.at(level).copy(), scores.at(level)
+    if level == "node":
+        states[0] = State.ILLEGAL
+    if structural:
+        states[states == State.ALLOWED] = State.REQUIRED
+    counts = (states == State.REQUIRED) | (states == State.FORBIDDEN)
+    return states[counts] == State.REQUIRED, values[counts].astype(np.float64)
 
 
 class Groups:
@@ -95,31 +87,6 @@ class Groups:
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """Sums weights `[K, item]` over each group: `[K, group]`."""
         return np.add.reduceat(weights[:, self.order], self.starts, axis=1)
-
-
-def numbers(hits: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Computes every metric for K weightings of the same ranking.
-
-    Args:
-        hits: `[K, group]`: the weight of required items in each group of ties, the highest scores first.
-        sizes: `[K, group]`: the weight of all items in it.
-
-    Returns:
-        Each of `METRICS` as `[K]`.
-    """
-    taken, found = sizes.cumsum(1), hits.cumsum(1)
-    positives = found[:, -1:]
-    false = taken - found
-    negatives = false[:, -1:]
-    before, found_before = taken - sizes, found - hits
-    at_size = np.clip(positives - before, 0, sizes) / np.where(sizes, sizes, 1)
-    return {
-        "auroc": ((sizes - hits) * (found_before + hits / 2)).sum(1) / (positives * negatives)[:, 0],
-        "average_precision": (hits * found / np.where(taken, taken, 1)).sum(1) / positives[:, 0],
-        "staircase": ((1 - false / negatives) * hits).sum(1) / positives[:, 0],
-        "precision_at_size": (hits * at_size).sum(1) / positives[:, 0],
-        "best_f1": (2 * found / (taken + positives)).max(1),
-    }
 
 
 def _resampled(truth: np.ndarray) -> np.ndarray:
@@ -139,24 +106,3 @@ def _corners(hits: np.ndarray, sizes: np.ndarray) -> tuple[tuple[float, float], 
     true_rate = np.r_[0, hits.cumsum()][kept] / hits.sum()
     false_rate = np.r_[0, misses.cumsum()][kept] / misses.sum()
     return tuple(zip(false_rate.tolist(), true_rate.tolist()))
-
-
-def to_json(curve: Curve) -> dict[str, Any]:
-    """Returns the curve as plain data."""
-    intervals = {name: list(interval) for name, interval in curve.intervals.items()}
-    return {**curve.__dict__, "roc": [list(point) for point in curve.roc], "intervals": intervals}
-
-
-def metrics(curve: Curve) -> list[dict[str, Any]]:
-    """Returns every number of a curve as plain data: name, title, value, low, high, source of the interval.
-
-    Value, low and high are None where there is nothing to tell apart.
-    """
-    rows: list[dict[str, Any]] = []
-    for name, (title, interval) in METRICS.items():
-        low, high = curve.intervals.get(name, (None, None))
-        value = getattr(curve, name)
-        rows.append(
-            {"name": name, "title": title, "value": value, "low": low, "high": high, "interval": interval}
-        )
-    return rows

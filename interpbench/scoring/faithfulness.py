@@ -6,15 +6,14 @@ pairs.
 """
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from interpbench.circuits.scores import Scores
 from interpbench.scoring.behaviour import SMALLEST_GAP, Behaviour, circuit_nodes
-from interpbench.scoring.circuits_from_scores import best_edges, connected, ties_at
-from interpbench.scoring.curves import SIZES
-from interpbench.scoring.intervals import percentiles, resampling
+from interpbench.scoring.circuits_from_scores import SIZES, best_edges, connected, ties_at
+from interpbench.scoring.intervals import bootstrap, percentiles, resampling
+from interpbench.scoring.results import Completeness, Faithfulness
 
 TIE_BREAKS = 4
 """Random orders of ties, where a size cuts through some; their f is averaged."""
@@ -23,12 +22,8 @@ MOST_NODES = 6
 KNOCK_OUTS = 2**MOST_NODES
 
 
-def faithfulness(behaviour: Behaviour, scores: Scores) -> dict[str, Any]:
-    """Returns the curve and its areas, with intervals.
-
-    `sizes` are shares of all edges, `connected` what is left of them when edges that lead nowhere are
-    pruned (which changes no output).
-    """
+def faithfulness(behaviour: Behaviour, scores: Scores) -> Faithfulness:
+    """Returns the curve and its areas, with intervals."""
     graph, edges = behaviour.graph, int(behaviour.graph.legal.sum())
     counts = [int(share * edges + 1e-9) for share in SIZES]
     circuits = [
@@ -43,24 +38,23 @@ def faithfulness(behaviour: Behaviour, scores: Scores) -> dict[str, Any]:
     averaged = (place == np.arange(len(counts))[:, None]) / np.bincount(place)[:, None]
     values = averaged @ behaviour.measure(pruned)
     kept = averaged @ np.array([circuit.sum() / edges for circuit in pruned])
-    curve, drawn = _normalised(behaviour, values), _normalised(behaviour, values, bootstrap=True)
-    return {
-        "sizes": list(SIZES),
-        "connected": kept.tolist(),
-        "curve": curve[0].tolist(),
-        "curve_low": [percentiles(x)[0] for x in drawn.T],
-        "curve_high": [percentiles(x)[1] for x in drawn.T],
-        "cpr": _estimate(_area(curve), _area(drawn)),
-        "cmd": _estimate(_area(abs(1 - curve)), _area(abs(1 - drawn))),
-    }
+    curve, drawn = _normalised(behaviour, values), _normalised(behaviour, values, resampled=True)
+    ends = [percentiles(x) for x in drawn.T]
+    return Faithfulness(
+        sizes=SIZES,
+        connected=tuple(kept.tolist()),
+        curve=tuple(curve[0].tolist()),
+        curve_low=tuple(low for low, _ in ends),
+        curve_high=tuple(high for _, high in ends),
+        cpr=bootstrap(_area(curve)[0], _area(drawn)),
+        cmd=bootstrap(_area(abs(1 - curve))[0], _area(abs(1 - drawn))),
+    )
 
 
-def completeness(behaviour: Behaviour, circuit: np.ndarray) -> dict[str, Any]:
+def completeness(behaviour: Behaviour, circuit: np.ndarray) -> Completeness:
     """Knocks sets of a circuit's nodes out of the circuit and of the network (Wang et al. 2023, section 4).
 
-    A node is knocked out when everyone who reads it sees its corrupted output. `gap` is the largest, and
-    `mean_gap` the mean, |f(C∖K) − f(M∖K)| over sets K: 0 for a complete circuit. `least_effect` is, for the
-    least necessary node v, the largest |f(C∖(K∪v)) − f(C∖K)| of any K: 0 for a circuit that is not minimal.
+    A node is knocked out when everyone who reads it sees its corrupted output.
     """
     nodes = circuit_nodes(behaviour.graph, circuit)
     if len(nodes) <= MOST_NODES:
@@ -88,9 +82,9 @@ def completeness(behaviour: Behaviour, circuit: np.ndarray) -> dict[str, Any]:
 
     inside, whole = behaviour.measure(without(circuit)), behaviour.measure(without(behaviour.graph.legal))
     numbers: list[list[np.ndarray]] = []
-    for bootstrap in (False, True):
-        f = _normalised(behaviour, inside, bootstrap)
-        gaps = abs(f - _normalised(behaviour, whole, bootstrap))[:, where(knocked)]
+    for resampled in (False, True):
+        f = _normalised(behaviour, inside, resampled)
+        gaps = abs(f - _normalised(behaviour, whole, resampled))[:, where(knocked)]
         effects: list[np.ndarray] = []
         for place in range(len(nodes)):
             out, kept = knocked.copy(), knocked.copy()
@@ -98,15 +92,14 @@ def completeness(behaviour: Behaviour, circuit: np.ndarray) -> dict[str, Any]:
             effects.append(abs(f[:, where(kept)] - f[:, where(out)]).max(1))
         least = np.min(effects, axis=0) if effects else np.zeros(len(f))
         numbers.append([gaps.max(1), gaps.mean(1), least])
-    names = ("gap", "mean_gap", "least_effect")
-    found = {name: _estimate(one, drawn) for name, one, drawn in zip(names, *numbers)}
-    return {"nodes": len(nodes), "sets": len(knocked), **found}
+    found = [bootstrap(one[0], drawn) for one, drawn in zip(*numbers)]
+    return Completeness(len(nodes), len(knocked), *found)
 
 
-def _normalised(behaviour: Behaviour, values: np.ndarray, bootstrap: bool = False) -> np.ndarray:
+def _normalised(behaviour: Behaviour, values: np.ndarray, resampled: bool = False) -> np.ndarray:
     """Returns f of circuits from their m `[K, B]`: `[1, K]`, or `[draw, K]` of a bootstrap of pairs."""
     count = values.shape[1]
-    weights = resampling(count, "pairs") / count if bootstrap else np.full((1, count), 1 / count)
+    weights = resampling(count, "pairs") / count if resampled else np.full((1, count), 1 / count)
     full, empty = weights @ behaviour.full, weights @ behaviour.empty
     gap = np.where(abs(full - empty) > SMALLEST_GAP, full - empty, np.nan)
     return (weights @ values.T - empty[:, None]) / gap[:, None]
@@ -115,8 +108,3 @@ def _normalised(behaviour: Behaviour, values: np.ndarray, bootstrap: bool = Fals
 def _area(curves: np.ndarray) -> np.ndarray:
     """Returns the area under each row, from the first size to the last."""
     return (np.diff(SIZES) * (curves[:, 1:] + curves[:, :-1]) / 2).sum(1)
-
-
-def _estimate(value: np.ndarray, drawn: np.ndarray) -> dict[str, float]:
-    low, high = percentiles(drawn)
-    return {"value": float(value[0]), "low": low, "high": high}

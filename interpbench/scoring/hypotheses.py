@@ -14,7 +14,6 @@ paper is followed; where a p-value would be undefined or too small, it is made e
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +23,11 @@ from torch import Tensor
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.behaviour import Behaviour
 from interpbench.scoring.circuits_from_scores import random_circuit
+from interpbench.scoring.results import HypothesisTest, TestName
 
 LEVEL = 0.05
-"""Of significance."""
-TESTS = ("equivalence", "independence", "minimality", "sufficiency", "necessity")
+"""Significance level alpha of the tests."""
+TESTS: tuple[TestName, ...] = ("equivalence", "independence", "minimality", "sufficiency", "necessity")
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class HypothesisSettings:
 
 def hypothesis_tests(
     behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings | None = None
-) -> dict[str, Any]:
-    """Runs the five tests on a circuit; each result has `passed`, `p`, and its statistic with an interval.
+) -> dict[TestName, HypothesisTest]:
+    """Runs the five tests on a circuit.
 
     The null of an idealised test is that the circuit is ideal: it is passed when that is not rejected. The
     null of the other two is that the circuit is no better than random ones: passed when that is.
@@ -68,7 +68,7 @@ def hypothesis_tests(
     }
 
 
-def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
+def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> HypothesisTest:
     """Tests H0: |P(the circuit's m is above the network's) − ½| ≤ ε, ties counted half.
 
     `p_tost` belongs to H0: |P − ½| ≥ ε, whose rejection shows equivalence rather than assuming it.
@@ -81,15 +81,10 @@ def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisS
     top, bottom = 0.5 + settings.epsilon, 0.5 - settings.epsilon
     p = binom.sf(np.ceil(tries / 2 + far) - 1, tries, top) + binom.cdf(np.floor(tries / 2 - far), tries, top)
     tost = max(binom.cdf(np.ceil(wins), tries, top), binom.sf(np.floor(wins) - 1, tries, bottom))
-    return {
-        **_share(wins, tries),
-        "p": min(1.0, float(p)),
-        "p_tost": float(tost),
-        "passed": bool(p >= LEVEL),
-    }
+    return HypothesisTest(Estimate.share(wins, tries), min(1.0, float(p)), bool(p >= LEVEL), float(tost))
 
 
-def independence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
+def independence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> HypothesisTest:
     """Tests H0: the output of the complement of the circuit is independent of the network's (HSIC).
 
     The interval is that of the permutation p-value, which is itself an estimate.
@@ -109,10 +104,10 @@ def independence(behaviour: Behaviour, circuit: np.ndarray, settings: Hypothesis
     extreme = sum(float((x * y[np.ix_(order, order)]).sum()) >= observed - 1e-12 for order in orders)
     p = (1 + extreme) / (1 + settings.permutations)
     low, high = Estimate.share(extreme, settings.permutations).ends
-    return {"value": p, "low": low, "high": high, "p": p, "passed": p >= LEVEL}
+    return HypothesisTest(Estimate(p, low, high, "exact"), p, p >= LEVEL)
 
 
-def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
+def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> HypothesisTest:
     """Tests for each edge e H0: removing e moves m more than removing a random one, with probability ≥ q*.
 
     The random edges are of inflated circuits: a random path is added, and one of the edges that came with it
@@ -120,7 +115,7 @@ def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSe
     """
     edges = np.argwhere(circuit)
     if not len(edges):
-        return {**_share(0, 1), "p": 1.0, "passed": False}
+        return HypothesisTest(Estimate.share(0, 1), 1.0, False)
     rng = behaviour.generator("minimality")
     inflated, reduced = [], []
     while len(inflated) < settings.random and not circuit[behaviour.graph.legal].all():
@@ -134,10 +129,13 @@ def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSe
     random = abs(np.subtract(*np.split(others, 2)))
     beaten = (effects[:, None] > random + 1e-9).sum(1)
     p = np.minimum(1, len(edges) * binom.cdf(beaten, len(random), settings.quantile))
-    return {**_share((p >= LEVEL).sum(), len(edges)), "p": float(p.min()), "passed": bool(p.min() >= LEVEL)}
+    stands = Estimate.share(int((p >= LEVEL).sum()), len(edges))
+    return HypothesisTest(stands, float(p.min()), bool(p.min() >= LEVEL))
 
 
-def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> dict[str, Any]:
+def against_random(
+    behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings
+) -> dict[TestName, HypothesisTest]:
     """Tests H0: the circuit beats no more than q* of random circuits of the same size.
 
     Sufficiency compares how near m of the circuit is to the network's; partial necessity how far m of the
@@ -148,19 +146,15 @@ def against_random(behaviour: Behaviour, circuit: np.ndarray, settings: Hypothes
         random_circuit(graph, size, behaviour.generator("random circuits", size, draw))
         for draw in range(settings.random)
     ]
-    results: dict[str, Any] = {}
-    for name, sign in (("sufficiency", -1), ("necessity", 1)):
+    results: dict[TestName, HypothesisTest] = {}
+    signs: dict[TestName, int] = {"sufficiency": -1, "necessity": 1}
+    for name, sign in signs.items():
         tried = [circuit, *drawn] if name == "sufficiency" else [graph.legal & ~c for c in (circuit, *drawn)]
         loss = sign * abs(behaviour.measure(tried) - behaviour.full).mean(1)
         beaten = int((loss[0] > loss[1:] + 1e-9).sum())
         p = float(binom.sf(beaten - 1, settings.random, settings.quantile))
-        results[name] = {**_share(beaten, settings.random), "p": p, "passed": p < LEVEL}
+        results[name] = HypothesisTest(Estimate.share(beaten, settings.random), p, p < LEVEL)
     return results
-
-
-def _share(hits: float, tries: int) -> dict[str, float]:
-    low, high = Estimate.share(hits, tries).ends
-    return {"value": float(hits / tries), "low": low, "high": high}
 
 
 def _flipped(circuit: np.ndarray, edge: np.ndarray) -> np.ndarray:

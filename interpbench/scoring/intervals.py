@@ -25,8 +25,8 @@ def bootstrap(value: float, draws: np.ndarray) -> Estimate:
     return Estimate(float(value), *percentiles(draws), "bootstrap")
 
 
-def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """Returns the score interval of an AUROC: method 5 of Newcombe (Statist. Med. 25, 2006, 559–573).
+def auroc_interval(auroc: float, positives: int, negatives: int) -> Estimate:
+    """Returns an AUROC with its score interval: method 5 of Newcombe (Statist. Med. 25, 2006, 559–573).
 
     It solves (θ̂ − θ)² = z² V(θ) with Hanley and McNeil's variance, at the mean sample size.
     Unlike the bootstrap it does not shrink to a point when every required item outranks every forbidden one.
@@ -44,7 +44,7 @@ def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float,
         found: Any = brentq(lambda x: (value - x) ** 2 - z2 * variance(x), 0.0, near)
         return float(found)
 
-    return lower(auroc), 1 - lower(1 - auroc)
+    return Estimate(auroc, lower(auroc), 1 - lower(1 - auroc), "score")
 
 
 def resampling(count: int, *names: str | int) -> np.ndarray:

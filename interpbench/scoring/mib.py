@@ -6,10 +6,8 @@ import numpy as np
 
 from interpbench.circuits.graph import Graph
 from interpbench.core import seeds
-from interpbench.scoring.circuits_from_scores import connected, grown
-from interpbench.scoring.curves import SIZES
+from interpbench.scoring.circuits_from_scores import SIZES, connected, grown
 
-TITLE = "MIB's AUROC"
 TIE_BREAKS = 16
 """Random orders of equal edges into one node, whose mean is taken. In MIB's code it is the order of a set of
 names, which differs from one run of Python to the next."""

@@ -6,25 +6,27 @@ Méloux et al. (2025, arXiv 2510.00845) ask for a Jaccard index of circuits of a
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import rankdata
 
-from interpbench.circuits.ground_truth import LEVELS, Truth
+from interpbench.circuits.ground_truth import LEVELS, Level, Truth
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
+from interpbench.core.estimate import Estimate
 from interpbench.scoring.circuits_from_scores import best_edges
-from interpbench.scoring.curves import Groups, numbers
-from interpbench.scoring.evaluation_record import labels_and_scores
-from interpbench.scoring.intervals import percentiles, resampling
+from interpbench.scoring.curves import Groups, labels_and_scores
+from interpbench.scoring.intervals import bootstrap, resampling
+from interpbench.scoring.metric import RankingCounts
+from interpbench.scoring.ranking_metrics import auroc
+from interpbench.scoring.results import Rerun, Spread, Stability
 from interpbench.tasks.problem import Problem
 
 
 def stability(
     method: Callable[[Problem], Scores], problem: Problem, truth: Truth, size: int, samples: int, others: int
-) -> dict[str, Any]:
+) -> dict[Rerun, Stability]:
     """Runs a method again and compares what it says.
 
     Args:
@@ -36,61 +38,57 @@ def stability(
         others: seeds, besides the problem's own.
 
     Returns:
-        For `pairs` and `seeds`: agreement between runs (`agreement`), and the mean and standard deviation of
-        each level's AUROC over them.
+        For `pairs` and `seeds`, as far as there are runs, how alike they are.
     """
     count = len(problem.clean)
     drawn = [
         np.sort(seeds.generator(problem.seed, "stability", sample).integers(count, size=count))
         for sample in range(samples)
     ]
-    again = {
+    again: dict[Rerun, list[Problem]] = {
         "pairs": [_taken(problem, rows) for rows in drawn],
         "seeds": [replace(problem, seed=problem.seed + step) for step in range(others + 1)] if others else [],
     }
     return {
-        name: {
-            "runs": len(problems),
-            **agreement([scores.edges for scores in found], truth, size),
-            "auroc": _aurocs(truth, found),
-        }
+        name: agreement([method(one) for one in problems], truth, size)
         for name, problems in again.items()
-        if problems and (found := [method(one) for one in problems])
+        if problems
     }
 
 
-def agreement(runs: Sequence[np.ndarray], truth: Truth, size: int) -> dict[str, Any]:
-    """Returns how alike scores `[reader, writer]` of several runs are, the mean over pairs of runs.
+def agreement(found: Sequence[Scores], truth: Truth, size: int) -> Stability:
+    """Returns how alike the scores of several runs are, the mean over pairs of runs.
 
     `jaccard` is that of the circuits of the given size (ties broken in the same order in each run),
     `rank_correlation` Spearman's of all edges, ties at their mean rank; None if a run scores all alike.
     Intervals: bootstrap of the runs, pairs of a run with itself left out.
     """
-    graph = truth.graph
+    graph, runs = truth.graph, [scores.edges for scores in found]
     circuits = [best_edges(graph, run, size, seeds.generator(0, "stability", "ties")) for run in runs]
     ranks = np.stack([rankdata(run[graph.legal]) for run in runs])
     varied = bool((np.ptp(ranks, axis=1) > 0).all())
     correlation = np.corrcoef(ranks) if varied and len(runs) > 1 else None
     weights = resampling(len(runs), "runs")
 
-    def estimate(value: Callable[[int, int], float]) -> dict[str, float]:
+    def estimate(value: Callable[[int, int], float]) -> Estimate:
         pairs = list(combinations(range(len(runs)), 2))
         values = np.array([value(a, b) for a, b in pairs])
         shares = np.stack([weights[:, a] * weights[:, b] for a, b in pairs], 1)
         shares = shares[shares.sum(1) > 0]
-        low, high = percentiles(shares @ values / shares.sum(1))
-        return {"value": float(values.mean()), "low": low, "high": high}
+        return bootstrap(values.mean(), shares @ values / shares.sum(1))
 
     def jaccard(a: int, b: int) -> float:
         union = (circuits[a] | circuits[b]).sum()
         return float((circuits[a] & circuits[b]).sum() / union) if union else 1.0
 
     if len(runs) < 2:
-        return {"jaccard": None, "rank_correlation": None}
-    return {
-        "jaccard": estimate(jaccard),
-        "rank_correlation": None if correlation is None else estimate(lambda a, b: float(correlation[a, b])),
-    }
+        return Stability(len(runs), None, None, _aurocs(truth, found))
+    return Stability(
+        len(runs),
+        estimate(jaccard),
+        None if correlation is None else estimate(lambda a, b: float(correlation[a, b])),
+        _aurocs(truth, found),
+    )
 
 
 def _taken(problem: Problem, rows: np.ndarray) -> Problem:
@@ -104,9 +102,11 @@ def _taken(problem: Problem, rows: np.ndarray) -> Problem:
     )
 
 
-def _aurocs(truth: Truth, runs: Sequence[Scores]) -> dict[str, Any]:
+def _aurocs(truth: Truth, runs: Sequence[Scores]) -> dict[Level, Spread]:
     """Returns mean and standard deviation over runs of each level's AUROC."""
-    found: dict[str, Any] = {}
+    found: dict[Level, Spread] = {}
+    compute = auroc.compute
+    assert compute is not None
     for level in LEVELS:
         values: list[float] = []
         for scores in runs:
@@ -114,10 +114,7 @@ def _aurocs(truth: Truth, runs: Sequence[Scores]) -> dict[str, Any]:
             if required.any() and not required.all():
                 groups = Groups(ranking)
                 hits, sizes = (groups.sums(x[None].astype(float)) for x in (required, np.ones(len(required))))
-                values.append(float(numbers(hits, sizes)["auroc"][0]))
+                values.append(float(compute(RankingCounts(hits, sizes))[0]))
         if values:
-            found[level] = {
-                "mean": float(np.mean(values)),
-                "deviation": float(np.std(values, ddof=len(values) > 1)),
-            }
+            found[level] = Spread(float(np.mean(values)), float(np.std(values, ddof=len(values) > 1)))
     return found

@@ -11,7 +11,7 @@ from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import LEVELS
 from interpbench.discovery.method import get_method
 from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
-from interpbench.scoring.evaluation_record import compare
+from interpbench.scoring.curves import compare
 from interpbench.tasks.catalogue import catalogue
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation

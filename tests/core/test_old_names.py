@@ -9,15 +9,16 @@ import pytest
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.ground_truth import LEVELS, Level
+from interpbench.circuits.ordered_scores import OrderedScores
 from interpbench.core import old_names
 from interpbench.core.config import convert
 from interpbench.core.old_names import KEYS, VALUES, renamed, renamed_overrides, renamed_record
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.evaluate_settings import evaluate_config
 from interpbench.runs.train_settings import TrainConfig, train_config
-from interpbench.scoring.curves import Curve
-from interpbench.scoring.evaluation_record import Record
-from interpbench.scoring.record_files import read_rows
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.leaderboard_rows import read_rows
+from interpbench.scoring.results import LevelScores
 from interpbench.training.objective import Objective
 from tests import ROOT
 from tests.builders import composed
@@ -100,12 +101,10 @@ def test_a_checkpoints_model_is_its_network() -> None:
 
 
 def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    curve = Curve(1, 1, 0.5, 0.5, 0.5, 0.5, ())
-    levels: dict[Level, Curve] = dict.fromkeys(LEVELS, curve)
-    record = Record(
-        "task", "hash", "eap", {"metric": "shift", "replacement": "zero"}, 0, False, levels, {}, 0.1, {}
-    )
-    assert Record.from_json(json.loads(json.dumps(record.to_json()))).settings == {
+    levels: dict[Level, LevelScores] = dict.fromkeys(LEVELS, LevelScores(1, 1))
+    settings, none = {"metric": "shift", "replacement": "zero"}, OrderedScores.of((), ())
+    record = EvaluationRecord("task", "hash", "eap", settings, 0, False, levels, None, 0.1, none)
+    assert EvaluationRecord.from_json(json.loads(json.dumps(record.to_json()))).settings == {
         "metric": "logit_diff",
         "ablation": "zero",
     }
@@ -119,7 +118,7 @@ def test_what_is_stored_is_read_silently(caplog: pytest.LogCaptureFixture, tmp_p
     board["rows"] = [{**board["rows"][0], "settings": {"metric": "shift"}}]
     (tmp_path / "leaderboard.json").write_text(json.dumps(board))
     ((row,), _) = read_rows(tmp_path / "leaderboard.json")
-    assert row["settings"] == {"metric": "logit_diff"}
+    assert row.settings == {"metric": "logit_diff"}
     assert renamed_record("damaged") == "damaged"
     assert renamed({"method": None, "metric": "shift"}, stored=True) == {"method": None, "metric": "shift"}
     assert not warned(caplog)

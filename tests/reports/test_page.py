@@ -13,13 +13,17 @@ import pytest
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.naming import Node
+from interpbench.circuits.ordered_scores import OrderedScores, edge_scores, node_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import CheckpointError, InterpBenchError
+from interpbench.core.estimate import Estimate
 from interpbench.core.files import write_json
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.page import PAGE, read_results, write_folder_page
-from interpbench.scoring.curves import SIZES
-from interpbench.scoring.evaluation_record import Record, compare, edge_scores, node_scores
+from interpbench.scoring.circuits_from_scores import SIZES
+from interpbench.scoring.curves import compare
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.results import CircuitBehaviour, Faithfulness, RunCost
 from interpbench.tasks.task_records import records
 from tests.browser import SIZE, Browser, chromium, executable
 
@@ -40,25 +44,27 @@ NETWORKS = {
 AREAS = {"cpr": 0.5, "cmd": 0.25}
 
 
-def result(network: str, method: str, values: np.ndarray, structural: bool = False, **more: Any) -> Record:
+def result(
+    network: str, method: str, values: np.ndarray, structural: bool = False, **more: Any
+) -> EvaluationRecord:
     truth = NETWORKS[network].truth
     scores = Scores(truth.graph, np.where(truth.graph.legal, values, np.nan).astype(float), **more)
-    cost = {"forward_examples": 1234, "backward_examples": 0}
+    cost = RunCost(1, 1234, 0, 0)
     levels = compare(truth, scores, structural)
     own = node_scores(scores)
-    made = Record("x", network, method, {}, 0, structural, levels, cost, 1.5, edge_scores(scores), own)
+    edges = edge_scores(scores)
+    made = EvaluationRecord("x", network, method, {}, 0, structural, levels, cost, 1.5, edges, own)
     return replace(made, behaviour=behaviour(method)) if network == "a" else made
 
 
-def behaviour(method: str) -> dict[str, Any]:
+def behaviour(method: str) -> CircuitBehaviour:
     """A curve that rises linearly, but for one method's, which swings far out; none of structural results."""
     if method == "structural":
-        return {}
+        return CircuitBehaviour()
     curve = np.array(SIZES) if method != "noise" else np.linspace(-7, 5, len(SIZES)) / 3
-    lines = {"curve": curve, "curve_low": curve - 0.1, "curve_high": curve + 0.1}
-    areas = {name: {"value": at, "low": at - 0.125, "high": at + 0.125} for name, at in AREAS.items()}
-    kept = {name: line.tolist() for name, line in lines.items()}
-    return {"faithfulness": {"sizes": list(SIZES), "connected": list(SIZES), **kept, **areas}}
+    lines = [tuple(line.tolist()) for line in (curve, curve - 0.1, curve + 0.1)]
+    areas = [Estimate(at, at - 0.125, at + 0.125, "bootstrap") for at in AREAS.values()]
+    return CircuitBehaviour(faithfulness=Faithfulness(SIZES, SIZES, *lines, *areas))
 
 
 def noise(network: str, seed: int, distinct: int = 10_000) -> np.ndarray:
@@ -66,9 +72,9 @@ def noise(network: str, seed: int, distinct: int = 10_000) -> np.ndarray:
     return rng.integers(distinct, size=NETWORKS[network].truth.qkv_edges.shape) / 7
 
 
-def evaluation() -> list[tuple[str, Record]]:
+def evaluation() -> list[tuple[str, EvaluationRecord]]:
     """Perfect, tied, noisy, structural and node-level results on a small and a large network."""
-    made: list[tuple[str, Record]] = []
+    made: list[tuple[str, EvaluationRecord]] = []
     for name, network in NETWORKS.items():
         truth = network.truth
         positive = np.isin(truth.qkv_edges, (State.REQUIRED, State.FREE))
@@ -128,7 +134,11 @@ def test_the_same_evaluation_is_the_same_page(page: Path, tmp_path: Path) -> Non
 
 def test_a_record_of_another_network_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is of another network"):
-        write_page(tmp_path / PAGE, [("x", replace(evaluation()[0][1], edges={"m0": 1.0}))], NETWORKS)
+        write_page(
+            tmp_path / PAGE,
+            [("x", replace(evaluation()[0][1], edges=OrderedScores.of(["m0"], [1.0])))],
+            NETWORKS,
+        )
 
 
 def test_records_are_gathered_from_a_folder(tmp_path: Path) -> None:
@@ -217,7 +227,7 @@ def test_its_curves_are_those_of_the_records(opened: Browser) -> None:
 def test_it_draws_what_was_taken_and_what_was_missed(opened: Browser) -> None:
     methods, models = places(opened)
     truth, record = NETWORKS["a"].truth, dict(evaluation()[:5])["noise"]
-    ranked = sorted(record.edges, key=lambda name: -record.edges[name])
+    ranked = [str(truth.graph.edges[place]) for place in np.argsort(-np.array(record.edges.values))]
     required = set(truth.names("qkv_edge", State.REQUIRED))
     forbidden = set(truth.names("qkv_edge", State.FORBIDDEN))
     for cut in (0, 3, 11, len(ranked)):
@@ -256,7 +266,9 @@ def test_faithfulness_is_that_of_the_records(opened: Browser) -> None:
     areas, shown = "document.getElementById('areas').textContent", "$('faithfulness').style.display"
     for name in ("tied", "noise"):
         choose(opened, model=models["a"], method=methods[name], level="qkv_edge", cut=2)
-        found = behaviour(name)["faithfulness"]["curve"]
+        faithful = behaviour(name).faithfulness
+        assert faithful is not None
+        found = faithful.curve
         np.testing.assert_allclose(drawn_curve(opened, ".chosen"), np.stack([SIZES, found], 1), 0.02, 0.002)
         assert [opened.run(count(what)) for what in (".curve", ".interval", ".now")] == [5, 1, 1]
         assert opened.run(areas) == f"{name}: CPR 0.500 (0.375 to 0.625), CMD 0.250 (0.125 to 0.375)."

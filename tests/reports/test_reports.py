@@ -18,6 +18,7 @@ from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
+from interpbench.circuits.ordered_scores import edge_scores
 from interpbench.circuits.scores import Scores
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _summary, draw_circuit, found_edges
@@ -26,7 +27,9 @@ from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import circuit_lines, records_table, rows_table
 from interpbench.reports.text import NOTHING, method_labels, share
-from interpbench.scoring.evaluation_record import Record, compare
+from interpbench.scoring.curves import compare
+from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.results import RunCost
 from interpbench.tasks.catalogue import get_task
 from tests.made_up_certificates import proof_of
 
@@ -49,10 +52,12 @@ def scores(values: np.ndarray) -> Scores:
     return Scores(GRAPH, np.where(GRAPH.legal, values, np.nan).astype(float))
 
 
-def record(task: str, method: str, values: np.ndarray, seed: int = 0, **settings: object) -> Record:
-    cost = {"forward_calls": 1, "forward_examples": 1234, "backward_calls": 0, "backward_examples": 0}
-    levels = compare(TRUTH, scores(values))
-    return Record(task, "abc123", method, settings, seed, False, levels, cost, 1.5, {})
+def record(task: str, method: str, values: np.ndarray, seed: int = 0, **settings: object) -> EvaluationRecord:
+    made = scores(values)
+    levels, edges = compare(TRUTH, made), edge_scores(made)
+    return EvaluationRecord(
+        task, "abc123", method, settings, seed, False, levels, RunCost(1, 1234, 0, 0), 1.5, edges
+    )
 
 
 PERFECT = record("hist", "exact", REQUIRED)
@@ -73,7 +78,7 @@ def text(table: Table, width: int = 120) -> str:
 
 def test_records_table_holds_numbers_means_and_dashes() -> None:
     other = replace(TIED, task="reverse")
-    empty = replace(TIED.levels["node"], auroc=None, average_precision=None)
+    empty = replace(TIED.levels["node"], metrics={})
     shown = text(
         records_table([PERFECT, TIED, other, replace(PERFECT, levels={**PERFECT.levels, "node": empty})])
     )

@@ -188,7 +188,7 @@ def test_evaluation_writes_a_record_and_pictures(compiled_run: Path, tmp_path: P
     assert sorted(path.name for path in folder.iterdir()) == ["circuit-exact.png", "exact.json", "roc.png"]
     record = json.loads((folder / "exact.json").read_text())
     assert (record["task"], record["method"]) == ("frac_prevs", "exact")
-    assert record["levels"]["qkv_edge"]["auroc"] == 1
+    assert record["levels"]["qkv_edge"]["metrics"]["auroc"][0] == 1
     for picture in folder.glob("*.png"):
         assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5000
 

@@ -41,9 +41,9 @@ BOARD = """
 import sys
 from pathlib import Path
 from interpbench.runs.leaderboard import write_leaderboard
-from interpbench.scoring.evaluation_record import Record
+from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.core.files import read_json
-record = Record.from_json(read_json(Path(sys.argv[1])))
+record = EvaluationRecord.from_json(read_json(Path(sys.argv[1])))
 object.__setattr__(record, "method", sys.argv[3])
 write_leaderboard([record], Path(sys.argv[2]), add=True)
 """

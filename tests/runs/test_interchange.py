@@ -59,7 +59,7 @@ def test_a_file_scores_what_its_scores_score(tmp_path: Path, form: str) -> None:
     curves = interpbench.compare(CHECKPOINT.truth, noise())
     assert record.levels == curves and record.method == "theirs"
     (path,) = (tmp_path / "out").glob("**/*.json")
-    assert json.loads(path.read_text())["levels"]["node"]["auroc"] == curves["node"].auroc
+    assert json.loads(path.read_text())["levels"]["node"]["metrics"]["auroc"][0] == curves["node"].auroc
 
 
 def test_it_says_what_evaluate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,9 @@ from interpbench.runs import cli
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
 from interpbench.runs.leaderboard import page, read_board, write_leaderboard
 from interpbench.runs.method_lists import expand
-from interpbench.scoring.leaderboard_data import HEADLINE, TRUTH, Board
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import TRUTH, board_text
+from interpbench.scoring.ranking_metrics import HEADLINE
 from tests import ROOT
 from tests.scoring.test_comparison import board
 
@@ -64,8 +66,9 @@ def test_finished_pairs_are_not_run_again(
     settings = {"methods": ["eap", "random"], "checkpoint": str(compiled_checkpoint), "thorough": True}
     first, failures = evaluate(config(tmp_path, **settings))
     assert [record.method for record in first] == ["eap", "random", TRUTH] and not failures
-    assert {"faithfulness", "completeness", "tests"} <= set(first[0].behaviour)
-    assert "stability" in first[0].behaviour and "stability" not in first[2].behaviour
+    found = first[0].behaviour
+    assert found.faithfulness and found.completeness and found.tests
+    assert found.stability and not first[2].behaviour.stability
 
     eap, runs = type(get_method("eap")), []
     original = eap.__call__
@@ -89,9 +92,9 @@ def test_only_methods_that_draw_are_run_with_other_seeds(compiled_checkpoint: Pa
     stability = {"samples": 2, "seeds": 1, "most_passes": 1}
     settings = {"methods": ["eap", "random"], "checkpoint": str(compiled_checkpoint), "stability": stability}
     made, failures = evaluate(config(tmp_path, **settings))
-    found = {record.method: record.behaviour.get("stability", {}) for record in made}
+    found = {record.method: record.behaviour.stability for record in made}
     assert not failures and found["eap"] == found[TRUTH] == {}
-    assert {name: one["runs"] for name, one in found["random"].items()} == {"pairs": 2, "seeds": 2}
+    assert {name: one.runs for name, one in found["random"].items()} == {"pairs": 2, "seeds": 2}
     assert "Jaccard over seeds" in write_leaderboard(made, tmp_path).read_text()
 
 
@@ -160,19 +163,19 @@ def test_a_named_board_grows(
 
     first = add("eap,random", 16)
     grown = add("atp,eap", 8)
-    assert [row["method"] for row in grown.rows] == ["atp", "eap", "random"]
-    assert grown.rows[2] == first.rows[1] and grown.rows[1]["examples"] == 8
+    assert [row.method for row in grown.rows] == ["atp", "eap", "random"]
+    assert grown.rows[2] == first.rows[1] and grown.rows[1].examples == 8
     (folder / "leaderboard.json").write_text("[]")
     with pytest.raises(InterpBenchError, match="not a leaderboard"):
         add("ifr,hisp", 8, "2")
-    assert "not a leaderboard of format 2" in capsys.readouterr().err
+    assert "not a leaderboard of format 3" in capsys.readouterr().err
     assert not list((tmp_path / "out").glob("**/ifr*")), "said before anything is evaluated"
 
 
 def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
     made = board()
     assert "dead: its corrupted inputs change no answer" in page(made)
-    (tmp_path / "leaderboard.json").write_text(json.dumps({"format": 2, "missing": [], "rows": made.rows}))
+    (tmp_path / "leaderboard.json").write_text(board_text(made.rows, ()))
     from interpbench.runs.leaderboard import write_page
 
     assert write_page(tmp_path).read_text() == page(made)
@@ -209,7 +212,7 @@ def test_the_page_is_made_of_the_committed_records(committed: Board) -> None:
 def test_the_leaderboard_is_of_released_models_and_all_methods(committed: Board) -> None:
     hashes = {name: read_record(path).sha256[:12] for name, path in released().items()}
     for row in committed.rows:
-        assert row["checkpoint"] == hashes[row["task"]], f"{row['task']} has changed: make leaderboard"
+        assert row.checkpoint == hashes[row.task], f"{row.task} has changed: make leaderboard"
     assert not set(committed.missing) & set(committed.models)
     assert sorted(committed.methods) == list(methods())
     assert len(committed.rows) == (len(methods()) + 1) * len(committed.models)
@@ -221,6 +224,6 @@ def test_the_truth_is_what_can_be_reached(committed: Board) -> None:
         for value in committed.values(method, HEADLINE).values():
             assert 0 <= value <= 1
     random = committed.mean("random", HEADLINE)
-    null = committed.null("auroc")
+    null = committed.null(HEADLINE)
     assert random is not None and null is not None
     assert null.ends[0] - 0.05 < random.value < null.ends[1] + 0.05

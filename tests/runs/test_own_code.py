@@ -239,7 +239,7 @@ def test_no_method_spoils_the_scores_of_another(harmful: Path, capsys: pytest.Ca
         load_checkpoint(RELEASED / "hist").truth, interpbench.discover("hist", "exact", examples=16)
     )
     (exact,) = [record for name, record in records.items() if name.startswith("exact")]
-    assert exact["levels"]["qkv_edge"]["auroc"] == alone["qkv_edge"].auroc == 1.0
+    assert exact["levels"]["qkv_edge"]["metrics"]["auroc"][0] == alone["qkv_edge"].auroc == 1.0
 
 
 @pytest.mark.parametrize(

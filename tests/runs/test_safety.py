@@ -309,14 +309,14 @@ def test_one_bad_record_is_left_out_of_a_report(
     [
         (lambda row: row.update(method="[link](x)"), r"method: string should match"),
         (
-            lambda row: row["levels"]["qkv_edge"].update(auroc=["1.0"]),
-            "auroc.0: input should be a valid number",
+            lambda row: row["levels"]["qkv_edge"]["metrics"].update(auroc=["1.0"]),
+            "auroc.value: input should be a valid number",
         ),
         (
             lambda row: row["levels"]["qkv_edge"].update(positives=10**6),
             "positives: input should be less than",
         ),
-        (lambda row: row["faithfulness"].update(cpr=[]), "cpr: list should have at least 1 item"),
+        (lambda row: row["faithfulness"].update(cpr=[]), "cpr.value: required, but missing"),
         (lambda row: row["cost"].update(passes=-1), "passes: input should be greater than"),
     ],
 )

@@ -11,10 +11,17 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.scores import Scores
+from interpbench.core.estimate import Estimate
 from interpbench.discovery.method import get_method
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits_from_scores import best_edges, connected, random_circuit, ties_at, true_size
-from interpbench.scoring.curves import SIZES
+from interpbench.scoring.circuits_from_scores import (
+    SIZES,
+    best_edges,
+    connected,
+    random_circuit,
+    ties_at,
+    true_size,
+)
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import (
     TESTS,
@@ -23,6 +30,7 @@ from interpbench.scoring.hypotheses import (
     hypothesis_tests,
     independence,
 )
+from interpbench.scoring.results import Stability
 from interpbench.scoring.stability import agreement, stability
 from tests.builders import problem
 from tests.oracles.scoring import measure, paths
@@ -139,20 +147,19 @@ def test_faithfulness_from_its_definition(behaviour: Behaviour) -> None:
         circuit[tuple(np.argwhere(graph.legal)[order].T)] = True
         m = measure(behaviour.problem, circuit).mean()
         curve.append((m - behaviour.empty.mean()) / (behaviour.full.mean() - behaviour.empty.mean()))
-    np.testing.assert_allclose(found["curve"], curve, atol=1e-9)
+    np.testing.assert_allclose(found.curve, curve, atol=1e-9)
     area = sum((b - a) * (x + y) / 2 for a, b, x, y in zip(SIZES, SIZES[1:], curve, curve[1:]))
     away = [abs(1 - x) for x in curve]
     distance = sum((b - a) * (x + y) / 2 for a, b, x, y in zip(SIZES, SIZES[1:], away, away[1:]))
-    assert found["cpr"]["value"] == pytest.approx(area) and found["cmd"]["value"] == pytest.approx(distance)
-    assert found["curve"][-1] == pytest.approx(1) and found["connected"][-1] == 1
-    for name in ("cpr", "cmd"):
-        assert found[name]["low"] <= found[name]["high"]
+    assert found.cpr.value == pytest.approx(area) and found.cmd.value == pytest.approx(distance)
+    assert found.curve[-1] == pytest.approx(1) and found.connected[-1] == 1
+    assert found.cpr.kind == found.cmd.kind == "bootstrap"
 
 
 def test_the_whole_network_is_complete(behaviour: Behaviour) -> None:
     found = completeness(behaviour, behaviour.graph.legal)
-    assert found["nodes"] == 6 and found["sets"] == 64
-    assert found["gap"]["value"] == pytest.approx(0, abs=1e-9)
+    assert found.nodes == 6 and found.sets == 64
+    assert found.gap.value == pytest.approx(0, abs=1e-9)
 
 
 def test_completeness_from_its_definition(behaviour: Behaviour) -> None:
@@ -173,9 +180,9 @@ def test_completeness_from_its_definition(behaviour: Behaviour) -> None:
         max(abs(m(circuit, out) - m(circuit, (*out, node))) for out in sets if node not in out)
         for node in (1, 2)
     ]
-    assert found["gap"]["value"] == pytest.approx(max(gaps))
-    assert found["mean_gap"]["value"] == pytest.approx(np.mean(gaps))
-    assert found["least_effect"]["value"] == pytest.approx(min(effects))
+    assert found.gap.value == pytest.approx(max(gaps))
+    assert found.mean_gap.value == pytest.approx(np.mean(gaps))
+    assert found.least_effect.value == pytest.approx(min(effects))
 
 
 def test_the_truth_is_faithful_and_complete(real: tuple[Behaviour, Truth]) -> None:
@@ -185,7 +192,7 @@ def test_the_truth_is_faithful_and_complete(real: tuple[Behaviour, Truth]) -> No
     full = abs(behaviour.measure([circuit])[0] - behaviour.full).mean() / behaviour.gap
     assert full < 0.05
     found = completeness(behaviour, circuit)
-    assert found["gap"]["value"] < 0.05 and found["least_effect"]["value"] > 0.3
+    assert found.gap.value < 0.05 and found.least_effect.value > 0.3
 
 
 def test_a_dead_corruption_is_detected() -> None:
@@ -204,12 +211,12 @@ def test_the_truth_passes_the_idealised_tests_and_an_empty_circuit_does_not(
     found = hypothesis_tests(behaviour, circuit, QUICK)
     assert tuple(found) == TESTS
     for name in ("equivalence", "minimality", "sufficiency"):
-        assert found[name]["passed"], name
-    assert found["independence"]["p"] > 0.001  # a test of level 0.05 on what is true
+        assert found[name].passed, name
+    assert found["independence"].p > 0.001  # a test of level 0.05 on what is true
     nothing = hypothesis_tests(behaviour, np.zeros_like(circuit), QUICK)
-    assert not any(nothing[name]["passed"] for name in TESTS)
+    assert not any(nothing[name].passed for name in TESTS)
     for one in (*found.values(), *nothing.values()):
-        assert 0 <= one["p"] <= 1 and one["low"] <= one["value"] <= one["high"]
+        assert one.statistic.kind == "exact"
 
 
 def test_a_superfluous_edge_is_not_minimal(real: tuple[Behaviour, Truth]) -> None:
@@ -217,20 +224,20 @@ def test_a_superfluous_edge_is_not_minimal(real: tuple[Behaviour, Truth]) -> Non
     circuit = truth.qkv_edges == State.REQUIRED
     circuit[-1, 0] = True  # the embedding straight to the logits
     found = hypothesis_tests(behaviour, circuit, QUICK)["minimality"]
-    assert not found["passed"] and found["value"] == pytest.approx((circuit.sum() - 1) / circuit.sum())
+    assert not found.passed and found.statistic.value == pytest.approx((circuit.sum() - 1) / circuit.sum())
 
 
 def test_what_is_left_of_the_network_must_be_independent(real: tuple[Behaviour, Truth]) -> None:
     behaviour, truth = real
     circuit = truth.qkv_edges == State.REQUIRED
     missing = np.zeros_like(circuit)
-    assert independence(behaviour, missing, QUICK)["p"] == pytest.approx(1 / 201)
+    assert independence(behaviour, missing, QUICK).p == pytest.approx(1 / 201)
 
 
 def test_identical_behaviour_has_a_p_value(behaviour: Behaviour) -> None:
     """All differences are 0: every pair a tie, as good as a fair coin's best outcome."""
     found = equivalence(behaviour, behaviour.graph.legal, HypothesisSettings())
-    assert (found["value"], found["p"], found["passed"]) == (0.5, 1, True)
+    assert (found.statistic.value, found.p, found.passed) == (0.5, 1, True)
 
 
 @pytest.mark.parametrize(("wins", "rejected"), [(64, True), (42, False), (55, True)])
@@ -243,8 +250,8 @@ def test_equivalence_counts_wins_whatever_their_size(
     monkeypatch.setattr(behaviour, "empty", full - 1)
     monkeypatch.setattr(behaviour, "measure", lambda circuits: better[None])
     found = equivalence(behaviour, behaviour.graph.legal, HypothesisSettings(epsilon=0.1, indifference=0))
-    assert found["value"] == wins / 64
-    assert found["passed"] != rejected
+    assert found.statistic.value == wins / 64
+    assert found.passed != rejected
 
 
 # Stability.
@@ -256,13 +263,15 @@ def test_agreement_of_runs() -> None:
     )
     graph = truth.graph
     first = np.where(graph.legal, np.arange(graph.legal.size, dtype=float).reshape(graph.legal.shape), np.nan)
-    same = agreement([first, 3 * first + 1, first], truth, 5)
-    assert same["jaccard"] == same["rank_correlation"] == {"value": 1, "low": 1, "high": pytest.approx(1)}
-    opposite = agreement([first, -first], truth, 5)
-    assert opposite["jaccard"]["value"] == 0 and opposite["rank_correlation"]["value"] == pytest.approx(-1)
-    constant = np.where(graph.legal, 0.0, np.nan)
-    assert agreement([constant, constant], truth, 5)["rank_correlation"] is None
-    assert agreement([first], truth, 5) == {"jaccard": None, "rank_correlation": None}
+    first, tripled, opposed = (Scores(graph, values) for values in (first, 3 * first + 1, -first))
+    same = agreement([first, tripled, first], truth, 5)
+    assert same.jaccard == Estimate(1, 1, 1, "bootstrap")
+    assert same.rank_correlation is not None and same.rank_correlation.value == pytest.approx(1)
+    opposite = agreement([first, opposed], truth, 5)
+    assert opposite.jaccard.value == 0 and opposite.rank_correlation.value == pytest.approx(-1)
+    constant = Scores(graph, np.where(graph.legal, 0.0, np.nan))
+    assert agreement([constant, constant], truth, 5).rank_correlation is None
+    assert agreement([first], truth, 5) == Stability(1, None, None, {})
 
 
 def test_stability_tells_methods_from_noise(real: tuple[Behaviour, Truth]) -> None:
@@ -271,9 +280,9 @@ def test_stability_tells_methods_from_noise(real: tuple[Behaviour, Truth]) -> No
         stability(get_method(name), behaviour.problem, truth, 6, samples=4, others=2)
         for name in ("eap", "random")
     )
-    assert eap["pairs"]["jaccard"]["value"] > 0.8 and eap["seeds"]["jaccard"]["value"] == 1
-    assert eap["seeds"]["auroc"]["qkv_edge"]["deviation"] == 0
-    assert random["seeds"]["jaccard"]["value"] < 0.5 and random["seeds"]["runs"] == 3
+    assert eap["pairs"].jaccard.value > 0.8 and eap["seeds"].jaccard.value == 1
+    assert eap["seeds"].auroc["qkv_edge"].deviation == 0
+    assert random["seeds"].jaccard.value < 0.5 and random["seeds"].runs == 3
     assert eap == stability(get_method("eap"), behaviour.problem, truth, 6, samples=4, others=2)
 
 
@@ -290,4 +299,4 @@ def test_a_circuit_without_nodes_has_none_to_knock_out(behaviour: Behaviour) -> 
     circuit = np.zeros_like(behaviour.graph.legal)
     circuit[-1, 0] = True  # the embedding straight to the logits
     found = completeness(behaviour, circuit)
-    assert (found["nodes"], found["sets"], found["least_effect"]["value"]) == (0, 1, 0)
+    assert (found.nodes, found.sets, found.least_effect.value) == (0, 1, 0)

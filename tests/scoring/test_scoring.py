@@ -14,17 +14,20 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, ro
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
+from interpbench.circuits.ordered_scores import edge_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
 from interpbench.discovery.method import get_method
-from interpbench.scoring.circuits_from_scores import grown
-from interpbench.scoring.curves import METRICS, SIZES, Curve, metrics, score, to_json
-from interpbench.scoring.evaluation_record import Record, compare, degenerate, edge_scores
+from interpbench.scoring.circuits_from_scores import SIZES, grown
+from interpbench.scoring.curves import compare, score
+from interpbench.scoring.evaluation_record import EvaluationRecord, degenerate
 from interpbench.scoring.intervals import auroc_interval
+from interpbench.scoring.metric import RANKING
 from interpbench.scoring.mib import mib_auroc
 from interpbench.scoring.nulls import beats_random, random_null
+from interpbench.scoring.results import LevelScores, RunCost
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.model import Transformer
 from tests.oracles import scoring as oracle
@@ -33,7 +36,7 @@ GRAPH = Graph(2, 2)
 NUMBERS = ("auroc", "average_precision", "staircase", "precision_at_size")
 
 
-def ranked(truth: list[int], scores: list[float]) -> Curve:
+def ranked(truth: list[int], scores: list[float]) -> LevelScores:
     return score(np.array(truth, bool), np.array(scores, float))
 
 
@@ -59,14 +62,15 @@ def test_precision_at_size_is_the_mean_over_tie_breaks(ranking: tuple[list[int],
     size = sum(ranking[0])
     orders = (sorted(order, key=lambda item: -item[1]) for order in itertools.permutations(items))
     precisions = [sum(truth for truth, _ in order[:size]) / size for order in orders]
-    assert ranked(*ranking).precision_at_size == pytest.approx(np.mean(precisions))
+    assert ranked(*ranking).value("precision_at_size") == pytest.approx(np.mean(precisions))
 
 
 @given(rankings())
 def test_staircase_is_never_above_auroc(ranking: tuple[list[int], list[float]]) -> None:
     curve = ranked(*ranking)
-    assert curve.staircase is not None and curve.auroc is not None
-    assert 0 <= curve.staircase <= curve.auroc + 1e-12
+    staircase = curve.value("staircase")
+    assert staircase is not None and curve.auroc is not None
+    assert 0 <= staircase <= curve.auroc + 1e-12
     assert curve.roc[0] == (0, 0) and curve.roc[-1] == (1, 1)
 
 
@@ -76,8 +80,8 @@ def test_a_hand_example() -> None:
     assert curve.roc == ((0, 0), (0, 0.5), (0.5, 0.5), (0.5, 1), (1, 1))
     assert curve.auroc == 3 / 4
     assert curve.average_precision == pytest.approx((1 + 2 / 3) / 2)
-    assert curve.staircase == 1 * 0.5 + 0.5 * 0.5
-    assert curve.precision_at_size == 0.5
+    assert curve.value("staircase") == 1 * 0.5 + 0.5 * 0.5
+    assert curve.value("precision_at_size") == 0.5
 
 
 def test_a_hand_example_with_ties() -> None:
@@ -85,13 +89,18 @@ def test_a_hand_example_with_ties() -> None:
     assert curve.roc == ((0, 0), (0, 0.5), (0.5, 1), (1, 1))
     assert curve.auroc == (1 + 1 + 0.5 + 1) / 4
     assert curve.average_precision == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
-    assert curve.staircase == 1 * 0.5 + 0.5 * 0.5  # the tie counts as if the miss came first
-    assert curve.precision_at_size == (1 + 0.5) / 2
+    assert curve.value("staircase") == 1 * 0.5 + 0.5 * 0.5  # the tie counts as if the miss came first
+    assert curve.value("precision_at_size") == (1 + 0.5) / 2
 
 
 def test_the_staircase_of_all_ties_is_nothing() -> None:
     curve = ranked([1, 0, 1, 0], [7, 7, 7, 7])
-    assert (curve.auroc, curve.staircase, curve.average_precision, curve.precision_at_size) == (
+    assert (
+        curve.auroc,
+        curve.value("staircase"),
+        curve.average_precision,
+        curve.value("precision_at_size"),
+    ) == (
         0.5,
         0,
         0.5,
@@ -103,7 +112,7 @@ def test_the_staircase_of_all_ties_is_nothing() -> None:
 def test_without_one_of_the_classes_there_is_no_score(truth: list[int]) -> None:
     curve = ranked(truth, [1.0] * len(truth))
     assert (curve.positives, curve.negatives) == (sum(truth), len(truth) - sum(truth))
-    assert [getattr(curve, name) for name in NUMBERS] == [None] * 4
+    assert [curve.value(name) for name in NUMBERS] == [None] * 4
     assert curve.roc == ()
 
 
@@ -144,8 +153,9 @@ def test_mib_auroc_of_one_class_is_none() -> None:
 def test_only_edges_have_mib_auroc(truth: Truth) -> None:
     """The circuit itself does not get 1 where the first size is too small for it: less of it, by the size."""
     curves = compare(truth, scores_like(truth, 2, 1, 0))
-    assert curves["node"].mib_auroc is curves["head_edge"].mib_auroc is None
-    assert curves["qkv_edge"].mib_auroc is not None and 0.8 < curves["qkv_edge"].mib_auroc <= 1
+    assert curves["node"].value("mib_auroc") is curves["head_edge"].value("mib_auroc") is None
+    mib = curves["qkv_edge"].metrics["mib_auroc"]
+    assert mib.kind == "none" and 0.8 < mib.value <= 1
 
 
 # Truth against a method's scores.
@@ -177,10 +187,14 @@ def scores_like(truth: Truth, required: float, allowed: float, forbidden: float)
 
 def test_the_perfect_and_the_worst_ranking(truth: Truth) -> None:
     for level, curve in compare(truth, scores_like(truth, 1, 0, 0)).items():
-        assert [getattr(curve, name) for name in NUMBERS] == [1] * 4, level
+        assert [curve.value(name) for name in NUMBERS] == [1] * 4, level
     worst = compare(truth, scores_like(truth, -1, 0, 0))
     for level in ("node", "qkv_edge"):  # of a head edge, the best of q, k and v counts
-        assert (worst[level].auroc, worst[level].staircase, worst[level].precision_at_size) == (0, 0, 0)
+        assert (
+            worst[level].auroc,
+            worst[level].value("staircase"),
+            worst[level].value("precision_at_size"),
+        ) == (0, 0, 0)
 
 
 def test_allowed_is_left_out_unless_structural(truth: Truth) -> None:
@@ -224,13 +238,18 @@ def test_random_scores_average_one_half(truth: Truth, random_transformer: Callab
 def test_records_are_plain_finite_json(truth: Truth) -> None:
     scores = scores_like(truth, 1, 0, 0)
     levels = compare(truth, scores)
-    record = Record(
-        "task", "hash", "exact", {}, 0, False, levels, scores.cost.__dict__, 0.1, edge_scores(scores)
+    record = EvaluationRecord(
+        "task", "hash", "exact", {}, 0, False, levels, RunCost(**vars(scores.cost)), 0.1, edge_scores(scores)
     )
     data = json.loads(json.dumps(record.to_json(), allow_nan=False))
-    assert data["levels"]["node"] == json.loads(json.dumps(to_json(levels["node"])))
-    assert data["edges"].keys() == set(map(str, GRAPH.edges))
-    assert data["edges"]["embed->a0.h1<v>"] == 1
+    (low, high) = levels["node"].metrics["auroc"].ends
+    assert data["levels"]["node"]["metrics"]["auroc"] == [1, low, high, "score"]
+    assert len(data["edges"]["values"]) == len(GRAPH.edges)
+    place = list(map(str, GRAPH.edges)).index("embed->a0.h1<v>")
+    assert data["edges"]["values"][place] == 1
+    np.testing.assert_array_equal(record.edges.array(GRAPH.edges), scores.edges[GRAPH.legal])
+    with pytest.raises(ScoresError, match="are not those of these"):
+        record.edges.array(GRAPH.edges[::-1])
 
 
 # Other numbers, intervals, nulls.
@@ -252,22 +271,22 @@ def test_sklearn_says_the_same(ranking: tuple[list[int], list[float]]) -> None:
 def test_best_f1_is_that_of_some_threshold(ranking: tuple[list[int], list[float]]) -> None:
     truth, scores = ranking
     best = max(f1_score(truth, [value >= cut for value in scores]) for cut in scores)
-    assert ranked(*ranking).best_f1 == pytest.approx(best)
+    assert ranked(*ranking).value("best_f1") == pytest.approx(best)
 
 
 @given(rankings())
 def test_every_number_is_in_its_interval(ranking: tuple[list[int], list[float]]) -> None:
-    rows = metrics(ranked(*ranking))
-    assert [row["name"] for row in rows] == list(METRICS)
-    for row in rows:
-        assert 0 <= row["low"] <= row["high"] <= 1
-        if row["interval"] != METRICS["best_f1"][1]:  # the bootstrap may miss what it resamples
-            assert row["low"] - 1e-9 <= row["value"] <= row["high"] + 1e-9
+    found = ranked(*ranking).metrics
+    assert list(found) == [name for name, metric in RANKING.items() if metric.compute]
+    for name, one in found.items():
+        low, high = one.ends
+        assert RANKING[name].range[0] <= low <= high <= RANKING[name].range[1]
+        if one.kind != "bootstrap":  # which may miss what it resamples
+            assert low <= one.value <= high
 
 
 def test_nothing_to_tell_apart_has_neither_numbers_nor_intervals() -> None:
-    rows = metrics(ranked([1, 1], [1.0, 2.0]))
-    assert all(row["value"] is row["low"] is row["high"] is None for row in rows)
+    assert ranked([1, 1], [1.0, 2.0]).metrics == {}
 
 
 @pytest.mark.parametrize(("hits", "tries"), [(0, 5), (5, 5), (3, 7), (12, 13)])
@@ -279,7 +298,7 @@ def test_the_exact_interval_of_a_share(hits: int, tries: int) -> None:
 def test_the_interval_of_auroc_solves_its_equation() -> None:
     m, n, z = 6, 100, 1.959963985
     for auroc in (0.0, 0.3, 0.5, 0.87, 0.999, 1.0):
-        low, high = auroc_interval(auroc, m, n)
+        low, high = auroc_interval(auroc, m, n).ends
         assert 0 <= low <= auroc <= high <= 1
         for x in (low, high):
             q1, q2 = x / (2 - x), 2 * x * x / (1 + x)  # Hanley & McNeil (1982), both samples of mean size
@@ -287,9 +306,9 @@ def test_the_interval_of_auroc_solves_its_equation() -> None:
             variance = (x * (1 - x) + (size - 1) * (q1 - x * x) + (size - 1) * (q2 - x * x)) / (m * n)
             if 0 < x < 1 and abs(x - auroc) > 1e-6:
                 assert abs(auroc - x) == pytest.approx(z * variance**0.5, rel=1e-4)
-    low, high = auroc_interval(0.8, m, n)
-    assert auroc_interval(0.2, m, n) == pytest.approx((1 - high, 1 - low))
-    assert auroc_interval(1.0, 2, 107)[0] < 0.7  # two required edges prove little
+    low, high = auroc_interval(0.8, m, n).ends
+    assert auroc_interval(0.2, m, n).ends == pytest.approx((1 - high, 1 - low))
+    assert auroc_interval(1.0, 2, 107).ends[0] < 0.7  # two required edges prove little
 
 
 def test_the_bootstrap_covers() -> None:
@@ -298,7 +317,7 @@ def test_the_bootstrap_covers() -> None:
     truth = np.arange(60) < 20
     inside = 0
     for _ in range(100):
-        low, high = score(truth, rng.normal(size=60) + truth).intervals["staircase"]
+        low, high = score(truth, rng.normal(size=60) + truth).metrics["staircase"].ends
         inside += low <= 0.7602 <= high  # P(N(1, 2) > 0)
     assert 88 <= inside <= 100
 
@@ -322,16 +341,16 @@ def test_degenerate_models_are_named(truth: Truth) -> None:
 def test_records_survive_being_written(truth: Truth) -> None:
     scores = scores_like(truth, 1, 0, 0)
     levels = compare(truth, scores)
-    record = Record("task", "hash", "exact", {}, 0, False, levels, {}, 0.1, edge_scores(scores))
-    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+    record = EvaluationRecord("task", "hash", "exact", {}, 0, False, levels, None, 0.1, edge_scores(scores))
+    assert EvaluationRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
 def test_a_record_with_a_number_that_there_is_no_more_is_refused_by_its_name(truth: Truth) -> None:
     scores = scores_like(truth, 1, 0, 0)
-    record = Record(
-        "task", "hash", "exact", {}, 0, False, compare(truth, scores), {}, 0.1, edge_scores(scores)
+    record = EvaluationRecord(
+        "task", "hash", "exact", {}, 0, False, compare(truth, scores), None, 0.1, edge_scores(scores)
     )
     data = record.to_json()
     data["levels"]["node"]["ten_sizes"] = 0.5
     with pytest.raises(ScoresError, match=r"old\.json is damaged: levels\.node\.ten_sizes: unknown key"):
-        Record.from_json(data, "old.json")
+        EvaluationRecord.from_json(data, "old.json")

@@ -1,6 +1,7 @@
 """The JSON of EAP-IG and MIB: `cfg`, `nodes` and `edges`, with `score` and `in_graph`.
 
-A plain mapping of edges to scores, or to true and false, is read as well.
+A plain mapping of edges to scores, or to true and false, is read as well; and the record of an evaluation,
+whose scores are in the order of the graph.
 """
 
 import json
@@ -11,6 +12,8 @@ import numpy as np
 from interpbench.circuits.io.form import JSON, Contents, form
 from interpbench.circuits.io.found import FoundScores, finite_number, short
 from interpbench.circuits.naming import eap_name
+from interpbench.circuits.ordered_scores import OrderedScores
+from interpbench.core.config import checked
 from interpbench.core.errors import ScoresError
 
 
@@ -29,6 +32,10 @@ class EapIgGraph:
         """Reads a graph's nodes and edges."""
         whole = document if {"edges", "nodes"} & set(document) else {"edges": document}
         parts = {key: whole.get(key) or {} for key in ("cfg", "nodes", "edges")}
+        for key, things in (("nodes", found.graph.nodes), ("edges", found.graph.edges)):
+            if isinstance(part := parts[key], dict) and part.keys() == {"order", "values"}:
+                ordered = checked(OrderedScores, part, f"its {key!r}", ScoresError)
+                parts[key] = dict(zip(map(str, things), ordered.array(things).tolist()))
         for key, part in parts.items():
             if not isinstance(part, dict):
                 raise ScoresError(f"its {key!r} is not a mapping")

@@ -1,0 +1,117 @@
+"""Records and leaderboards of earlier versions, brought into the form of this one before they are checked."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from interpbench.circuits.ordered_scores import order_of
+from interpbench.core.errors import ScoresError
+from interpbench.core.estimate import Kind
+
+KINDS: Mapping[str, Kind] = {"auroc": "score", "precision_at_size": "exact"}
+"""Metrics whose intervals were not a bootstrap's, to where they came from."""
+ESTIMATES = {"faithfulness": ("cpr", "cmd"), "completeness": ("gap", "mean_gap", "least_effect")}
+METRICS = ("auroc", "average_precision", "precision_at_size", "best_f1", "staircase", "mib_auroc")
+
+
+def current_record(old: Any, where: object) -> Any:
+    """Returns a record of version 1, which did not say its version, in the form of version 2.
+
+    Raises:
+        ScoresError: one line that begins with `where`, for anything else.
+    """
+    return _tried(_record, old, where)
+
+
+def current_rows(old: Any, where: object) -> Any:
+    """Returns the rows of a leaderboard of format 2 in the form of format 3.
+
+    Raises:
+        ScoresError: one line that begins with `where`, for anything else.
+    """
+    return _tried(lambda rows: [_row(row) for row in rows], old, where)
+
+
+def _tried(change: Callable[[Any], Any], old: Any, where: object) -> Any:
+    try:
+        return change(old)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ScoresError(f"{where} is damaged: it has not the form of its version") from None
+
+
+def _record(old: Mapping[str, Any]) -> dict[str, Any]:
+    levels = {name: _level(level) for name, level in _copies(old["levels"])}
+    behaviour: dict[str, Any] = dict(old.get("behaviour", {}))
+    for part, names in ESTIMATES.items():
+        if part in behaviour:
+            behaviour[part] = {**behaviour[part], **_estimates(behaviour[part], names)}
+    if "ties" in behaviour:
+        behaviour["ties"] = bool(behaviour["ties"])
+    behaviour["tests"] = {name: _test(test) for name, test in _copies(behaviour.get("tests", {}))}
+    behaviour["stability"] = {
+        name: {**runs, **_estimates(runs, ("jaccard", "rank_correlation"))}
+        for name, runs in _copies(behaviour.get("stability", {}))
+    }
+    return {
+        **old,
+        "version": 2,
+        "edges": _ordered(old["edges"]),
+        "nodes": _ordered(nodes) if (nodes := old.get("nodes")) else None,
+        "levels": levels,
+        "behaviour": behaviour,
+        "cost": old.get("cost") or None,
+    }
+
+
+def _copies(parts: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, dict(part)) for name, part in parts.items()]
+
+
+def _ordered(scores: Mapping[str, float]) -> dict[str, Any]:
+    return {"order": order_of(scores), "values": list(scores.values())}
+
+
+def _level(level: dict[str, Any]) -> dict[str, Any]:
+    """Moves the numbers of a level, with their intervals, into its `metrics`."""
+    ends: Mapping[str, Any] = level.pop("intervals", {})
+    numbers = {name: level.pop(name, None) for name in METRICS}
+    listed = {
+        name: value if isinstance(value, list) else [value, *ends.get(name, ())]
+        for name, value in numbers.items()
+        if value is not None
+    }
+    return {**level, "metrics": {name: _estimate(value, KINDS.get(name)) for name, value in listed.items()}}
+
+
+def _estimates(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _estimate(part[name]) for name in names}
+
+
+def _estimate(old: Any, kind: Kind | None = None) -> Any:
+    """Returns `[value, low, high, kind]`, or `[value]`."""
+    if isinstance(old, Mapping):
+        old = [old["value"], old["low"], old["high"]]  # pyright: ignore[reportUnknownVariableType]
+    return old if old is None or len(old) == 1 else [*old, kind or "bootstrap"]
+
+
+def _test(test: dict[str, Any]) -> dict[str, Any]:
+    """Takes the statistic and its interval together."""
+    numbers = [test.pop(name) for name in ("value", "low", "high")]
+    return {**test, "statistic": [*numbers, "exact"]}
+
+
+def _row(old: Mapping[str, Any]) -> dict[str, Any]:
+    faith = old["faithfulness"]
+    return {
+        **old,
+        "levels": {name: _level(level) for name, level in _copies(old["levels"])},
+        "faithfulness": {**faith, **_estimates(faith, ("cpr", "cmd"))} if faith else None,
+        "completeness": {name: _estimate(three) for name, three in old["completeness"].items()} or None,
+        "tests": {
+            name: {"passed": test["passed"], "p": test["p"], "statistic": _estimate(test["value"], "exact")}
+            for name, test in old["tests"].items()
+        },
+        "stability": {
+            name: {**runs, **_estimates(runs, ("jaccard", "rank_correlation"))}
+            for name, runs in old["stability"].items()
+        },
+    }

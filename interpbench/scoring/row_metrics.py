@@ -1,0 +1,81 @@
+"""The metrics of a leaderboard's row that are not of a ranking, in the order of the columns of tables.
+
+Each is one function that draws the number from a row; a new one says which table it is a column of.
+"""
+
+from interpbench.core.estimate import Estimate
+from interpbench.scoring.leaderboard_rows import LeaderboardRow
+from interpbench.scoring.metric import row_metric
+
+AMOUNT = (0, None)
+"""The range of a number that is not negative."""
+
+
+@row_metric("CPR", "behaviour", range=(None, None))
+def cpr(row: LeaderboardRow) -> Estimate | None:
+    """Returns the area under the faithfulness of the circuits of ten sizes (Mueller et al. 2025)."""
+    return row.faithfulness and row.faithfulness.cpr
+
+
+@row_metric("CMD", "behaviour", larger_is_better=False, range=AMOUNT)
+def cmd(row: LeaderboardRow) -> Estimate | None:
+    """Returns the area between that faithfulness and 1."""
+    return row.faithfulness and row.faithfulness.cmd
+
+
+@row_metric("gap", "behaviour", larger_is_better=False, range=AMOUNT)
+def gap(row: LeaderboardRow) -> Estimate | None:
+    """Returns the largest difference between circuit and network under knock-outs (Wang et al. 2023)."""
+    return row.completeness and row.completeness.gap
+
+
+@row_metric("least effect", "behaviour", range=AMOUNT)
+def least_effect(row: LeaderboardRow) -> Estimate | None:
+    """Returns what knocking out the least necessary node changes at most."""
+    return row.completeness and row.completeness.least_effect
+
+
+@row_metric("passes", "cost", larger_is_better=False, range=AMOUNT)
+def passes(row: LeaderboardRow) -> Estimate | None:
+    """Returns how many examples went through the network, forward and backward."""
+    return Estimate(row.cost.passes)
+
+
+@row_metric("CPU seconds", "cost", larger_is_better=False, range=AMOUNT)
+def seconds(row: LeaderboardRow) -> Estimate | None:
+    """Returns the CPU time."""
+    return Estimate(row.cost.seconds)
+
+
+@row_metric("MB", "cost", larger_is_better=False, range=AMOUNT)
+def megabytes(row: LeaderboardRow) -> Estimate | None:
+    """Returns how far memory rose."""
+    return None if row.cost.megabytes is None else Estimate(row.cost.megabytes)
+
+
+@row_metric("Jaccard", "stability")
+def jaccard(row: LeaderboardRow) -> Estimate | None:
+    """Returns the Jaccard index of the circuits found on bootstrap samples of the pairs of inputs."""
+    found = row.stability.get("pairs")
+    return found and found.jaccard
+
+
+@row_metric("rank correlation", "stability", range=(-1, 1))
+def rank_correlation(row: LeaderboardRow) -> Estimate | None:
+    """Returns Spearman's correlation of all edges on those samples."""
+    found = row.stability.get("pairs")
+    return found and found.rank_correlation
+
+
+@row_metric("deviation of AUROC", "stability", larger_is_better=False)
+def auroc_deviation(row: LeaderboardRow) -> Estimate | None:
+    """Returns the standard deviation of AUROC at q/k/v edges over those samples."""
+    found = row.stability.get("pairs")
+    return None if found is None or found.auroc_deviation is None else Estimate(found.auroc_deviation)
+
+
+@row_metric("Jaccard over seeds", "stability")
+def jaccard_over_seeds(row: LeaderboardRow) -> Estimate | None:
+    """Returns the Jaccard index of the circuits found with several seeds."""
+    found = row.stability.get("seeds")
+    return found and found.jaccard
