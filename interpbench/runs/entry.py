@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
@@ -11,6 +12,7 @@ from interpbench.core.errors import MOST_CHARACTERS, InterpBenchError
 from interpbench.core.text import printable, shown
 from interpbench.core.user_code import blamed, own_files, place_of
 
+REPORT = "please report it with the lines above"
 log = logging.getLogger(__name__)
 
 
@@ -38,8 +40,9 @@ def finish(command: Callable[[], int]) -> NoReturn:
 def contained(command: Callable[[], int]) -> int:
     """Runs a command and returns its exit status; what a user can mend is 2 and one line.
 
-    That is an error of this project, whatever a file of the user's own raises, with file and line, and a
-    lack of memory.
+    That is an `InterpBenchError`, whatever a file of the user's own raises, with file and line, a lack of
+    memory, and a file that the system refuses. Anything else is an error of this project: its traceback is
+    printed, a line says so, and the status is 1.
     """
     try:
         return command()
@@ -51,9 +54,12 @@ def contained(command: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and not blamed(error):
+            raise
         if said := _one_line(error):
             return complain(said)
-        raise
+        traceback.print_exception(error)
+        return complain(f"{type(error).__name__} is an error of interpbench, not of yours; {REPORT}", 1)
 
 
 def _one_line(error: BaseException) -> str | None:

@@ -1,7 +1,6 @@
 """What a wrong command line is answered with: one line that names the value and the nearest valid choice."""
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,13 +76,20 @@ def _quoted(text: str) -> str:
     return repr(shown(text))
 
 
-def explain(name: str, message: str, cause: str = "") -> str:
-    """Turns Hydra's message into one line that names the nearest valid key or choice."""
+def explain(name: str, arguments: Sequence[str], message: str, cause: str = "") -> str:
+    """Turns Hydra's message into one line that names the nearest valid key or choice.
+
+    Args:
+        name: of the command.
+        arguments: its command line.
+        message: what Hydra says.
+        cause: what caused that, if it says so.
+    """
     key = re.search(r"Could not override '([^']+)'", message)
     if key:
-        if key[1].startswith("hydra.launcher.") and not _launcher():
+        if key[1].startswith("hydra.launcher.") and not _launcher(arguments):
             return f"{key[1]!r} is no setting of the launcher; choose another, as in hydra/launcher=joblib"
-        return f"unknown key {key[1]!r}{did_you_mean(key[1], _keys(name))}"
+        return f"unknown key {key[1]!r}{did_you_mean(key[1], _keys(name, arguments))}"
     group = re.search(r"Could not find '([^']+)/([^'/]+)'", message)
     if group:
         return f"unknown {group[1]} {group[2]!r}{did_you_mean(group[2], choices(group[1]))}"
@@ -92,15 +98,15 @@ def explain(name: str, message: str, cause: str = "") -> str:
     return " ".join(message.split())
 
 
-def _launcher() -> list[str]:
+def _launcher(arguments: Sequence[str]) -> list[str]:
     """Returns the override that chooses a launcher, if there is one."""
-    return [argument for argument in sys.argv if argument.startswith("hydra/launcher=")]
+    return [argument for argument in arguments if argument.startswith("hydra/launcher=")]
 
 
-def _chosen() -> list[str]:
+def _chosen(arguments: Sequence[str]) -> list[str]:
     """Returns the overrides that choose among files of configuration."""
     groups = tuple(f"{folder.name}=" for folder in Path(config_folder()).iterdir() if folder.is_dir())
-    return [argument for argument in sys.argv if argument.startswith(groups) and "," not in argument]
+    return [argument for argument in arguments if argument.startswith(groups) and "," not in argument]
 
 
 def choices(group: str) -> list[str]:
@@ -112,13 +118,13 @@ def choices(group: str) -> list[str]:
         return GlobalHydra.instance().config_loader().get_group_options(group)
 
 
-def _keys(name: str) -> list[str]:
+def _keys(name: str, arguments: Sequence[str]) -> list[str]:
     """Returns every key of a command's configuration and of the chosen launcher's, with its path."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
     with initialize_config_dir(config_folder(), version_base="1.3"):
-        data = compose(name, [*_launcher(), *_chosen()], return_hydra_config=True)
+        data = compose(name, [*_launcher(arguments), *_chosen(arguments)], return_hydra_config=True)
         settings: Any = OmegaConf.to_container(data, resolve=False)
     chosen = settings.pop("hydra")["launcher"]
 

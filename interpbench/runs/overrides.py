@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from interpbench.core.errors import did_you_mean
-from interpbench.runs.entry import complain
+from interpbench.core.errors import ConfigError, did_you_mean
 from interpbench.tasks.catalogue import tokenized_name
 
 KEY = "task.tokenizer"
@@ -13,7 +12,10 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     """Returns what Hydra takes.
 
     A tokenizer becomes part of the names of the tasks, and a variable of `alignment` is added to a
-    configuration that names none. Exits with one line for another `task.` key.
+    configuration that names none.
+
+    Raises:
+        ConfigError: for another `task.` key.
     """
     tokenizer = ""
     kept: list[str] = []
@@ -22,7 +24,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
         if key == KEY:
             tokenizer = "" if value == "null" else value
         elif key.startswith("task."):
-            raise SystemExit(complain(f"unknown key {key!r}{did_you_mean(key, [KEY])}"))
+            raise ConfigError(f"unknown key {key!r}{did_you_mean(key, [KEY])}")
         else:
             kept.append(f"+{override}" if key.startswith("alignment.") else override)
     if not tokenizer:

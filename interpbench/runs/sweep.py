@@ -14,12 +14,14 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from interpbench.core.config import config_folder
-from interpbench.core.errors import InterpBenchError
+from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import sha256, write_text
+from interpbench.core.text import shown
 from interpbench.core.user_code import blamed
 from interpbench.runs.entry import (
     Command,
@@ -38,75 +40,112 @@ FAILED = 2
 UNKNOWN = "no result; the same command goes on with it"
 
 
-def sweep(command: Command, overrides: Sequence[str]) -> int:
+class Sweep(NamedTuple):
+    """A sweep that can start.
+
+    Attributes:
+        config: Hydra's configuration of the launcher and of the first run, `hydra` included.
+        jobs: the overrides of every run.
+        runs: what they are composed to, or why one cannot be.
+    """
+
+    config: Any
+    jobs: list[list[str]]
+    runs: list[Composed | Outcome]
+
+
+def plan(command: Command, overrides: Sequence[str]) -> Sweep:
+    """Returns every combination of what overrides list.
+
+    Raises:
+        InterpBenchError: if the sweep cannot start.
+        HydraException: if its launcher, or a run, cannot be composed.
+    """
+    from hydra import compose, initialize_config_dir
+
+    options = [override for override in overrides if override.startswith("-")]
+    if options:
+        raise InterpBenchError(f"a sweep takes settings, not the option {options[0]!r}")
+    with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
+        launcher = [override for override in overrides if override.lstrip("+~").startswith("hydra")]
+        jobs = _combinations([override for override in overrides if override not in launcher])
+        if not jobs:
+            raise InterpBenchError("there is nothing to sweep over")
+        config = compose(command.name, [*launcher, *jobs[0]], return_hydra_config=True)
+        runs = [_composed(command, job) for job in jobs]
+    if config.hydra.launcher._target_.endswith("SlurmLauncher") and shutil.which("sbatch") is None:
+        raise InterpBenchError("SLURM's sbatch is not here; hydra/launcher=joblib goes without")
+    return Sweep(config, jobs, runs)
+
+
+def sweep(command: Command, planned: Sweep) -> int:
     """Runs every combination that is not finished; prints and writes a summary.
 
     Returns:
         The exit status, the highest of all runs; a run that fails does not stop the others.
 
     Raises:
-        InterpBenchError: if the sweep cannot start.
-        HydraException: if a combination cannot be composed; nothing has been started then.
+        InterpBenchError: if no run can start.
     """
     from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.types import RunMode
 
-    options = [override for override in overrides if override.startswith("-")]
-    if options:
-        raise InterpBenchError(f"a sweep takes settings, not the option {options[0]!r}")
+    config, jobs, runs = planned
+    labels = _labels(jobs)
+    name = "-".join([*labels[0], sha256(repr(jobs).encode())[:8]]).replace("/", ".")
+    folder = Path(str(config.hydra.sweep.dir)) / "sweeps" / name
+    line = shlex.join(sys.orig_argv)
     with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
-        hydra = GlobalHydra.instance().hydra
-        assert hydra is not None
-        config = hydra.compose_config(
-            command.name, list(overrides), RunMode.MULTIRUN, with_log_configuration=False
-        )
-        if config.hydra.launcher._target_.endswith("SlurmLauncher") and shutil.which("sbatch") is None:
-            raise InterpBenchError("SLURM's sbatch is not here; hydra/launcher=joblib goes without")
-        jobs = _combinations(hydra.config_loader, list(config.hydra.overrides.task))
-        if not jobs:
-            raise InterpBenchError("there is nothing to sweep over")
-        labels = _labels(jobs)
-        name = "-".join([*labels[0], sha256(repr(jobs).encode())[:8]]).replace("/", ".")
-        folder = Path(str(config.hydra.sweep.dir)) / "sweeps" / name
-        config.hydra.sweep.dir = str(folder)
-        line = shlex.join(sys.orig_argv)
-        prepared = [_prepare(command, job) for job in jobs]
+        prepared = [_prepared(command, run) for run in runs]
         if all(isinstance(run, Outcome) and run.status == FAILED for run in prepared):
             raise InterpBenchError(next(run.failures[0] for run in prepared if isinstance(run, Outcome)))
         write_text(folder / SUMMARY, line + "\n")
         missing = [run for run in prepared if isinstance(run, Composed)]
         announce(missing)
         log.info("%d runs, %d to do; summary in %s", len(jobs), len(missing), folder / SUMMARY)
-        ended = iter(_run(command, config, missing) if missing else [])
+        ended = iter(_run(command, config, folder, missing) if missing else [])
     outcomes = [run if isinstance(run, Outcome) else next(ended) for run in prepared]
     _report(labels, outcomes, folder / SUMMARY, line)
     return max(outcome.status for outcome in outcomes)
 
 
-def _combinations(loader: Any, overrides: list[str]) -> list[list[str]]:
-    """Returns the overrides of every run."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+def _combinations(overrides: Sequence[str]) -> list[list[str]]:
+    """Returns the overrides of every run: each value of each list with each of the others, in order."""
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    parsed = OverridesParser.create(config_loader=loader).parse_overrides(overrides)
-    (jobs,) = BasicSweeper.split_arguments(parsed, None)
-    return jobs
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    values: list[list[str]] = []
+    for text, override in zip(overrides, parser.parse_overrides(list(overrides))):
+        if override.is_sweep_override():
+            key = override.get_key_element()
+            try:
+                values.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+            except ValueError as error:  # as range(1,2,0)
+                raise ConfigError(f"{shown(text)}: {error}") from None
+        else:
+            values.append([text])
+    return [list(job) for job in product(*values)] if values else []
 
 
 def _labels(jobs: Sequence[Sequence[str]]) -> list[dict[str, str]]:
     """Returns what tells each run from the others: the settings of which there are several values."""
-    settings = [dict(override.split("=", 1) for override in job) for job in jobs]
+    settings = [{key: value for key, _, value in (text.partition("=") for text in job)} for job in jobs]
     several = [key for key in settings[0] if len({each[key] for each in settings}) > 1]
     return [{key: each[key].strip("'\"") for key in several or each} for each in settings]
 
 
-def _prepare(command: Command, overrides: list[str]) -> Composed | Outcome:
-    """Composes a run; returns how it ended if it is finished, or cannot even start."""
+def _composed(command: Command, overrides: list[str]) -> Composed | Outcome:
+    """Composes a run; returns why it cannot be if what it names is wrong."""
     try:
-        run = compose_run(command, overrides)
+        return compose_run(command, overrides)
     except InterpBenchError as error:
         return _failed(str(error))
+
+
+def _prepared(command: Command, run: Composed | Outcome) -> Composed | Outcome:
+    """Returns how a run ended if it is finished, or why it cannot start; else the run."""
+    if isinstance(run, Outcome):
+        return run
 
     def ended(config: Config) -> Outcome | None:
         command.check(config)
@@ -115,15 +154,18 @@ def _prepare(command: Command, overrides: list[str]) -> Composed | Outcome:
     return _contained(ended, run.data) or run
 
 
-def _run(command: Command, config: Any, runs: Sequence[Composed]) -> list[Outcome]:
+def _run(command: Command, config: Any, folder: Path, runs: Sequence[Composed]) -> list[Outcome]:
     """Has Hydra's launcher start the runs, and waits for all of them."""
-    from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
+    from hydra.experimental.callback import Callback
     from hydra.types import HydraContext
+    from omegaconf import open_dict
 
     _for_processes()
-    context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks())
+    with open_dict(config):
+        config.hydra.sweep.dir = str(folder)
+    context = HydraContext(GlobalHydra.instance().config_loader(), Callback())  # type: ignore[arg-type]
     task = partial(perform, command.job)
     try:
         launcher = Plugins.instance().instantiate_launcher(context, task_function=task, config=config)

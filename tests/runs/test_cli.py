@@ -14,6 +14,7 @@ import pytest
 
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.runs import cli
+from interpbench.runs.subcommand import SUBCOMMANDS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 from tests import ROOT
@@ -82,13 +83,32 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_error_of_ours_keeps_its_traceback(tmp_path: Path) -> None:
+    """A ValueError deep in the library is not taken for a mistake of the user's."""
+    broken = "from interpbench.runs import show\ndef show_tasks(*_):\n    raise ValueError('deep inside')\n"
+    line = f"{broken}show.show_tasks = show_tasks\nfrom interpbench.runs.cli import main; main()"
+    status, out, err = run(tmp_path, "-c", line, "tasks")
+    assert (status, out) == (1, "")
+    assert "Traceback" in err and "in show_tasks" in err and "ValueError: deep inside" in err
+    assert err.splitlines()[-1].startswith("error: ValueError is an error of interpbench, not of yours")
+
+
+def test_an_error_of_ours_while_composing_keeps_its_traceback(tmp_path: Path) -> None:
+    broken = (
+        "from interpbench.runs import entry, start\ndef compose(*_):\n    raise TypeError('deep inside')\n"
+    )
+    line = f"{broken}start.compose_run = compose\nfrom interpbench.runs.cli import train; train()"
+    status, out, err = run(tmp_path, "-c", line, "task=hist")
+    assert (status, out) == (1, "") and "Traceback" in err and "TypeError: deep inside" in err
+
+
 def test_the_console_command_is_installed(tmp_path: Path) -> None:
     command = shutil.which(
         "interpbench", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     )
     assert command is not None, "pip install -e ."
     done = subprocess.run([command, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert all(name in done.stdout for name in cli.COMMANDS)
+    assert all(name in done.stdout for name in SUBCOMMANDS)
 
 
 # Mistakes.

@@ -1,0 +1,71 @@
+"""The commands that list and show what there is: tasks, methods, a task's circuit; and the demonstration."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from interpbench.core.files import check_file, check_writable
+from interpbench.runs.subcommand import argument, console, subcommand
+from interpbench.tasks.catalogue import get_task
+
+
+@subcommand(
+    "tasks",
+    "list all tasks, or those of a kind",
+    argument("--family", help="only those of this family"),
+    argument("--min-edges", type=int, default=0, help="only those with so many required q/k/v edges"),
+    argument("--causal", action="store_true", help="only those with causal attention"),
+    argument("--write", action="store_true", help="measure all tasks; write records, docs/tasks.md"),
+)
+def _tasks(arguments: Namespace) -> int:
+    from interpbench.runs.measure_tasks import write_records
+    from interpbench.runs.show import show_tasks
+
+    if arguments.write:
+        write_records()
+    else:
+        show_tasks(console(), arguments.family, arguments.min_edges, arguments.causal)
+    return 0
+
+
+@subcommand(
+    "methods",
+    "list all discovery methods and their settings",
+    argument("--write", action="store_true", help="store what is known of all methods anew"),
+)
+def _methods(arguments: Namespace) -> int:
+    from interpbench.runs.methods import list_methods, write_methods
+
+    if arguments.write:
+        write_methods()
+    else:
+        list_methods(console())
+    return 0
+
+
+@subcommand(
+    "show",
+    "print a task's program, domain, circuit and truth states",
+    argument("task", help="name or published number, or path/to/file.py:name of one of your own"),
+    argument("--png", nargs="?", const="", metavar="FILE", help="draw the circuit, as NAME.png"),
+)
+def _show(arguments: Namespace) -> int:
+    name, png = get_task(arguments.task).name, arguments.png
+    picture = None if png is None else Path(png or f"{name}.png")
+    if picture is not None:
+        check_file(picture)
+    from interpbench.runs.show import show_task
+
+    show_task(console(), arguments.task, picture)
+    return 0
+
+
+@subcommand(
+    "demo",
+    "train frac_prevs, score three methods on it, write a report",
+    argument("--out", default="runs/demo", help="folder for the report"),
+)
+def _demo(arguments: Namespace) -> int:
+    check_writable(Path(arguments.out))
+    from interpbench.runs.demo import demo
+
+    return 0 if demo(arguments.out) else 1

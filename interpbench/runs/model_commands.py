@@ -1,0 +1,153 @@
+"""The commands about models as files: list, download, publish, export, and measure them anew."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import is_ours
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.hub import target_of
+from interpbench.checkpoints.index import check_grade
+from interpbench.checkpoints.record import task_of
+from interpbench.circuits.grades import GRADES, RELEASED, Grade, Standard
+from interpbench.core.config import convert
+from interpbench.core.files import check_writable
+from interpbench.core.text import shown
+from interpbench.runs.subcommand import argument, console, subcommand
+from interpbench.tasks.catalogue import get_task
+from interpbench.training.settings import CertificateSettings
+
+MOST_PAIRS = 10**7
+NO_GRADE = "none"
+"""What is said where no grade is asked for."""
+
+
+@subcommand(
+    "models",
+    "list models: here, in the cache, on the hub; grades",
+    argument("--hub", action="store_true", help="ask the hub what there is (network)"),
+)
+def _models(arguments: argparse.Namespace) -> int:
+    from interpbench.runs.models import list_models
+
+    list_models(console(), arguments.hub)
+    return 0
+
+
+@subcommand(
+    "download",
+    "download models into the cache, and verify them (network)",
+    argument("names", nargs="*", metavar="NAME", help="name, number, or hf://owner/name@rev/folder"),
+    argument("--all", action="store_true", help="all models of the repository"),
+)
+def _download(arguments: argparse.Namespace) -> int:
+    from interpbench.runs.download import download
+
+    return 0 if download(arguments.names, arguments.all) else 1
+
+
+@subcommand(
+    "publish",
+    "upload models, their cards and an index (network)",
+    argument("names", nargs="+", metavar="NAME", help="a name in models/, a folder, or all"),
+    argument("--to", required=True, metavar="OWNER/NAME", help="repository; @branch may follow"),
+    argument("--out", metavar="FOLDER", help="write here what would be uploaded; no network"),
+    argument("--create", action="store_true", help="make the repository if there is none"),
+    argument(
+        "--grade", choices=(NO_GRADE, *GRADES), default=RELEASED, help="what each certificate must reach"
+    ),
+)
+def _publish(arguments: argparse.Namespace) -> int:
+    least = None if arguments.grade == NO_GRADE else arguments.grade
+    target_of(arguments.to)
+    out = _checked(arguments.names, arguments.out, least)
+    from interpbench.runs.publish import publish
+
+    publish(arguments.names, arguments.to, out, arguments.create, least)
+    return 0
+
+
+@subcommand(
+    "export",
+    "write a model for TransformerLens 1 to 3",
+    argument("checkpoint", help="a name in models/, a folder, or an address"),
+    argument("--out", metavar="FOLDER", help="where to; NAME-transformer-lens by default"),
+)
+def _export(arguments: argparse.Namespace) -> int:
+    out = _checked([arguments.checkpoint], arguments.out, None)
+    from interpbench.runs.export import export
+
+    export(arguments.checkpoint, out)
+    return 0
+
+
+def _checked(names: Sequence[str], out: str | None, least: Grade | None) -> Path | None:
+    """Refuses, before torch is imported, models that are not there or below a grade; returns the folder."""
+    for folder in (folder for name in names for folder in find_checkpoints(name)):
+        if is_ours(folder):
+            check_grade(folder, least)
+    if out:
+        check_writable(Path(out))
+    return Path(out) if out else None
+
+
+def _count(text: str) -> int:
+    """Returns a number of pairs.
+
+    Raises:
+        ArgumentTypeError: if it is none.
+    """
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_PAIRS):
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no number from 1 to {MOST_PAIRS:,}")
+    return int(text)
+
+
+@subcommand(
+    "certify",
+    "measure a checkpoint anew, and say which grade it reaches",
+    argument("checkpoint", help="a name in models/, a folder, or all"),
+    argument("--grade", choices=GRADES, default=RELEASED, help="what it must reach for status 0"),
+    argument("--target", type=float, help="least lower bound of each drawn rate"),
+    argument("--confidence", type=float, help="of each lower bound"),
+    argument("--worst", type=float, help="least lower bound on the worst sets found"),
+    argument("--missed", type=float, help="most that the screen of single edges may miss"),
+    argument("--missed-edge", type=float, help="the same, of any one of them"),
+    argument("--positions", action="store_true", help="ask for swaps at one position alone, too"),
+    argument("--pairs", type=_count, help="pairs of the first look, where not all pairs are run"),
+    argument("--looks", type=_count, help="looks at more and more pairs, at most"),
+    argument("--checks", type=_count, help="(edge, row) drawn of those the screen passes over"),
+    argument("--tried", type=_count, help="least number of sets that the adversary has to try"),
+    argument("--attacks", type=_count, help="sets from which the adversary starts"),
+    argument("--quick", action="store_true", help="measure no more than the grade needs"),
+    argument("--seed", type=int, help="of all draws; a new one is drawn, and said, if left out"),
+    argument("--task", help="where a task of your own is: path/to/file.py:name"),
+    argument("--save", action="store_true", help="write certificate.json anew"),
+)
+def _certify(arguments: argparse.Namespace) -> int:
+    if arguments.task is not None:
+        get_task(arguments.task)
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+
+    def settings_of(kind: type[Any]) -> dict[str, object]:
+        return {field.name: given[field.name] for field in fields(kind) if field.name in given}
+
+    standard = convert(Standard, settings_of(Standard), "certify")
+    settings = convert(CertificateSettings, settings_of(CertificateSettings), "certify")
+    for folder in find_checkpoints(arguments.checkpoint):  # what is wrong is said before torch is imported
+        _ = task_of(check_files(folder, certificate=False).task) if is_ours(folder) else None
+    from interpbench.runs.certify import certify_checkpoints
+
+    good = certify_checkpoints(
+        arguments.checkpoint,
+        arguments.grade,
+        standard,
+        settings,
+        quick=arguments.quick,
+        save=arguments.save,
+        seed=arguments.seed,
+        own_task=arguments.task,
+    )
+    return 0 if good else 1

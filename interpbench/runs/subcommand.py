@@ -1,0 +1,106 @@
+"""A sub-command of `interpbench`: its name, its arguments and its function, declared in one place.
+
+Adding one is a function under `@subcommand` in a file that `cli.py` imports. The file must not import torch:
+mistakes on a command line are answered before anything that takes seconds is imported.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, NamedTuple, NoReturn
+
+from rich.console import Console
+
+from interpbench.core.errors import did_you_mean
+from interpbench.core.registry import Registry
+from interpbench.core.text import shown
+from interpbench.runs.entry import complain
+
+Function = Callable[[argparse.Namespace], int]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: what `argparse.ArgumentParser.add_argument` takes."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Subcommand(NamedTuple):
+    """A sub-command as registered; `run` returns the exit status."""
+
+    run: Function
+    summary: str
+    arguments: tuple[Argument, ...]
+
+
+SUBCOMMANDS: Registry[Subcommand] = Registry("command")
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    """Declares an argument, as `argparse.ArgumentParser.add_argument` takes it."""
+    return Argument(names, options)
+
+
+def subcommand(name: str, summary: str, *arguments: Argument) -> Callable[[Function], Function]:
+    """Registers a function as `interpbench <name>`.
+
+    Args:
+        name: of the command.
+        summary: what `interpbench --help` says of it.
+        arguments: what it takes besides `--help`.
+    """
+
+    def register(run: Function) -> Function:
+        SUBCOMMANDS.add(name, Subcommand(run, summary, arguments))
+        return run
+
+    return register
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Writes the line and exits."""
+        sys.exit(complain(message))
+
+
+def run_subcommand(arguments: Sequence[str]) -> int:
+    """Runs what a command line names and returns the exit status; without a command it shows the help.
+
+    Exits with status 2 and one line for a command or an argument that there is not.
+    """
+    parser = _Parser(
+        prog="interpbench",
+        description="Networks with known, proved circuits, and methods scored against them.",
+    )
+    parser.add_argument("--version", action="version", version=version("interpbench"))
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, command in SUBCOMMANDS.items():
+        made = commands.add_parser(name, help=command.summary)
+        made.set_defaults(run=command.run, name=name)
+        for one in command.arguments:
+            made.add_argument(*one.names, **one.options)
+    if not arguments:
+        parser.print_help()
+        return 0
+    first = arguments[0]
+    if not first.startswith("-") and first not in SUBCOMMANDS:
+        return complain(f"unknown command {shown(first)!r}{did_you_mean(first, SUBCOMMANDS)}")
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
+        return complain(f"unknown option {shown(first)!r}; interpbench --help lists the commands")
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        names = [name for one in SUBCOMMANDS[parsed.name].arguments for name in one.names]
+        options = [name for name in ("--help", *names) if name.startswith("-")]
+        return complain(f"unknown argument {shown(unknown[0])!r}{did_you_mean(unknown[0], options)}")
+    return parsed.run(parsed)
+
+
+def console() -> Console:
+    """Returns where commands print tables: as wide as the terminal, or 140 characters in a file."""
+    return Console(width=None if sys.stdout.isatty() else 140)
