@@ -36,6 +36,7 @@ from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.lens_settings import shape_of_settings
 from interpbench.transformer.model import Transformer
 
 IOI = {"ioi": "ioi_published_prompts", "ioi_next_token": "ioi_published_prompts"}
@@ -43,7 +44,6 @@ IOI["ioi_all_splits"] = IOI["ioi"]
 """Folders without a number, and their task."""
 PAIRS = 512
 GRAPH = "interpbench_graph.json"
-_SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
 _FIXED = {
     **{"attn_only": False, "parallel_attn_mlp": False, "use_local_attn": False, "gated_mlp": False},
     **{"scale_attn_by_inverse_layer_idx": False, "use_attn_scale": True, "final_rms": False},
@@ -156,15 +156,11 @@ def _shape(data: Any, path: Path) -> TransformerConfig:
         if name in data and (type(data[name]), data[name]) != (type(value), value):
             raise CheckpointError(f"{path} has {name}={_short(data[name])}, which no network here has")
     try:
-        shape = {name: data[name] for name in _SIZES}
-        out = data.get("d_vocab_out", -1)
-        shape["d_out"] = out if out != -1 else data["d_vocab"]
-        shape |= {"activation": data["act_fn"], "normalization": data["normalization_type"]}
-        shape |= {"attention": data["attention_dir"], "init_std": data.get("initializer_range")}
-        if not isinstance(shape["init_std"], float) or shape["init_std"] < 0:
-            shape["init_std"] = None
+        shape = shape_of_settings(data)
     except KeyError as error:
         raise CheckpointError(f"{path} is not a configuration: it lacks {error}") from None
+    spread = data.get("initializer_range")
+    shape["init_std"] = spread if isinstance(spread, float) and not spread < 0 else None
     cfg = checked(TransformerConfig, shape, path, CheckpointError)
     try:
         check_size(cfg)

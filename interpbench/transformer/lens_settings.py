@@ -1,10 +1,12 @@
-"""A shape under the names of TransformerLens's configurations: the one translation. Needs no torch."""
+"""A shape from and to settings named as in TransformerLens: the one translation. Needs no torch."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from interpbench.transformer.config import ROTARY_BASE, TransformerConfig
 
-SIZES = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
+_SAME = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
+_NAMES = {"activation": "act_fn", "normalization": "normalization_type", "attention": "attention_dir"}
 
 
 def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
@@ -13,11 +15,9 @@ def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
     The seed keeps the global random state untouched.
     """
     settings: dict[str, Any] = {
-        **{name: getattr(cfg, name) for name in SIZES},
+        **{name: getattr(cfg, name) for name in _SAME},
         "d_vocab_out": cfg.d_out,
-        "act_fn": cfg.activation,
-        "normalization_type": cfg.normalization,
-        "attention_dir": cfg.attention,
+        **{theirs: getattr(cfg, ours) for ours, theirs in _NAMES.items()},
         "seed": 0,
     }
     if cfg.positions == "rotary":
@@ -26,3 +26,20 @@ def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
     if cfg.mlp == "gated":
         settings["gated_mlp"] = True
     return settings
+
+
+def shape_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a `TransformerConfig`, unchecked, from settings named as in TransformerLens.
+
+    Raises:
+        KeyError: for a setting that is missing and has no default there.
+    """
+    out = settings.get("d_vocab_out", -1)
+    positions = settings.get("positional_embedding_type", "standard")
+    return {
+        **{name: settings[name] for name in _SAME},
+        **{ours: settings[theirs] for ours, theirs in _NAMES.items()},
+        "d_out": settings["d_vocab"] if out == -1 else out,
+        "positions": "learned" if positions == "standard" else positions,
+        "mlp": "gated" if settings.get("gated_mlp", False) else "plain",
+    }

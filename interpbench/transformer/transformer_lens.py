@@ -14,7 +14,7 @@ from torch import Tensor
 from interpbench.core.config import convert
 from interpbench.core.errors import CheckpointError
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.lens_settings import SIZES, settings_of
+from interpbench.transformer.lens_settings import settings_of, shape_of_settings
 
 if TYPE_CHECKING:
     from transformer_lens.config import TransformerBridgeConfig
@@ -53,15 +53,7 @@ def shape_of(bridge: TransformerBridge) -> TransformerConfig:
         CheckpointError: if it has a part that ours lack.
     """
     theirs = bridge.cfg
-    shape = {name: getattr(theirs, name) for name in SIZES} | {
-        "d_out": theirs.d_vocab_out if theirs.d_vocab_out > 0 else theirs.d_vocab,
-        "activation": theirs.act_fn,
-        "normalization": theirs.normalization_type,
-        "attention": theirs.attention_dir,
-        "positions": "learned" if theirs.positional_embedding_type == "standard" else "rotary",
-        "mlp": "gated" if theirs.gated_mlp else "plain",
-    }
-    cfg = convert(TransformerConfig, shape, "TransformerLens model")
+    cfg = convert(TransformerConfig, shape_of_settings(vars(theirs)), "TransformerLens model")
     plain = _bridge_config(cfg)
     if theirs.rotary_dim == cfg.d_head:
         plain.rotary_dim = cfg.d_head  # which None means, too

@@ -52,6 +52,21 @@ def test_no_module_has_a_vague_name() -> None:
     assert vague == []
 
 
+def test_no_test_returns_before_its_end() -> None:
+    """What returns early passes, whatever comes after it."""
+    early: list[str] = []
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for test in ast.walk(ast.parse(path.read_text())):
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                inner = [
+                    n for n in ast.walk(test) if isinstance(n, ast.FunctionDef | ast.Lambda) and n is not test
+                ]
+                nested = {id(node) for function in inner for node in ast.walk(function)}
+                returns = (n for n in ast.walk(test) if isinstance(n, ast.Return) and id(n) not in nested)
+                early += [f"{path.name}: {test.name}" for _ in returns]
+    assert early == []
+
+
 @pytest.mark.parametrize("name", ["train.py", "evaluate.py"])
 def test_entry_points_are_short(name: str) -> None:
     assert len((ROOT / name).read_text().splitlines()) <= 60

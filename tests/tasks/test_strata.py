@@ -70,12 +70,14 @@ def test_the_same_seed_draws_the_same(name: str) -> None:
     assert not np.array_equal(drawn(name), drawn(name, seed=1))
 
 
-@every_task
+@pytest.mark.parametrize("name", [name for name in NAMES if get_task(name).domain.enumerated])
+def test_nothing_is_held_out_of_a_domain_that_is_enumerated(name: str) -> None:
+    np.testing.assert_array_equal(drawn(name), drawn(name, True))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not get_task(name).domain.enumerated])
 def test_what_is_held_out_is_not_drawn_to_learn_from(name: str) -> None:
     domain = get_task(name).domain
-    if domain.enumerated:
-        np.testing.assert_array_equal(drawn(name), drawn(name, True))
-        return
     assert not domain.is_held_out(drawn(name)).any()
     strata, rows = get_task(name).strata, drawn(name, True)
     whole = np.isin(strata.names, strata.whole)
@@ -283,12 +285,19 @@ def test_a_domain_that_names_none_has_lengths_and_outputs(large: bool) -> None:
     names = task.strata.names
     assert [name for name in names if name[:6] != "output"] == ["length: 1", "length: 2", "length: 3"]
     assert [name for name in names if name[:6] == "output"][:4] == [f"output: '{x}'" for x in "wxyz"]
-    rng = np.random.default_rng(0)
+
+
+def test_each_stratum_of_an_enumerated_domain_gets_its_share() -> None:
+    strata = task_of(Words(False), 3, first_again, ("w", "x", "y", "z")).strata
+    rows = strata.draw(np.random.default_rng(0), 700)
+    assert (strata.labels(rows).sum(0) >= 700 // len(strata.names)).all()
+
+
+def test_strata_of_a_large_domain_have_what_is_not_held_out() -> None:
+    task = task_of(Words(True), 3, first_again, ("w", "x", "y", "z"))
+    names, rng = task.strata.names, np.random.default_rng(0)
     rows = task.strata.draw(rng, 700)
     labels = task.strata.labels(rows).sum(0)
-    if not large:
-        assert (labels >= 700 // len(names)).all()
-        return
     assert not task.domain.is_held_out(rows).any()
     shares = dict(zip(names, labels))
     assert shares.pop("output: 'z'") == 0, "all of it is held out"
