@@ -16,10 +16,8 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
-from interpbench.circuits.ordered_scores import edge_scores
-from interpbench.circuits.scores import Scores
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _summary, draw_circuit, found_edges
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
@@ -27,41 +25,9 @@ from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import circuit_lines, records_table, rows_table
 from interpbench.reports.text import NOTHING, method_labels, share
-from interpbench.scoring.curves import compare
-from interpbench.scoring.evaluation_record import EvaluationRecord
-from interpbench.scoring.results import RunCost
 from interpbench.tasks.catalogue import get_task
+from tests.evaluation_records import GRAPH, PERFECT, REQUIRED, TIED, TRUTH, record, scores
 from tests.made_up_certificates import proof_of
-
-GRAPH = Graph(2, 2)
-TRUTH = Truth.from_json(
-    GRAPH,
-    {
-        "node": {"required": ["embed", "m0", "a1.h1"], "allowed": ["a0.h0"]},
-        "head_edge": {"required": ["embed->m0", "m0->a1.h1", "a1.h1->logits"], "allowed": ["embed->a0.h0"]},
-        "qkv_edge": {
-            "required": ["embed->m0", "m0->a1.h1<v>", "a1.h1->logits"],
-            "allowed": ["embed->a0.h0<q>"],
-        },
-    },
-)
-REQUIRED = TRUTH.qkv_edges == State.REQUIRED
-
-
-def scores(values: np.ndarray) -> Scores:
-    return Scores(GRAPH, np.where(GRAPH.legal, values, np.nan).astype(float))
-
-
-def record(task: str, method: str, values: np.ndarray, seed: int = 0, **settings: object) -> EvaluationRecord:
-    made = scores(values)
-    levels, edges = compare(TRUTH, made), edge_scores(made)
-    return EvaluationRecord(
-        task, "abc123", method, settings, seed, False, levels, RunCost(1, 1234, 0, 0), 1.5, edges
-    )
-
-
-PERFECT = record("hist", "exact", REQUIRED)
-TIED = record("hist", "zeros", np.zeros_like(REQUIRED))
 
 
 def certificate(**faults: Any) -> dict[str, Any]:

@@ -52,6 +52,12 @@ def test_no_module_has_a_vague_name() -> None:
     assert vague == []
 
 
+def test_no_test_file_imports_another() -> None:
+    """What several build is in `tests/builders.py` and the modules beside it."""
+    imports = re.compile(r"^(?:from|import) tests\.(?:\w+\.)*(?:test_\w+|conftest)\b", re.MULTILINE)
+    assert [name for name in names(MODULES) if imports.search((ROOT / name).read_text())] == []
+
+
 def test_no_test_returns_before_its_end() -> None:
     """What returns early passes, whatever comes after it."""
     early: list[str] = []

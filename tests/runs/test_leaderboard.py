@@ -20,7 +20,7 @@ from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH, board_text
 from interpbench.scoring.ranking_metrics import HEADLINE
 from tests import ROOT
-from tests.scoring.test_comparison import board
+from tests.evaluation_records import board
 
 DOCS = ROOT / "docs"
 QUICK = {"examples": 16, "test_examples": 16, "pictures": False, "device": "cpu", "baselines": False}

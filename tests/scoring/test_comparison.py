@@ -16,8 +16,8 @@ from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH, row
 from interpbench.scoring.ranking_metrics import HEADLINE
 from interpbench.scoring.row_metrics import jaccard
+from tests.evaluation_records import PERFECT, REQUIRED, TIED, board, record
 from tests.oracles.scoring import signed_rank
-from tests.reports.test_reports import PERFECT, REQUIRED, TIED, record
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))
@@ -80,15 +80,6 @@ def test_mean_ranks_share_ties() -> None:
 
 
 # The board.
-
-
-def board() -> Board:
-    """Three methods on three models, the third of which is dead."""
-    good = [record(task, "good", REQUIRED) for task in ("x", "y", "dead")]
-    bad = [record(task, "bad", -REQUIRED.astype(float)) for task in ("x", "y", "dead")]
-    fair = [replace(TIED, task=task, method="fair") for task in ("x", "y")]
-    dead = ["its corrupted inputs change no answer"]
-    return Board.of(replace(one, left_out=dead if one.task == "dead" else []) for one in [*good, *bad, *fair])
 
 
 def test_dead_models_are_left_out_aloud() -> None:

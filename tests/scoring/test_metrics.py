@@ -8,7 +8,7 @@ from interpbench.reports.leaderboard import leaderboard_markdown
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import LeaderboardRow, row
 from interpbench.scoring.metric import RANKING, ROW, RankingCounts, columns, ranking_metric, row_metric
-from tests.reports.test_reports import REQUIRED, TIED, record
+from tests.evaluation_records import REQUIRED, TIED, record
 
 
 def test_a_new_metric_of_rankings_is_in_records_and_tables() -> None:
