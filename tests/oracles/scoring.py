@@ -1,6 +1,6 @@
 """Scores of rankings and circuits as literal loops. No shared code but the transformer's own oracle."""
 
-from itertools import pairwise, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import torch
@@ -72,3 +72,118 @@ def mib_auroc(graph, circuit, scores, shares):
         positives = sum(circuit[e] for e in edges)
         points.append((wrong / (len(edges) - positives), hits / positives))
     return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points))
+
+
+# Rankings: truth is 1 or 0 for each item, and larger scores come first.
+
+
+def auroc(truth, scores):
+    """Pairs of a required and a forbidden item, ties counted half."""
+    items = list(zip(truth, scores))
+    pairs = [(x, y) for (a, x), (b, y) in product(items, items) if a and not b]
+    return sum(1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs) / len(pairs)
+
+
+def average_precision(truth, scores):
+    """The precision at each threshold, weighted by the recall that it adds."""
+    total, recall = 0.0, 0.0
+    for cut in sorted(set(scores), reverse=True):
+        taken = [a for a, x in zip(truth, scores) if x >= cut]
+        found = sum(taken) / sum(truth)
+        total, recall = total + (found - recall) * sum(taken) / len(taken), found
+    return total
+
+
+def precision_at_size(truth, scores):
+    """The mean over every order of the items, ties standing as they are given."""
+    size = sum(truth)
+    orders = [sorted(order, key=lambda item: -item[1]) for order in permutations(zip(truth, scores))]
+    return float(np.mean([sum(a for a, _ in order[:size]) / size for order in orders]))
+
+
+def best_f1(truth, scores):
+    """The best harmonic mean of precision and recall of what is at or above one of the scores."""
+    found = []
+    for cut in scores:
+        taken = [a for a, x in zip(truth, scores) if x >= cut]
+        precision, recall = sum(taken) / len(taken), sum(taken) / sum(truth)
+        found.append(2 * precision * recall / (precision + recall) if sum(taken) else 0.0)
+    return max(found)
+
+
+def staircase(truth, scores):
+    """For each required item the share of forbidden ones below it; those that tie are above it."""
+    forbidden = [x for a, x in zip(truth, scores) if not a]
+    shares = [sum(y < x for y in forbidden) / len(forbidden) for a, x in zip(truth, scores) if a]
+    return sum(shares) / len(shares)
+
+
+RANKING = {
+    one.__name__: one for one in (auroc, average_precision, precision_at_size, best_f1, staircase, mib_auroc)
+}
+"""The metrics of rankings by their names."""
+
+
+# Behaviour: areas below curves, and sets of nodes that are knocked out.
+
+
+def cpr(curve, sizes):
+    return sum((b - a) * (x + y) / 2 for a, b, x, y in zip(sizes, sizes[1:], curve, curve[1:]))
+
+
+def cmd(curve, sizes):
+    return cpr([abs(1 - x) for x in curve], sizes)
+
+
+def without(measured, circuit, writers):
+    """The measure of a circuit with all edges from some writers removed."""
+    changed = circuit.copy()
+    changed[:, list(writers)] = False
+    return measured(changed)
+
+
+def gap(measured, circuit, whole, sets):
+    """The largest difference between a circuit and the whole, the same writers knocked out of both."""
+    return max(abs(without(measured, circuit, out) - without(measured, whole, out)) for out in sets)
+
+
+def least_effect(measured, circuit, sets, nodes):
+    """The least of the nodes' effects, which are what knocking one out changes at most besides a set."""
+    return min(
+        max(
+            abs(without(measured, circuit, out) - without(measured, circuit, (*out, node)))
+            for out in sets
+            if node not in out
+        )
+        for node in nodes
+    )
+
+
+# Stability: several runs, each a list of scores of the same items, no two of them equal.
+
+
+def jaccard(runs, size):
+    """The mean over pairs of runs of what their best items share."""
+    tops = [set(sorted(range(len(run)), key=lambda place: -run[place])[:size]) for run in runs]
+    return float(np.mean([len(a & b) / len(a | b) for a, b in combinations(tops, 2)]))
+
+
+def rank_correlation(runs):
+    """The mean over pairs of runs of 1 - 6 Σ d² / (n³ - n), where d are differences of ranks."""
+    ranks = [[sum(other < value for other in run) for value in run] for run in runs]
+    n = len(runs[0])
+    found = [1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b)) / (n**3 - n) for a, b in combinations(ranks, 2)]
+    return float(np.mean(found))
+
+
+def auroc_deviation(truth, runs):
+    """The sample standard deviation of the runs' AUROC."""
+    values = [auroc(truth, run) for run in runs]
+    mean = sum(values) / len(values)
+    return (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+
+
+ROW = {
+    one.__name__: one for one in (cpr, cmd, gap, least_effect, jaccard, rank_correlation, auroc_deviation)
+} | {"jaccard_over_seeds": jaccard}
+"""The other metrics that score a method, by their names."""

@@ -33,6 +33,7 @@ from interpbench.scoring.hypotheses import (
 from interpbench.scoring.results import Stability
 from interpbench.scoring.stability import agreement, stability
 from tests.builders import problem
+from tests.oracles import scoring as oracle
 from tests.oracles.scoring import measure, paths
 
 QUICK = HypothesisSettings(random=40, permutations=200)
@@ -148,10 +149,8 @@ def test_faithfulness_from_its_definition(behaviour: Behaviour) -> None:
         m = measure(behaviour.problem, circuit).mean()
         curve.append((m - behaviour.empty.mean()) / (behaviour.full.mean() - behaviour.empty.mean()))
     np.testing.assert_allclose(found.curve, curve, atol=1e-9)
-    area = sum((b - a) * (x + y) / 2 for a, b, x, y in zip(SIZES, SIZES[1:], curve, curve[1:]))
-    away = [abs(1 - x) for x in curve]
-    distance = sum((b - a) * (x + y) / 2 for a, b, x, y in zip(SIZES, SIZES[1:], away, away[1:]))
-    assert found.cpr.value == pytest.approx(area) and found.cmd.value == pytest.approx(distance)
+    assert found.cpr.value == pytest.approx(oracle.cpr(curve, SIZES))
+    assert found.cmd.value == pytest.approx(oracle.cmd(curve, SIZES))
     assert found.curve[-1] == pytest.approx(1) and found.connected[-1] == 1
     assert found.cpr.kind == found.cmd.kind == "bootstrap"
 
@@ -169,20 +168,14 @@ def test_completeness_from_its_definition(behaviour: Behaviour) -> None:
     circuit[-1, 1] = True
     found = completeness(behaviour, circuit)
 
-    def m(base: np.ndarray, out: tuple[int, ...]) -> float:
-        changed = base.copy()
-        changed[:, list(out)] = False
+    def m(changed: np.ndarray) -> float:
         return float(measure(behaviour.problem, changed).mean()) / unit
 
     sets = [(), (1,), (2,), (1, 2)]
-    gaps = [abs(m(circuit, out) - m(graph.legal, out)) for out in sets]
-    effects = [
-        max(abs(m(circuit, out) - m(circuit, (*out, node))) for out in sets if node not in out)
-        for node in (1, 2)
-    ]
-    assert found.gap.value == pytest.approx(max(gaps))
+    gaps = [oracle.gap(m, circuit, graph.legal, [out]) for out in sets]
+    assert found.gap.value == pytest.approx(oracle.gap(m, circuit, graph.legal, sets))
     assert found.mean_gap.value == pytest.approx(np.mean(gaps))
-    assert found.least_effect.value == pytest.approx(min(effects))
+    assert found.least_effect.value == pytest.approx(oracle.least_effect(m, circuit, sets, (1, 2)))
 
 
 def test_the_truth_is_faithful_and_complete(real: tuple[Behaviour, Truth]) -> None:
@@ -272,6 +265,24 @@ def test_agreement_of_runs() -> None:
     constant = Scores(graph, np.where(graph.legal, 0.0, np.nan))
     assert agreement([constant, constant], truth, 5).rank_correlation is None
     assert agreement([first], truth, 5) == Stability(1, None, None, {})
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_agreement_is_that_of_literal_loops(count: int) -> None:
+    edges = {"required": ["embed->m0", "m0->logits"], "allowed": []}
+    names = {"node": {"required": [], "allowed": []}, "head_edge": edges, "qkv_edge": edges}
+    truth = Truth.from_json(Graph(2, 2), names)
+    legal = truth.graph.legal
+    runs = [np.random.default_rng(seed).permutation(int(legal.sum())).tolist() for seed in range(count)]
+    given = [np.where(legal, np.nan, np.nan) for _ in runs]
+    for values, run in zip(given, runs):
+        values[legal] = run
+    found = agreement([Scores(truth.graph, values) for values in given], truth, 12)
+    assert found.jaccard is not None and found.rank_correlation is not None
+    assert found.jaccard.value == pytest.approx(oracle.jaccard(runs, 12))
+    assert found.rank_correlation.value == pytest.approx(oracle.rank_correlation(runs))
+    required = (truth.qkv_edges == State.REQUIRED)[legal].astype(int).tolist()
+    assert found.auroc["qkv_edge"].deviation == pytest.approx(oracle.auroc_deviation(required, runs))
 
 
 def test_stability_tells_methods_from_noise(real: tuple[Behaviour, Truth]) -> None:

@@ -1,6 +1,5 @@
 """Scores of rankings against brute force and hand examples."""
 
-import itertools
 import json
 from collections.abc import Callable
 
@@ -24,7 +23,7 @@ from interpbench.scoring.circuits_from_scores import SIZES, grown
 from interpbench.scoring.curves import compare, score
 from interpbench.scoring.evaluation_record import EvaluationRecord, degenerate
 from interpbench.scoring.intervals import auroc_interval
-from interpbench.scoring.metric import RANKING
+from interpbench.scoring.metric import RANKING, ROW
 from interpbench.scoring.mib import mib_auroc
 from interpbench.scoring.nulls import beats_random, random_null
 from interpbench.scoring.results import LevelScores, RunCost
@@ -48,21 +47,17 @@ def rankings(draw: st.DrawFn, most: int = 12) -> tuple[list[int], list[float]]:
     return [truth for truth, _ in items], [float(value) for _, value in items]
 
 
-@given(rankings())
-def test_auroc_counts_pairs_and_ties_half(ranking: tuple[list[int], list[float]]) -> None:
-    items = list(zip(*ranking))
-    pairs = [(x, y) for (a, x), (b, y) in itertools.product(items, items) if a == 1 and b == 0]
-    wins = sum(1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs)
-    assert ranked(*ranking).auroc == pytest.approx(wins / len(pairs))
+@pytest.mark.parametrize("metric", [name for name, metric in RANKING.items() if metric.compute])
+@given(ranking=rankings(most=6))
+def test_numbers_of_rankings_are_those_of_literal_loops(
+    metric: str, ranking: tuple[list[int], list[float]]
+) -> None:
+    assert ranked(*ranking).value(metric) == pytest.approx(oracle.RANKING[metric](*ranking))
 
 
-@given(rankings(most=6))
-def test_precision_at_size_is_the_mean_over_tie_breaks(ranking: tuple[list[int], list[float]]) -> None:
-    items = list(zip(*ranking))
-    size = sum(ranking[0])
-    orders = (sorted(order, key=lambda item: -item[1]) for order in itertools.permutations(items))
-    precisions = [sum(truth for truth, _ in order[:size]) / size for order in orders]
-    assert ranked(*ranking).value("precision_at_size") == pytest.approx(np.mean(precisions))
+def test_every_metric_that_scores_a_method_has_an_oracle() -> None:
+    assert oracle.RANKING.keys() == RANKING.keys()
+    assert oracle.ROW.keys() == {name for name, one in ROW.items() if one.table in ("behaviour", "stability")}
 
 
 @given(rankings())
