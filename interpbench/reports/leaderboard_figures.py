@@ -253,59 +253,13 @@ def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def _place_labels(axes: Axes, points: Sequence[tuple[str, float, float]], bold: set[str]) -> None:
-    """Writes names beside points, each where it covers least of what is there already."""
-    figure = axes.get_figure()
-    assert isinstance(figure, Figure)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    """Writes names beside points, where they cover neither each other nor a point."""
+    from adjustText import adjust_text
 
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw_without_rendering()
-    places = [axes.transData.transform((x, y)) for _, x, y in points]
-    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in places]
-    offsets = [
-        (dx, dy, side)
-        for far in (8, 16, 26, 38, 52, 70)
-        for dx, dy, side in (
-            (far, 0, "left"),
-            (far, far, "left"),
-            (far, -far, "left"),
-            (0, far, "center"),
-            (0, -far, "center"),
-            (-far, 0, "right"),
-            (-far, far, "right"),
-            (-far, -far, "right"),
-        )
+    names = [
+        axes.text(x, y, name, fontsize=8.5, weight="bold" if name in bold else "normal")
+        for name, x, y in points
     ]
-    frame = axes.get_window_extent(renderer)
-    order = sorted(range(len(points)), key=lambda k: points[k][0] not in bold)
-    for k in order:
-        name, x, y = points[k]
-        best: tuple[float, Any, Any] | None = None
-        for rank, (dx, dy, side) in enumerate(offsets):
-            label = axes.annotate(
-                name,
-                (x, y),
-                (dx, dy),
-                textcoords="offset points",
-                ha=side,
-                va="center",
-                fontsize=8.5,
-                weight="bold" if name in bold else "normal",
-                arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.6} if rank >= 8 else None,
-            )
-            box = label.get_window_extent(renderer)
-            corners = (box.x0, box.y0, box.x1, box.y1)
-            outside = box.x0 < frame.x0 or box.x1 > figure.bbox.x1 or box.y0 < frame.y0 or box.y1 > frame.y1
-            cost = sum(_overlap(corners, other) for other in taken) + 1e6 * outside + 2 * rank
-            if best is None or cost < best[0]:
-                if best is not None:
-                    best[1].remove()
-                best = (cost, label, corners)
-            else:
-                label.remove()
-        assert best is not None
-        taken.append(best[2])
-
-
-def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    x, y = [x for _, x, _ in points], [y for *_, y in points]
+    line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.6}
+    adjust_text(names, x, y, ax=axes, expand=(1.25, 1.6), iter_lim=500, arrowprops=line)
