@@ -1,7 +1,6 @@
 """Commands for blind problems: writes one, checks one, scores an answer to one."""
 
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.io.score_files import read_scores
+from interpbench.core.console import console
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_json
 from interpbench.runs.api import load
@@ -75,7 +75,6 @@ def verify_problem(
     if opened is None:
         log.info("not scored: that takes the key (--key FILE)")
         return None
-    from rich.console import Console
 
     from interpbench.reports.tables import rows_table
     from interpbench.reports.text import LEVEL_NAMES, number
@@ -99,6 +98,6 @@ def verify_problem(
         {"level": LEVEL_NAMES[level], **{key: number(value) for key, value in found.items()}}
         for level, found in scores.items()
     ]
-    Console(width=None if sys.stdout.isatty() else 120).print(rows_table(rows))
+    console().print(rows_table(rows))
     log.info("receipt: %s", target)
     return receipt

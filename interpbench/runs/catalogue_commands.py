@@ -3,8 +3,9 @@
 from argparse import Namespace
 from pathlib import Path
 
+from interpbench.core.console import WIDE, console
 from interpbench.core.files import check_file, check_writable
-from interpbench.runs.subcommand import argument, console, subcommand
+from interpbench.runs.subcommand import argument, subcommand
 from interpbench.tasks.catalogue import get_task
 
 
@@ -23,7 +24,7 @@ def _tasks(arguments: Namespace) -> int:
     if arguments.write:
         write_records()
     else:
-        show_tasks(console(), arguments.family, arguments.min_edges, arguments.causal)
+        show_tasks(console(WIDE), arguments.family, arguments.min_edges, arguments.causal)
     return 0
 
 
@@ -38,7 +39,7 @@ def _methods(arguments: Namespace) -> int:
     if arguments.write:
         write_methods()
     else:
-        list_methods(console())
+        list_methods(console(WIDE))
     return 0
 
 
@@ -55,7 +56,7 @@ def _show(arguments: Namespace) -> int:
         check_file(picture)
     from interpbench.runs.show import show_task
 
-    show_task(console(), arguments.task, picture)
+    show_task(console(WIDE), arguments.task, picture)
     return 0
 
 

@@ -2,13 +2,11 @@
 
 import logging
 import secrets
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_ground_truth import find_truth
@@ -22,6 +20,7 @@ from interpbench.checkpoints.record import task_of
 from interpbench.circuits.certificate_counts import Kind, name_of
 from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.core.console import console
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_json
 from interpbench.core.process import prepare_torch
@@ -85,7 +84,7 @@ def certify_checkpoints(
             raise CheckpointError(
                 f"the index beside {folder} has its certificate's hash; --save in a copy of it"
             )
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    terminal = console()
     standard, settings = standard or Standard(), settings or CertificateSettings()
     seed = secrets.randbits(32) if seed is None else seed
     log.info("rows are drawn with --seed %d", seed)
@@ -96,9 +95,9 @@ def certify_checkpoints(
         certificate = _measure(
             checkpoint, subject, standard, settings, seed, least if quick else "adversarial"
         )
-        console.print(certificate_table(certificate, standard))
+        terminal.print(certificate_table(certificate, standard))
         if checkpoint.record.kind == "published":
-            console.print(_claims(checkpoint), highlight=False)
+            terminal.print(_claims(checkpoint), highlight=False)
         reached = grade(certificate, standard).reaches(least)
         log.info("%s: %s%s", folder.name, "" if reached else f"NOT {least}: ", said_of(certificate, standard))
         if save:

@@ -1,12 +1,10 @@
 """The demo: trains `frac_prevs` until certified, scores three methods on it, writes a report."""
 
 import logging
-import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.core.console import console
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
@@ -30,9 +28,9 @@ def demo(out: str) -> bool:
     checkpoint = load_checkpoint(outcome.folder)
     configs = [EvaluateConfig(method={"name": name}, out=str(folder), device="cpu") for name in METHODS]
     records = [evaluate_checkpoint(checkpoint, config) for config in configs]
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(certificate_table(outcome.certificate))
-    console.print(records_table(records))
+    terminal = console()
+    terminal.print(certificate_table(outcome.certificate))
+    terminal.print(records_table(records))
     pictures = configs[0].folder(checkpoint)
     draw_circuit(checkpoint.truth, pictures / "truth.png", checkpoint.variables, title=f"{TASK}: the truth")
     shown = [

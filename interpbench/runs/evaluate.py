@@ -2,7 +2,6 @@
 
 import json
 import logging
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.circuits.scores import Scores
+from interpbench.core.console import console
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, sha256, write_json
 from interpbench.core.process import prepare_torch
@@ -55,12 +55,10 @@ def run(data: Mapping[str, Any]) -> Outcome:
     if not records and len(failures) == 1 and isinstance(failures[0].error, InterpBenchError):
         raise failures[0].error
     if records:
-        from rich.console import Console
-
         from interpbench.reports.tables import records_table
 
         shown = [record for record in records if record.method != TRUTH]
-        Console(width=None if sys.stdout.isatty() else 120).print(records_table(shown))
+        console().print(records_table(shown))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
             write_folder_page(Path(config.out), config.found, known=made)

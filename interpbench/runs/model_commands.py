@@ -14,9 +14,10 @@ from interpbench.checkpoints.index import check_grade
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import GRADES, RELEASED, Grade, Standard
 from interpbench.core.config import convert
+from interpbench.core.console import WIDE, console
 from interpbench.core.files import check_writable
 from interpbench.core.text import shown
-from interpbench.runs.subcommand import argument, console, subcommand
+from interpbench.runs.subcommand import argument, subcommand
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
@@ -33,7 +34,7 @@ NO_GRADE = "none"
 def _models(arguments: argparse.Namespace) -> int:
     from interpbench.runs.models import list_models
 
-    list_models(console(), arguments.hub)
+    list_models(console(WIDE), arguments.hub)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from interpbench.circuits.io.found import Imported
 from interpbench.circuits.io.score_files import MOST_BYTES, form_for, read_scores, write_scores
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.circuits.scores import Scores
+from interpbench.core.console import console
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
 from interpbench.core.text import shown
@@ -59,7 +59,6 @@ def score_file(
     check_writable(Path(out))
     loaded = load(checkpoint)
     scores = ranked(found, absolute)
-    from rich.console import Console
 
     from interpbench.reports.tables import records_table
     from interpbench.runs.evaluate import draw, draw_roc
@@ -87,7 +86,7 @@ def score_file(
     if pictures:
         draw(loaded, scores, folder, called)
         draw_roc(loaded, {written: record}, config)
-    Console(width=None if sys.stdout.isatty() else 120).print(records_table([record]))
+    console().print(records_table([record]))
     log.info("record in %s", written)
     return record
 

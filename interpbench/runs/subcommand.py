@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn
 
-from rich.console import Console
-
 from interpbench.core.errors import did_you_mean
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
@@ -99,8 +97,3 @@ def run_subcommand(arguments: Sequence[str]) -> int:
         options = [name for name in ("--help", *names) if name.startswith("-")]
         return complain(f"unknown argument {shown(unknown[0])!r}{did_you_mean(unknown[0], options)}")
     return parsed.run(parsed)
-
-
-def console() -> Console:
-    """Returns where commands print tables: as wide as the terminal, or 140 characters in a file."""
-    return Console(width=None if sys.stdout.isatty() else 140)

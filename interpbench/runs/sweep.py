@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interpbench.core.config import config_folder
+from interpbench.core.console import console
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import sha256, write_text
 from interpbench.core.text import shown
@@ -252,7 +253,7 @@ def _report(labels: Sequence[Mapping[str, str]], outcomes: Sequence[Outcome], pa
     from interpbench.reports.tables import rows_table
 
     table = rows_table([{**label, **outcome.facts} for label, outcome in zip(labels, outcomes)])
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    console().print(table)
     failures = [
         f"failed: {' '.join(f'{key}={value}' for key, value in label.items())}: {failure}"
         for label, outcome in zip(labels, outcomes)
