@@ -10,9 +10,9 @@ from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH
-from interpbench.scoring.metric import RANKING, Metric, columns
-from interpbench.scoring.ranking_metrics import HEADLINE, auroc, average_precision
-from interpbench.scoring.row_metrics import jaccard_over_seeds
+from interpbench.scoring.metric import Metric
+from interpbench.scoring.ranking_metrics import HEADLINE, RANKING, auroc, average_precision
+from interpbench.scoring.row_metrics import columns, jaccard_over_seeds
 
 FIGURES = {
     "scores": "Means over models with 95 % intervals",

@@ -12,7 +12,8 @@ from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.intervals import DRAWS, bootstrap
-from interpbench.scoring.metric import RANKING, RankingCounts
+from interpbench.scoring.metric import RankingCounts
+from interpbench.scoring.ranking_metrics import RANKING
 from interpbench.scoring.results import LevelScores
 
 

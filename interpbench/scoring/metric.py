@@ -125,9 +125,9 @@ class RankingMetric:
 
 
 RANKING: dict[str, RankingMetric] = {}
-"""The metrics of rankings, in the order of the columns of tables."""
+"""The metrics of rankings, in the order of the columns of tables; `ranking_metrics` fills it."""
 ROW: dict[str, Metric] = {}
-"""All other metrics, in the order of the columns of tables."""
+"""All other metrics, in the order of the columns of tables; `row_metrics` fills it."""
 
 
 def ranking_metric(
@@ -184,8 +184,3 @@ def row_metric(
         return register_metric(Metric(of.__name__, title, of, table, larger_is_better, range), ROW)
 
     return register
-
-
-def columns(table: Table) -> list[Metric]:
-    """Returns the metrics of a row that are the columns of a table, in order."""
-    return [one for one in ROW.values() if one.table == table]

@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 
 from interpbench.core import seeds
-from interpbench.scoring.metric import RANKING, RankingCounts
+from interpbench.scoring.metric import RankingCounts
+from interpbench.scoring.ranking_metrics import RANKING
 
 DRAWS = 1_000
 NUMBERS = 1 << 21

@@ -1,5 +1,8 @@
 """The registry of metrics: one that is registered in one place is in records and on the leaderboard."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,9 @@ from interpbench.core.estimate import Estimate
 from interpbench.reports.leaderboard import leaderboard_markdown
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import LeaderboardRow, row
-from interpbench.scoring.metric import RANKING, ROW, RankingCounts, columns, ranking_metric, row_metric
+from interpbench.scoring.metric import ROW, RankingCounts, ranking_metric, row_metric
+from interpbench.scoring.ranking_metrics import RANKING
+from interpbench.scoring.row_metrics import columns
 from tests.evaluation_records import REQUIRED, TIED, record
 
 
@@ -53,3 +58,17 @@ def test_metrics_say_where_they_are_better() -> None:
     assert smaller == {"cmd", "gap", "passes", "seconds", "megabytes", "auroc_deviation"}
     assert all(metric.larger_is_better for metric in RANKING.values())
     assert not RANKING["mib_auroc"].at("qkv_edge").has_null and RANKING["auroc"].at("node").has_null
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from interpbench.scoring.curves import score; print(*score(np.eye(2)[0] > 0, np.eye(2)[0]).metrics)",
+        "from interpbench.scoring.nulls import random_null; print(*random_null(1, 2))",
+    ],
+)
+def test_the_metrics_are_registered_whatever_is_imported_first(line: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import numpy as np; {line}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [name for name, metric in RANKING.items() if metric.compute]
