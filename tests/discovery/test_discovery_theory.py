@@ -12,7 +12,7 @@ from interpbench.transformer.backward_rules import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.patching import Candidates, record
-from tests.builders import problem
+from tests.builders import TRAINED, problem
 from tests.oracles.contextual import reached, relevance
 from tests.oracles.discovery import importance, path_effect, routes
 
@@ -267,22 +267,25 @@ def test_paths_of_single_edges_are_exact_edge_patching():
     np.testing.assert_allclose(get_method("path_patching", {"frozen": "all"})(made).edges, exact, atol=1e-12)
 
 
+ABLATING = [name for name, made in methods().items() if "ablation" in made.__dataclass_fields__]
+
+
 @pytest.mark.parametrize("ablation", ["resample", "mean", "mean_position", "zero", "learned"])
 def test_every_method_with_the_choice_takes_every_ablation(ablation):
-    """Those that train gates can train ablation values too; the others say what they have."""
+    """Those that train gates can train ablation values too."""
     made = problem()
-    for name in methods():
-        method = get_method(name)
-        if not hasattr(method, "ablation"):
-            continue
-        settings = {"ablation": ablation, **({"steps": 2} if hasattr(method, "rate") else {})}
-        if ablation == "learned" and not hasattr(method, "constants_rate"):
-            said = "'resample', 'mean', 'mean_position' or 'zero' \\(got 'learned'\\)$"
-            with pytest.raises(ConfigError, match=said):
-                get_method(name, settings)
-            continue
+    chosen = TRAINED if ablation == "learned" else ABLATING
+    for name in chosen:
+        settings = {"ablation": ablation, **({"steps": 2} if name in TRAINED else {})}
         scores = get_method(name, settings)(made)
         assert np.isfinite(scores.edges[made.graph.legal]).all(), name
+
+
+@pytest.mark.parametrize("name", [name for name in ABLATING if name not in TRAINED])
+def test_a_method_that_trains_nothing_learns_no_ablation_values(name):
+    said = "'resample', 'mean', 'mean_position' or 'zero' \\(got 'learned'\\)$"
+    with pytest.raises(ConfigError, match=said):
+        get_method(name, {"ablation": "learned"})
 
 
 def biased_problem(**shape):

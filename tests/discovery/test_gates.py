@@ -9,7 +9,7 @@ from interpbench.discovery import hard_concrete
 from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
 from interpbench.transformer.patching import Candidates, record
-from tests.builders import problem
+from tests.builders import TRAINED, problem
 
 
 def test_gates_have_the_distribution_that_they_say():
@@ -92,7 +92,7 @@ def test_learned_ablation_values_start_at_the_mean_and_leave_bos_alone(attention
     assert not torch.allclose(learned.loss(removed), mean.loss(removed))
 
 
-@pytest.mark.parametrize("name", ["edge_pruning", "edge_sp", "node_sp", "ugs"])
+@pytest.mark.parametrize("name", TRAINED)
 def test_learned_ablation_values_learn(name):
     made, settings = problem(2), {"ablation": "learned", "steps": 20, "penalty": 10.0}
     if name == "edge_pruning":
