@@ -45,7 +45,7 @@ from interpbench.reports.palette import COLOURS, save
 from interpbench.runs.measure import measured
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
-from interpbench.training.certificate import DRAWN, certify
+from interpbench.training.certificate import ROWS_PER_CHUNK, certify
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.settings import CertificateSettings, TrainerSettings
@@ -146,9 +146,9 @@ class Measurement:
     def certificate(self, evaluation: Evaluation) -> None:
         """A certificate, from one chunk of each draw."""
         full = CertificateSettings()
-        chunks = full.pairs / DRAWN
+        chunks = full.pairs / ROWS_PER_CHUNK
         checks = {name: round(getattr(full, name) / chunks) for name in ("checks", "edge_checks")}
-        few = replace(full, pairs=DRAWN, looks=1, **checks)
+        few = replace(full, pairs=ROWS_PER_CHUNK, looks=1, **checks)
         parts = {
             "screen": ["screening.Screen.measure"],
             "stress": ["certificate._Certificate._stress"],
@@ -310,8 +310,8 @@ def main() -> None:
     console.print(table(networks))
     full = CertificateSettings()
     console.print(
-        f"A certificate has {full.pairs:,} rows of each draw, of which {DRAWN:,} were measured, single edges "
-        f"the former way {FORMER_ROWS:,} rows, of which {options.rows:,} were.",
+        f"A certificate has {full.pairs:,} rows of each draw, of which {ROWS_PER_CHUNK:,} were measured, "
+        f"single edges the former way {FORMER_ROWS:,} rows, of which {options.rows:,} were.",
         highlight=False,
     )
     draw(networks, options.figure)

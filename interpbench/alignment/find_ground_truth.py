@@ -20,7 +20,7 @@ from interpbench.core import seeds
 PAIRS = 20_000
 """Pairs of inputs tried before something without effect is called allowed (all pairs if fewer)."""
 
-Chunk = tuple[np.ndarray, np.ndarray]
+BasesAndSources = tuple[np.ndarray, np.ndarray]
 
 
 def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:

@@ -26,7 +26,7 @@ FORMAT = 1
 MOST_WEIGHTS, MOST_WRITERS = 1 << 30, 1_000
 """What a record may claim before anything is allocated for it: numbers, and heads and MLPs."""
 Token = Annotated[str, Field(max_length=256)] | bool | int | float | None
-Name = Annotated[str, Field(min_length=1, max_length=256)]
+ShortText = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -54,10 +54,10 @@ class ModelRecord:
     shape: TransformerConfig
     vocabulary: list[Token]
     classes: list[Token] | None
-    alignment: dict[Name, Name]
+    alignment: dict[ShortText, ShortText]
     truth: TruthNames
     training: dict[str, Any]
-    versions: dict[Name, Name]
+    versions: dict[ShortText, ShortText]
     seed: int
     steps: Steps
     seconds: Amount

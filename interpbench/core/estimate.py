@@ -9,7 +9,7 @@ from interpbench.core.config import STRICT, Finite
 
 MISS = 0.05
 """Probability with which an interval may miss the number that is estimated."""
-Kind = Literal["none", "exact", "score", "bootstrap", "null"]
+IntervalKind = Literal["none", "exact", "score", "bootstrap", "null"]
 """Where an interval comes from: there is none; exact (Clopper and Pearson); a score interval (Newcombe); the
 percentiles of a bootstrap; the middle of what random scores get."""
 PARTS = ("value", "low", "high", "kind")
@@ -35,7 +35,7 @@ class Estimate:
     value: Finite
     low: Finite | None = None
     high: Finite | None = None
-    kind: Kind = "none"
+    kind: IntervalKind = "none"
 
     def __post_init__(self) -> None:
         if self.low is None or self.high is None:

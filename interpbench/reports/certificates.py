@@ -55,7 +55,7 @@ one position alone."""
 
 
 @dataclass(frozen=True)
-class Row:
+class CertificateRow:
     """A line of the table.
 
     Attributes:
@@ -81,23 +81,23 @@ def columns_of(proof: Any) -> list[str]:
     return ["of " + " or ".join(names) for names in heads.values()]
 
 
-def cells_of(row: "Row", columns: Sequence[str]) -> list[str]:
+def cells_of(row: "CertificateRow", columns: Sequence[str]) -> list[str]:
     """Returns the cells of a row, two a column."""
     placed = {COLUMNS[draw]: cells for draw, cells in row.cells.items()}
     return [cell for number in range(len(columns)) for cell in placed.get(number, ("", ""))]
 
 
-def certificate_rows(proof: Any, standard: Standard) -> list[Row]:
+def certificate_rows(proof: Any, standard: Standard) -> list[CertificateRow]:
     """Returns the rates of a certificate, of each kind of places the worst, or one line if no row is wrong.
 
     Nodes that carry variables, and sets, are all listed.
     """
-    rows: list[Row] = []
+    rows: list[CertificateRow] = []
     for kind in KINDS:
         places: dict[str, Any] | None = proof["rates"].get(kind)
         if places is None:
             unmeasured = f"{WHAT[kind].rstrip(':')}: not measured"
-            rows.append(Row(kind, unmeasured, {}, is_demanded(kind, standard)))
+            rows.append(CertificateRow(kind, unmeasured, {}, is_demanded(kind, standard)))
             continue
         lowest = {place: _lowest(draws, standard) for place, draws in places.items()}
         worst = sorted(places, key=lambda place: lowest[place])
@@ -108,7 +108,7 @@ def certificate_rows(proof: Any, standard: Standard) -> list[Row]:
             rows += [_row(kind, name_of(kind, place), places[place], standard) for place in wrong[:WORST]]
             if len(wrong) > WORST:
                 more = f"{WHAT[kind]}: {len(wrong) - WORST:,} more with wrong rows, of {len(places):,}"
-                rows.append(Row(kind, more, {}))
+                rows.append(CertificateRow(kind, more, {}))
         elif worst:
             rows.append(_row(kind, f"each of {len(places):,}{COUNTED[kind]}", places[worst[0]], standard))
     return rows
@@ -119,14 +119,14 @@ def _lowest(draws: Mapping[str, Any], standard: Standard) -> float:
     return min((bound(rate, standard.confidence) for rate in draws.values()), default=0.0)
 
 
-def _row(kind: Kind, text: str, draws: Mapping[str, Any], standard: Standard) -> Row:
+def _row(kind: Kind, text: str, draws: Mapping[str, Any], standard: Standard) -> CertificateRow:
     """Returns the line of one place."""
     cells = {
         draw: (f"{rate['wrong']:,} / {rate['rows']:,}", share(bound(rate, standard.confidence), 5))
         for draw, rate in draws.items()
     }
     low = any(bound(rate, standard.confidence) < wanted(rate, standard) for rate in draws.values())
-    return Row(kind, text, cells, low and is_demanded(kind, standard))
+    return CertificateRow(kind, text, cells, low and is_demanded(kind, standard))
 
 
 def _text(proof: Any, kind: Kind, place: str) -> str:

@@ -15,7 +15,7 @@ from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.core.text import mathtext
-from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Curve, Layout, Point, Wire
+from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Bezier, Layout, Point, Wire
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
 
 HEAD, LEGEND = 0.62, 0.5
@@ -177,7 +177,7 @@ def _panel(
     _box(axes, layout.logits, "logits", (), State.REQUIRED)
 
 
-def _wire(axes: Axes, curves: list[Curve], style: str, order: float) -> None:
+def _wire(axes: Axes, curves: list[Bezier], style: str, order: float) -> None:
     """Draws one wire, its arrow head and a white rim, so that crossings can be followed.
 
     Rims are below all wires of the same order, which share their source and may share a lane.

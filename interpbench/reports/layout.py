@@ -20,7 +20,7 @@ LANE, PORT, TIP = 0.075, 0.36, 0.1
 PITCH = WIDTH + GUTTER
 
 Point = tuple[float, float]
-Curve = tuple[Point, Point, Point, Point]
+Bezier = tuple[Point, Point, Point, Point]
 
 
 class Wire(NamedTuple):
@@ -80,12 +80,12 @@ class Layout:
         x, y = self.nodes[node]
         return x, y + HEIGHT / 2
 
-    def route(self, wires: Iterable[Wire]) -> dict[Wire, list[Curve]]:
+    def route(self, wires: Iterable[Wire]) -> dict[Wire, list[Bezier]]:
         """Returns the Bézier curves of each wire, from its source's top to where its arrow head starts."""
         wires = list(wires)
         lanes = self._lanes(wires)
         arrivals = self._arrivals(wires, lanes)
-        curves: dict[Wire, list[Curve]] = {}
+        curves: dict[Wire, list[Bezier]] = {}
         for wire in wires:
             start, end = self.exit(wire.edge.source), arrivals[wire]
             if wire not in lanes:
@@ -152,7 +152,7 @@ class Layout:
         return places
 
 
-def _bend(start: Point, end: Point) -> Curve:
+def _bend(start: Point, end: Point) -> Bezier:
     """Returns the S-curve that leaves and arrives vertically."""
     half = (start[1] + end[1]) / 2
     return start, (start[0], half), (end[0], half), end

@@ -10,7 +10,7 @@ from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH
-from interpbench.scoring.metric import Metric
+from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.ranking_metrics import HEADLINE, RANKING, auroc, average_precision
 from interpbench.scoring.row_metrics import columns, jaccard_over_seeds
 
@@ -203,13 +203,13 @@ def _stability(board: Board) -> Iterator[list[str]]:
         yield [_name(method, board), str(pairs), *cells, *stable]
 
 
-def _stability_columns(board: Board) -> list[Metric]:
+def _stability_columns(board: Board) -> list[ScoreMetric]:
     """Returns the metrics; what is said of other seeds only if methods that draw were run with some."""
     seeds = any("seeds" in row.stability for row in board.rows)
     return [metric for metric in columns("stability") if seeds or metric is not jaccard_over_seeds]
 
 
-def _title(metric: Metric) -> str:
+def _title(metric: ScoreMetric) -> str:
     """Returns the head of a column, with an arrow where less is better."""
     return metric.title if metric.larger_is_better else f"{metric.title} ↓"
 

@@ -14,14 +14,14 @@ from interpbench.reports.palette import BLUE, VERMILLION, save
 from interpbench.reports.text import number
 from interpbench.scoring.hypotheses import LEVEL
 from interpbench.scoring.leaderboard_data import Board
-from interpbench.scoring.leaderboard_rows import DRAWN, TRUTH
-from interpbench.scoring.metric import Metric
+from interpbench.scoring.leaderboard_rows import DRAWN_LEVEL, TRUTH
+from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.ranking_metrics import HEADLINE, average_precision, precision_at_size
 from interpbench.scoring.row_metrics import cmd
 from interpbench.scoring.row_metrics import passes as passes_metric
 
 GREY = "0.55"
-PANELS: tuple[tuple[str, Metric], ...] = (
+PANELS: tuple[tuple[str, ScoreMetric], ...] = (
     ("AUROC", HEADLINE),
     ("average precision", average_precision.at("qkv_edge")),
     ("precision at the true size", precision_at_size.at("qkv_edge")),
@@ -195,9 +195,9 @@ def roc_figure(board: Board, path: Path) -> None:
     across = np.linspace(0, 1, 201)
     for axes, method in zip(panels, methods):
         curves = [
-            one.levels[DRAWN].roc
+            one.levels[DRAWN_LEVEL].roc
             for one in board.rows
-            if one.method == method and board.model(one) in board.models and one.levels[DRAWN].roc
+            if one.method == method and board.model(one) in board.models and one.levels[DRAWN_LEVEL].roc
         ]
         axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8)
         for curve in curves:

@@ -10,7 +10,7 @@ from functools import partial
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE
 from interpbench.core.old_names import renamed_overrides
 from interpbench.runs import catalogue_commands, exchange_commands, model_commands
-from interpbench.runs.entry import Command, Config, Outcome, configure_logging, finish
+from interpbench.runs.entry import Command, Config, RunOutcome, configure_logging, finish
 from interpbench.runs.method_lists import expand
 from interpbench.runs.start import run_hydra
 from interpbench.runs.subcommand import run_subcommand, subcommand
@@ -52,7 +52,7 @@ def _check_training(config: Config) -> object:
     return train_config(config)
 
 
-def _run_training(config: Config) -> Outcome:
+def _run_training(config: Config) -> RunOutcome:
     from interpbench.runs.train import run
 
     return run(config)
@@ -64,7 +64,7 @@ def _experiment(config: Config) -> str | None:
     return own_experiment(config.get("task"))
 
 
-def _finished(config: Config) -> Outcome | None:
+def _finished(config: Config) -> RunOutcome | None:
     from interpbench.runs.train_settings import train_config
 
     if not (train_config(config).folder / CERTIFICATE).exists():
@@ -88,7 +88,7 @@ def _check_evaluation(config: Config) -> object:
     return evaluate_config(config)
 
 
-def _run_evaluation(overrides: Sequence[str], config: Config) -> Outcome:
+def _run_evaluation(overrides: Sequence[str], config: Config) -> RunOutcome:
     from interpbench.runs.evaluate import run
     from interpbench.runs.own_methods import offer_methods
 

@@ -80,7 +80,7 @@ Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended.
 
     Attributes:
@@ -108,10 +108,10 @@ class Command:
     """
 
     name: str
-    job: Callable[[Config], Outcome]
+    job: Callable[[Config], RunOutcome]
     check: Callable[[Config], object] = lambda _: None
     experiment: Callable[[Config], str | None] = lambda _: None
-    finished: Callable[[Config], Outcome | None] = lambda _: None
+    finished: Callable[[Config], RunOutcome | None] = lambda _: None
 
 
 class Composed(NamedTuple):

@@ -23,7 +23,7 @@ from interpbench.core.user_code import said
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import Method, get_method, unsupported_part
 from interpbench.runs.device import select_device
-from interpbench.runs.entry import Outcome
+from interpbench.runs.entry import RunOutcome
 from interpbench.runs.evaluate_settings import (
     EvaluateConfig,
     changed,
@@ -43,7 +43,7 @@ from interpbench.tasks.data import draw_pairs
 log = logging.getLogger(__name__)
 
 
-def run(data: Mapping[str, Any]) -> Outcome:
+def run(data: Mapping[str, Any]) -> RunOutcome:
     """Runs a composed configuration; it fails if a checkpoint could not be evaluated."""
     from interpbench.runs.leaderboard import rows_in, write_leaderboard
 
@@ -69,7 +69,7 @@ def run(data: Mapping[str, Any]) -> Outcome:
         log.error("failed: %s", failure.line)
     result = "failed" if failures else "scored"
     lines = [failure.line for failure in failures]
-    return Outcome(1 if failures else 0, {"result": result, "scores": len(records)}, lines)
+    return RunOutcome(1 if failures else 0, {"result": result, "scores": len(records)}, lines)
 
 
 @dataclass(frozen=True)

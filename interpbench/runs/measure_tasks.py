@@ -22,7 +22,7 @@ from interpbench.tasks.task import RaspTask, Task
 from interpbench.tasks.task_records import FILE, TaskRecord, records
 
 log = logging.getLogger(__name__)
-DRAWN = 20_000
+SAMPLE = 20_000
 MARGIN_INPUTS = 2_000
 DOCS = Path("docs/tasks.md")
 STATES = (State.REQUIRED, State.ALLOWED, State.FORBIDDEN)
@@ -37,7 +37,7 @@ def describe(task: Task) -> TaskRecord:
     """Measures a task: truth, how often outputs occur, how clearly the compiled network decides."""
     graph = shape(task).graph
     truth = find_truth(align(task, graph))
-    outputs = task.causal_model.outputs(_inputs(task, DRAWN))
+    outputs = task.causal_model.outputs(_inputs(task, SAMPLE))
     values, counts = np.unique(outputs[has_value(outputs)], return_counts=True)
     return TaskRecord(
         layers=graph.n_layers,

@@ -9,7 +9,7 @@ from interpbench.core.config import config_folder
 from interpbench.core.errors import ConfigError
 from interpbench.core.user_code import blamed
 from interpbench.runs.entry import Command, Composed, announce, complain, compose_run
-from interpbench.runs.sweep import Sweep, plan, sweep
+from interpbench.runs.sweep import PlannedSweep, plan, sweep
 
 SWEEP = frozenset(("-m", "--multirun", "hydra.mode=MULTIRUN"))
 HELP = frozenset(("-h", "--help"))
@@ -35,14 +35,14 @@ def run_hydra(command: Command, arguments: Sequence[str]) -> int:
         return complain(explain(command.name, arguments, str(error), str(error.__cause__ or "")))
     if planned is None:
         return 0
-    if isinstance(planned, Sweep):
+    if isinstance(planned, PlannedSweep):
         return sweep(command, planned)
     command.check(planned.data)
     announce([planned])
     return command.job(planned.data).status
 
 
-def _planned(command: Command, arguments: Sequence[str]) -> Composed | Sweep | None:
+def _planned(command: Command, arguments: Sequence[str]) -> Composed | PlannedSweep | None:
     """Returns what a command line asks for; None if Hydra has answered it itself, as `--help`."""
     from hydra import initialize_config_dir
 

@@ -28,7 +28,7 @@ from interpbench.runs.entry import (
     Command,
     Composed,
     Config,
-    Outcome,
+    RunOutcome,
     announce,
     complain,
     compose_run,
@@ -41,7 +41,7 @@ FAILED = 2
 UNKNOWN = "no result; the same command goes on with it"
 
 
-class Sweep(NamedTuple):
+class PlannedSweep(NamedTuple):
     """A sweep that can start.
 
     Attributes:
@@ -52,10 +52,10 @@ class Sweep(NamedTuple):
 
     config: Any
     jobs: list[list[str]]
-    runs: list[Composed | Outcome]
+    runs: list[Composed | RunOutcome]
 
 
-def plan(command: Command, overrides: Sequence[str]) -> Sweep:
+def plan(command: Command, overrides: Sequence[str]) -> PlannedSweep:
     """Returns every combination of what overrides list.
 
     Raises:
@@ -76,10 +76,10 @@ def plan(command: Command, overrides: Sequence[str]) -> Sweep:
         runs = [_composed(command, job) for job in jobs]
     if config.hydra.launcher._target_.endswith("SlurmLauncher") and shutil.which("sbatch") is None:
         raise InterpBenchError("SLURM's sbatch is not here; hydra/launcher=joblib goes without")
-    return Sweep(config, jobs, runs)
+    return PlannedSweep(config, jobs, runs)
 
 
-def sweep(command: Command, planned: Sweep) -> int:
+def sweep(command: Command, planned: PlannedSweep) -> int:
     """Runs every combination that is not finished; prints and writes a summary.
 
     Returns:
@@ -97,14 +97,14 @@ def sweep(command: Command, planned: Sweep) -> int:
     line = shlex.join(sys.orig_argv)
     with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
         prepared = [_prepared(command, run) for run in runs]
-        if all(isinstance(run, Outcome) and run.status == FAILED for run in prepared):
-            raise InterpBenchError(next(run.failures[0] for run in prepared if isinstance(run, Outcome)))
+        if all(isinstance(run, RunOutcome) and run.status == FAILED for run in prepared):
+            raise InterpBenchError(next(run.failures[0] for run in prepared if isinstance(run, RunOutcome)))
         write_text(folder / SUMMARY, line + "\n")
         missing = [run for run in prepared if isinstance(run, Composed)]
         announce(missing)
         log.info("%d runs, %d to do; summary in %s", len(jobs), len(missing), folder / SUMMARY)
         ended = iter(_run(command, config, folder, missing) if missing else [])
-    outcomes = [run if isinstance(run, Outcome) else next(ended) for run in prepared]
+    outcomes = [run if isinstance(run, RunOutcome) else next(ended) for run in prepared]
     _report(labels, outcomes, folder / SUMMARY, line)
     return max(outcome.status for outcome in outcomes)
 
@@ -135,7 +135,7 @@ def _labels(jobs: Sequence[Sequence[str]]) -> list[dict[str, str]]:
     return [{key: each[key].strip("'\"") for key in several or each} for each in settings]
 
 
-def _composed(command: Command, overrides: list[str]) -> Composed | Outcome:
+def _composed(command: Command, overrides: list[str]) -> Composed | RunOutcome:
     """Composes a run; returns why it cannot be if what it names is wrong."""
     try:
         return compose_run(command, overrides)
@@ -143,19 +143,19 @@ def _composed(command: Command, overrides: list[str]) -> Composed | Outcome:
         return _failed(str(error))
 
 
-def _prepared(command: Command, run: Composed | Outcome) -> Composed | Outcome:
+def _prepared(command: Command, run: Composed | RunOutcome) -> Composed | RunOutcome:
     """Returns how a run ended if it is finished, or why it cannot start; else the run."""
-    if isinstance(run, Outcome):
+    if isinstance(run, RunOutcome):
         return run
 
-    def ended(config: Config) -> Outcome | None:
+    def ended(config: Config) -> RunOutcome | None:
         command.check(config)
         return command.finished(config)
 
     return _contained(ended, run.data) or run
 
 
-def _run(command: Command, config: Any, folder: Path, runs: Sequence[Composed]) -> list[Outcome]:
+def _run(command: Command, config: Any, folder: Path, runs: Sequence[Composed]) -> list[RunOutcome]:
     """Has Hydra's launcher start the runs, and waits for all of them."""
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
@@ -172,7 +172,7 @@ def _run(command: Command, config: Any, folder: Path, runs: Sequence[Composed]) 
         launcher = Plugins.instance().instantiate_launcher(context, task_function=task, config=config)
         with _hearing_of_all(config):
             returned: Sequence[Any] = launcher.launch([run.overrides for run in runs], initial_job_idx=0)
-        return [each if isinstance(each, Outcome) else each.return_value for each in returned]
+        return [each if isinstance(each, RunOutcome) else each.return_value for each in returned]
     except Exception as error:  # noqa: BLE001  whatever a launcher raises: what ended before is not lost
         complain(f"the launcher stopped: {_one_line(error)}")
     return [_contained(command.finished, run.data) or _failed(UNKNOWN) for run in runs]
@@ -212,7 +212,7 @@ def _hearing_of_all(config: Any) -> Generator[None]:
         Job.results = wait  # type: ignore[method-assign]
 
 
-def perform(job: Callable[[Config], Outcome], config: Any) -> Outcome:
+def perform(job: Callable[[Config], RunOutcome], config: Any) -> RunOutcome:
     """Runs one job of a sweep, in whatever process; anything that it raises is its failure."""
     from omegaconf import OmegaConf
 
@@ -225,7 +225,7 @@ def perform(job: Callable[[Config], Outcome], config: Any) -> Outcome:
     return outcome
 
 
-def _contained(function: Callable[[Config], Outcome | None], data: Config) -> Outcome | None:
+def _contained(function: Callable[[Config], RunOutcome | None], data: Config) -> RunOutcome | None:
     """Returns what a function of a configuration returns; what it raises is a failure."""
     try:
         return function(data)
@@ -238,15 +238,17 @@ def _contained(function: Callable[[Config], Outcome | None], data: Config) -> Ou
         return _failed(_one_line(error))
 
 
-def _failed(said: str) -> Outcome:
-    return Outcome(FAILED, {"result": "failed"}, (said,))
+def _failed(said: str) -> RunOutcome:
+    return RunOutcome(FAILED, {"result": "failed"}, (said,))
 
 
 def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
-def _report(labels: Sequence[Mapping[str, str]], outcomes: Sequence[Outcome], path: Path, line: str) -> None:
+def _report(
+    labels: Sequence[Mapping[str, str]], outcomes: Sequence[RunOutcome], path: Path, line: str
+) -> None:
     """Prints the summary's table and the failures, and writes both."""
     from rich.console import Console
 

@@ -21,7 +21,7 @@ from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
-from interpbench.runs.entry import Outcome
+from interpbench.runs.entry import RunOutcome
 from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, train_config
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
@@ -77,15 +77,17 @@ class TrainOutcome:
         verdict = f"certified ({said})" if self.certified else f"NOT certified ({said}): {self._missed}"
         return f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
 
-    def summary(self) -> Outcome:
+    def summary(self) -> RunOutcome:
         """Returns what a sweep's summary says."""
         result = "certified" if self.certified else "not certified"
         grade = said_of(self.certificate)
         facts = {"result": result, "grade": grade, "steps": self.steps, "folder": str(self.folder)}
-        return Outcome(0, facts) if self.certified else Outcome(1, facts, (f"{result}: {self._missed}",))
+        return (
+            RunOutcome(0, facts) if self.certified else RunOutcome(1, facts, (f"{result}: {self._missed}",))
+        )
 
 
-def run(data: Mapping[str, Any]) -> Outcome:
+def run(data: Mapping[str, Any]) -> RunOutcome:
     """Runs a composed configuration."""
     config = train_config(data)
     outcome = train(config)
@@ -93,7 +95,7 @@ def run(data: Mapping[str, Any]) -> Outcome:
     return outcome.summary()
 
 
-def finished(data: Mapping[str, Any]) -> Outcome | None:
+def finished(data: Mapping[str, Any]) -> RunOutcome | None:
     """Returns how the run of a composed configuration ended, if there is nothing left to do."""
     config = train_config(data)
     folder = config.folder

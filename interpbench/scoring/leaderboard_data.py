@@ -14,8 +14,8 @@ from interpbench.core.estimate import Estimate
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.intervals import percentiles
-from interpbench.scoring.leaderboard_rows import DRAWN, TRUTH, LeaderboardRow, row
-from interpbench.scoring.metric import Metric
+from interpbench.scoring.leaderboard_rows import DRAWN_LEVEL, TRUTH, LeaderboardRow, row
+from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.nulls import beats_random, random_null
 from interpbench.scoring.ranking_metrics import HEADLINE, auroc
 from interpbench.scoring.results import TestName
@@ -88,7 +88,7 @@ class Board:
         """Returns the methods that are compared at a level: all at nodes, those that score edges at edges."""
         return self.methods if level == "node" else self.edge_methods
 
-    def best_baseline(self, level: Level = DRAWN) -> str | None:
+    def best_baseline(self, level: Level = DRAWN_LEVEL) -> str | None:
         """Returns the baseline with the best mean AUROC at a level, or None if there is none."""
         found = {m: self.mean(m, auroc.at(level)) for m in self.methods if self.first(m).baseline}
         known = {m: mean.value for m, mean in found.items() if mean}
@@ -105,7 +105,7 @@ class Board:
         """Returns the name of a row's model: its task, and where there are several a hash of its weights."""
         return f"{one.task} {one.checkpoint[:6]}" if one.task in self._several else one.task
 
-    def values(self, method: str, metric: Metric) -> dict[str, float]:
+    def values(self, method: str, metric: ScoreMetric) -> dict[str, float]:
         """Returns model to a method's number, where it has one."""
         found: dict[str, float] = {}
         for one in self.rows:
@@ -114,7 +114,7 @@ class Board:
                 found[self.model(one)] = value.value
         return found
 
-    def mean(self, method: str, metric: Metric) -> Estimate | None:
+    def mean(self, method: str, metric: ScoreMetric) -> Estimate | None:
         """Returns a method's mean over models, with a bootstrap that draws programs."""
         found = self.values(method, metric)
         if not found:
@@ -127,13 +127,13 @@ class Board:
         tested = [r.tests[test].passed for r in rows if test in r.tests]
         return sum(tested), len(tested)
 
-    def better_than_random(self, method: str, level: Level = DRAWN) -> tuple[int, int]:
+    def better_than_random(self, method: str, level: Level = DRAWN_LEVEL) -> tuple[int, int]:
         """Returns on how many models AUROC is above random (p < 0.05), and how many models there are."""
         sizes = self._sizes(level)
         values = self.values(method, auroc.at(level))
         return sum(beats_random("auroc", value, *sizes[m]) < 0.05 for m, value in values.items()), len(values)
 
-    def null(self, metric: Metric) -> Estimate | None:
+    def null(self, metric: ScoreMetric) -> Estimate | None:
         """Returns the mean over models of what random scores get, with the middle 95 % of it."""
         sizes = self._sizes(metric.level) if metric.has_null and metric.level else {}
         if not sizes:
@@ -148,12 +148,12 @@ class Board:
         counts = {model: (one.positives, one.negatives) for model, one in found.items()}
         return {m: counts[m] for m in self.models if all(counts[m])}
 
-    def compare(self, metric: Metric = HEADLINE) -> list[Comparison]:
+    def compare(self, metric: ScoreMetric = HEADLINE) -> list[Comparison]:
         """Compares every two methods on all models."""
         methods = self.compared_at(metric.level)
         return compare_methods({m: self.values(m, metric) for m in methods}, self.programs)
 
-    def against_random(self, level: Level = DRAWN) -> list[Comparison]:
+    def against_random(self, level: Level = DRAWN_LEVEL) -> list[Comparison]:
         """Compares each method's AUROC with the average of random scores on the same models."""
         sizes = self._sizes(level)
         null = {m: float(random_null(*size)["auroc"].mean()) for m, size in sizes.items()}
@@ -161,7 +161,7 @@ class Board:
         pairs = [{name: self.values(name, metric), AVERAGE: null} for name in self.compared_at(level)]
         return self._each(pairs)
 
-    def against_baseline(self, level: Level = DRAWN) -> list[Comparison]:
+    def against_baseline(self, level: Level = DRAWN_LEVEL) -> list[Comparison]:
         """Compares each other method's AUROC with that of the best baseline on the same models."""
         metric, best = auroc.at(level), self.best_baseline(level)
         if best is None:
@@ -176,7 +176,7 @@ class Board:
         found = [one for pair in pairs for one in compare_methods(pair, self.programs)]
         return [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))]
 
-    def ranks(self, metric: Metric = HEADLINE) -> dict[str, float]:
+    def ranks(self, metric: ScoreMetric = HEADLINE) -> dict[str, float]:
         """Returns each method's mean rank."""
         values = {m: found for m in self.compared_at(metric.level) if (found := self.values(m, metric))}
         return mean_ranks(values)

@@ -32,7 +32,7 @@ from interpbench.scoring.results import (
 BOARD, FORMAT = "leaderboard.json", 3
 TRUTH = "truth"
 """The name under which the true circuit stands beside the methods, as what they could reach."""
-DRAWN: Level = "qkv_edge"
+DRAWN_LEVEL: Level = "qkv_edge"
 """The level of which ROC curves are kept and drawn."""
 
 
@@ -79,7 +79,7 @@ class LeaderboardRow:
     Attributes:
         checkpoint: the beginning of the SHA-256 of the weights.
         examples: pairs of inputs that the method saw.
-        levels: with ROC curves of `DRAWN` alone.
+        levels: with ROC curves of `DRAWN_LEVEL` alone.
         others: as in an `EvaluationRecord`.
     """
 
@@ -131,7 +131,9 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         budget=record.budget,
         left_out=tuple(record.left_out),
         levels={
-            level: LevelScores(one.positives, one.negatives, one.metrics, one.roc if level == DRAWN else ())
+            level: LevelScores(
+                one.positives, one.negatives, one.metrics, one.roc if level == DRAWN_LEVEL else ()
+            )
             for level, one in record.levels.items()
         },
         cost=CostRow(
@@ -149,7 +151,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
 
 
 def _stability(found: Stability) -> StabilityRow:
-    drawn = found.auroc.get(DRAWN)
+    drawn = found.auroc.get(DRAWN_LEVEL)
     return StabilityRow(found.jaccard, found.rank_correlation, None if drawn is None else drawn.deviation)
 
 

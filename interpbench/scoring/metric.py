@@ -1,6 +1,7 @@
 """What a metric is: a number by which methods are compared, drawn from the row of a leaderboard.
 
-A metric of rankings is a decorated function (`ranking_metrics.py`); any other number of a row is a `Metric`
+A metric of rankings is a decorated function (`ranking_metrics.py`); any other number of a row is a
+`ScoreMetric`
 (`row_metrics.py`). Tables, comparisons, figures and records take them from the registry here.
 """
 
@@ -24,7 +25,7 @@ FromRow = Callable[[LeaderboardRow], Estimate | None]
 
 
 @dataclass(frozen=True)
-class Metric:
+class ScoreMetric:
     """One number of a leaderboard's row.
 
     Attributes:
@@ -114,19 +115,21 @@ class RankingMetric:
     larger_is_better: bool = True
     range: tuple[float, float] = (0, 1)
 
-    def at(self, level: Level) -> Metric:
+    def at(self, level: Level) -> ScoreMetric:
         """Returns the metric of a row at one level."""
 
         def of(row: LeaderboardRow) -> Estimate | None:
             return row.levels[level].metrics.get(self.name)
 
         null = self.compute is not None
-        return Metric(self.name, self.title, of, "accuracy", self.larger_is_better, self.range, level, null)
+        return ScoreMetric(
+            self.name, self.title, of, "accuracy", self.larger_is_better, self.range, level, null
+        )
 
 
 RANKING: dict[str, RankingMetric] = {}
 """The metrics of rankings, in the order of the columns of tables; `ranking_metrics` fills it."""
-ROW: dict[str, Metric] = {}
+ROW: dict[str, ScoreMetric] = {}
 """All other metrics, in the order of the columns of tables; `row_metrics` fills it."""
 
 
@@ -152,7 +155,7 @@ def ranking_metric(
     return register
 
 
-M = TypeVar("M", RankingMetric, Metric)
+M = TypeVar("M", RankingMetric, ScoreMetric)
 
 
 def register_metric(made: M, registry: dict[str, M]) -> M:
@@ -173,14 +176,14 @@ def row_metric(
     *,
     larger_is_better: bool = True,
     range: tuple[float | None, float | None] = (0, 1),
-) -> Callable[[FromRow], Metric]:
+) -> Callable[[FromRow], ScoreMetric]:
     """Registers a function of a leaderboard's row as a metric of the function's name.
 
     Raises:
         ValueError: if the name is taken.
     """
 
-    def register(of: FromRow) -> Metric:
-        return register_metric(Metric(of.__name__, title, of, table, larger_is_better, range), ROW)
+    def register(of: FromRow) -> ScoreMetric:
+        return register_metric(ScoreMetric(of.__name__, title, of, table, larger_is_better, range), ROW)
 
     return register

@@ -5,9 +5,9 @@ from typing import Any
 
 from interpbench.circuits.ordered_scores import order_of
 from interpbench.core.errors import ScoresError
-from interpbench.core.estimate import Kind
+from interpbench.core.estimate import IntervalKind
 
-KINDS: Mapping[str, Kind] = {"auroc": "score", "precision_at_size": "exact"}
+KINDS: Mapping[str, IntervalKind] = {"auroc": "score", "precision_at_size": "exact"}
 """Metrics whose intervals were not a bootstrap's, to where they came from."""
 ESTIMATES = {"faithfulness": ("cpr", "cmd"), "completeness": ("gap", "mean_gap", "least_effect")}
 METRICS = ("auroc", "average_precision", "precision_at_size", "best_f1", "staircase", "mib_auroc")
@@ -86,7 +86,7 @@ def _estimates(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any
     return {name: _estimate(part[name]) for name in names}
 
 
-def _estimate(old: Any, kind: Kind | None = None) -> Any:
+def _estimate(old: Any, kind: IntervalKind | None = None) -> Any:
     """Returns `[value, low, high, kind]`, or `[value]`."""
     if isinstance(old, Mapping):
         old = [old["value"], old["low"], old["high"]]  # pyright: ignore[reportUnknownVariableType]

@@ -15,7 +15,7 @@ Granularity = Literal["edge", "node"]
 TestName = Literal["equivalence", "independence", "minimality", "sufficiency", "necessity"]
 Rerun = Literal["pairs", "seeds"]
 """What differs between the runs of a method: bootstrap samples of the pairs of inputs, or the seed."""
-MetricName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+ScoreName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Numbers = tuple[Finite, ...]
 Passes = Annotated[int, Field(ge=0, le=1 << 60)]
 
@@ -33,7 +33,7 @@ class LevelScores:
 
     positives: Items
     negatives: Items
-    metrics: dict[MetricName, Estimate] = field(default_factory=dict[str, Estimate])
+    metrics: dict[ScoreName, Estimate] = field(default_factory=dict[str, Estimate])
     roc: tuple[tuple[Share, Share], ...] = ()
 
     def value(self, metric: str) -> float | None:

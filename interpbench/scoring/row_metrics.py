@@ -5,7 +5,7 @@ Each is one function that draws the number from a row; a new one says which tabl
 
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.leaderboard_rows import LeaderboardRow
-from interpbench.scoring.metric import ROW, Metric, Table, row_metric
+from interpbench.scoring.metric import ROW, ScoreMetric, Table, row_metric
 
 AMOUNT = (0, None)
 """The range of a number that is not negative."""
@@ -81,6 +81,6 @@ def jaccard_over_seeds(row: LeaderboardRow) -> Estimate | None:
     return found and found.jaccard
 
 
-def columns(table: Table) -> list[Metric]:
+def columns(table: Table) -> list[ScoreMetric]:
     """Returns the metrics of a row that are the columns of a table, in order."""
     return [one for one in ROW.values() if one.table == table]

@@ -16,7 +16,7 @@ from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name
 from interpbench.tasks.domain import Domain
 from interpbench.tasks.samplers import Edit, mixture
-from interpbench.tasks.task import Attention, CausalTask, RaspTask, Task
+from interpbench.tasks.task import AttentionKind, CausalTask, RaspTask, Task
 
 _tasks: Registry[Task] = Registry("task")
 _named: dict[str, Task] = {}
@@ -31,7 +31,7 @@ def task(
     *,
     vocab: Sequence[Any],
     length: int,
-    attention: Attention,
+    attention: AttentionKind,
     legacy_id: int | None = None,
     alignment: Mapping[str, str] | None = None,
     balance: Sequence[Edit] = (),
@@ -73,7 +73,7 @@ def causal_task(
     length: int,
     inputs: Domain,
     placement: Mapping[str, str],
-    attention: Attention = "causal",
+    attention: AttentionKind = "causal",
     network: Mapping[str, Any] | None = None,
     published: Mapping[str, Any] | None = None,
     variant_of: str | None = None,
@@ -119,9 +119,9 @@ def _check_inputs(name: str, vocab: Sequence[Any], length: Any, attention: str) 
         raise TaskError(f"task {shown(name)}: vocab is empty")
     if type(length) is not int or not 1 <= length <= MOST_TOKENS:
         raise TaskError(f"task {shown(name)}: length={shown(length)} is no number from 1 to {MOST_TOKENS}")
-    if attention not in get_args(Attention):
+    if attention not in get_args(AttentionKind):
         raise TaskError(
-            f"task {shown(name)}: attention={shown(attention)}; use {' or '.join(get_args(Attention))}"
+            f"task {shown(name)}: attention={shown(attention)}; use {' or '.join(get_args(AttentionKind))}"
         )
 
 

@@ -15,7 +15,7 @@ from interpbench.tasks.stratum import Stratum, length_strata
 
 ENUMERATED_LIMIT = 200_000
 RESAMPLE = "resample"
-Sampler = Callable[[np.random.Generator, int], np.ndarray]
+InputSampler = Callable[[np.random.Generator, int], np.ndarray]
 Corruption = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 """Makes a corrupted input of each input `[row, pos]`."""
 
@@ -109,7 +109,7 @@ class Sequences(Domain):
 
     vocab_size: int
     length: int
-    sampler: Sampler | None = None
+    sampler: InputSampler | None = None
 
     @property
     def size(self) -> int:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from interpbench.tasks.domain import Sampler
+from interpbench.tasks.domain import InputSampler
 
 Edit = Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
 
 
-def mixture(edits: Sequence[Edit], size: int, length: int) -> Sampler:
+def mixture(edits: Sequence[Edit], size: int, length: int) -> InputSampler:
     """Returns a sampler: an input stays uniform or gets one of the edits, all equally often."""
 
     def sample(rng: np.random.Generator, count: int) -> np.ndarray:

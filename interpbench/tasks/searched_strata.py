@@ -41,7 +41,7 @@ class _Known(NamedTuple):
     answers: Answers
 
 
-class Found:
+class SearchedStrata:
     """The strata of outputs, and those of the domain that do not draw for themselves.
 
     Args:

@@ -14,7 +14,7 @@ from interpbench.causal.model import CausalModel
 from interpbench.core import seeds
 from interpbench.tasks.domain import Domain
 from interpbench.tasks.output_strata import Outputs
-from interpbench.tasks.searched_strata import Found, spread
+from interpbench.tasks.searched_strata import SearchedStrata, spread
 from interpbench.tasks.stratum import Stratum
 
 PAIRS = 1 << 26
@@ -123,10 +123,10 @@ class Strata:
         return stratum.draw is not None and len(stratum.draw(rng, 1, held_out)) > 0
 
     @cached_property
-    def _found(self) -> Found:
+    def _found(self) -> SearchedStrata:
         sought = [] if self._domain.enumerated else [s for s in self._named if s.draw is None]
         classes = self._causal_model.classes
-        return Found(self._domain, self._drawn, sought, self._outputs, classes, self._name)
+        return SearchedStrata(self._domain, self._drawn, sought, self._outputs, classes, self._name)
 
     def _outputs(self, tokens: np.ndarray) -> Outputs:
         """Returns outputs and where they are scored, run on as many inputs at a time as memory allows."""

@@ -11,13 +11,13 @@ import numpy as np
 from interpbench.causal.model import CausalModel, has_value
 from interpbench.circuits.naming import EMBED, Node, parse_node
 from interpbench.core.errors import TaskError
-from interpbench.tasks.domain import Domain, Sampler, Sequences
+from interpbench.tasks.domain import Domain, InputSampler, Sequences
 from interpbench.tasks.strata import Strata
 
 if TYPE_CHECKING:  # a hand-written task needs no Tracr
     from interpbench.rasp.program import Program
 
-Attention = Literal["causal", "bidirectional"]
+AttentionKind = Literal["causal", "bidirectional"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,14 @@ class Task(ABC):
     build: Callable[[], Any]
     vocab: tuple[Any, ...]
     length: int
-    attention: Attention
+    attention: AttentionKind
     legacy_id: int | None = None
     alignment: Mapping[str, str] = field(default_factory=dict[str, str])
     family: str = ""
     duplicate_of: str | None = None
     variant_of: str | None = None
     tolerance: float = 0.05
-    sampler: Sampler | None = None
+    sampler: InputSampler | None = None
 
     @cached_property
     @abstractmethod

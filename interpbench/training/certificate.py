@@ -25,19 +25,19 @@ from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.adversary import attack
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests, Outcome
 from interpbench.training.interventional_accuracy import Activations, Evaluation
-from interpbench.training.screening import Screen
+from interpbench.training.screening import EdgeScreen
 from interpbench.training.settings import CertificateSettings
 
 CHUNK = 2048
 """Pairs of an enumeration that go together."""
-DRAWN = 512
+ROWS_PER_CHUNK = 512
 """Drawn rows that go together, and rows of the stress: a hopeless attempt ends after one such chunk."""
 MOST_TRIED = 100
 """Rows drawn, as a multiple of those needed, to find those that count."""
 BESIDES: dict[str, tuple[Kind, ...]] = {"iit": POSITIONS, "siit+edges": ("effective_edges",)}
 """What is measured with what a grade needs."""
 Claim = tuple[Kind, str]
-Count = dict[str, int]
+RowCounts = dict[str, int]
 
 
 def certify(
@@ -93,12 +93,14 @@ class _Certificate:
         kinds: list[Kind] = [kind for name in grades for kind in NEEDS[name] + BESIDES.get(name, ())]
         self.kinds = kinds
         self.claims: list[Claim] = [(kind, place) for kind in kinds for place in self.tests.places[kind]]
-        self.counts: dict[Claim, dict[str, Count]] = {claim: {} for claim in self.claims}
+        self.counts: dict[Claim, dict[str, RowCounts]] = {claim: {} for claim in self.claims}
         self.vacuous: dict[Kind, list[str]] = {"effective": [], "effective_positions": []}
         self.margin = 0.0 if evaluation.causal_model.numerical else math.inf
         draws = (self.task.domain.size**2,) if self.all_pairs else (settings.pairs,) * 2
         self.planned, self.done = sum(draws) + (2 * settings.pairs if self.all_pairs else 0), 0
-        self.screen = Screen(self.tests, 0.0 if self.all_pairs else settings.share, self._chance(sum(draws)))
+        self.screen = EdgeScreen(
+            self.tests, 0.0 if self.all_pairs else settings.share, self._chance(sum(draws))
+        )
         self.from_held_out = {"bases": [0, 0], "sources": [0, 0]}
 
     def measure(self, seed: int) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class _Certificate:
     # What is drawn.
 
     def _chunks(
-        self, draw: str, rng: np.random.Generator, rows: int, sources: int, at_once: int = DRAWN
+        self, draw: str, rng: np.random.Generator, rows: int, sources: int, at_once: int = ROWS_PER_CHUNK
     ) -> Iterator[Chunk]:
         """Draws bases and sources by the task, or bases, and half of the sources, from its strata.
 
@@ -242,7 +244,7 @@ class _Certificate:
         count["wrong"] += int((~outcome.right & outcome.counts).sum())
         count["rows"] += int(outcome.counts.sum())
 
-    def _of(self, claim: Claim, draw: str) -> Count:
+    def _of(self, claim: Claim, draw: str) -> RowCounts:
         return self.counts[claim].setdefault(draw, {"wrong": 0, "rows": 0, "looks": 0})
 
     def _enumerate(self, claims: Sequence[Claim], seed: int) -> None:
@@ -263,7 +265,7 @@ class _Certificate:
             rows = until if look == 1 else until // 2
             sources = self.settings.sources if any(place == OWN_SOURCES for _, place in common) else 1
             if common:
-                first = min(DRAWN, rows) if look == 1 else 0  # after which it may be over
+                first = min(ROWS_PER_CHUNK, rows) if look == 1 else 0  # after which it may be over
                 blocks = (self._chunks(draw, rng, some, sources) for some in (first, rows - first) if some)
                 for chunk in chain.from_iterable(blocks):
                     self._add(chunk, common, draw)
@@ -295,7 +297,7 @@ class _Certificate:
         while (missing := until - count["rows"]) > 0 and tried < most:
             if tried >= 10 * until and not count["rows"]:
                 break  # nothing of some ten thousands: as vacuous as can be told
-            base, (source,) = self._tokens(draw, rng, 4 * DRAWN, 1)
+            base, (source,) = self._tokens(draw, rng, 4 * ROWS_PER_CHUNK, 1)
             tried += len(base)
             at = rng.integers(base.shape[1], size=len(base))
             chosen = np.flatnonzero(self.tests.counting(kind, place, base, source, at))
@@ -349,7 +351,7 @@ class _Certificate:
     def _stress(self, seed: int) -> dict[str, float]:
         """Accuracy with all forbidden nodes set to zero, to their mean, and to noise of their own scale."""
         evaluation, rng = self.evaluation, seeds.generator(seed, "stress")
-        base: Activations = evaluation.activations(self.task.domain.draw(rng, DRAWN, True))
+        base: Activations = evaluation.activations(self.task.domain.draw(rng, ROWS_PER_CHUNK, True))
         stack = base.stack
         mean, scale = stack.mean(-1, keepdim=True), stack.std(-1, keepdim=True)
         noise = torch.from_numpy(rng.standard_normal(stack.shape, np.float32)).to(stack)

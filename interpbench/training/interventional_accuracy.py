@@ -25,7 +25,7 @@ NO_CLASS = -2
 
 
 @dataclass
-class Rate:
+class RightRows:
     """How many of `total` rows were right."""
 
     right: int = 0

@@ -19,7 +19,7 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.row_products import mix, scores
 
 
-class Reader(ABC):
+class NodeOnCleanRun(ABC):
     """A node on a clean run: subclasses are a head and an MLP."""
 
     def __init__(self, network: Transformer, node: Node):
@@ -48,7 +48,7 @@ class Reader(ABC):
         """Returns what it writes, `[D, T, M]`, in some rows with `delta [D, T, M]` added to an input."""
 
 
-class Head(Reader):
+class Head(NodeOnCleanRun):
     """An attention head."""
 
     def __init__(self, network: Transformer, node: Node, run: Activations):
@@ -139,7 +139,7 @@ class Head(Reader):
         return (self.output @ mixed[0].flatten(1)).view(-1, *mixed.shape[2:])
 
 
-class MlpReader(Reader):
+class MlpReader(NodeOnCleanRun):
     """An MLP."""
 
     def __init__(self, network: Transformer, node: Node, run: Activations):
@@ -182,6 +182,6 @@ class MlpReader(Reader):
         return self.block.mlp(self.block.ln2(self.x[..., rows] + delta))
 
 
-def reader(network: Transformer, node: Node, run: Activations) -> Reader:
+def reader(network: Transformer, node: Node, run: Activations) -> NodeOnCleanRun:
     """Returns a node on a clean run."""
     return MlpReader(network, node, run) if node.head is None else Head(network, node, run)

@@ -22,13 +22,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.naming import Node, Slot
-from interpbench.circuits.naming import Reader as GraphReader
+from interpbench.circuits.naming import Node, Reader, Slot
 from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
 from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation
 from interpbench.training.last_layer import Bound, is_bounded
-from interpbench.training.one_node import Head, reader
-from interpbench.training.one_node import Reader as LocalReader
+from interpbench.training.one_node import Head, NodeOnCleanRun, reader
 from interpbench.transformer.routes import WriterTaps
 
 LEAST = 1e-3
@@ -54,7 +52,7 @@ class _Edges:
     numbers: np.ndarray
     writers: np.ndarray
     slots: np.ndarray
-    there: LocalReader
+    there: NodeOnCleanRun
     deltas: Tensor
     clean: np.ndarray
     counts: np.ndarray
@@ -65,7 +63,7 @@ class _Edges:
         return len(self.numbers), len(self.clean)
 
 
-class Screen:
+class EdgeScreen:
     """Measures inert edges one by one.
 
     Args:
@@ -306,6 +304,6 @@ class Screen:
             ]
 
 
-def _end(reader: GraphReader) -> Node:
+def _end(reader: Reader) -> Node:
     """Returns the node that a reader belongs to; of the logits, that of a layer after the last one."""
     return Node(reader.layer, reader.head)

@@ -8,8 +8,8 @@ from pydantic.dataclasses import dataclass
 from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.tasks.task import Task
 
-Batch = Annotated[int, Field(ge=1, le=1 << 16)]
-Pairs = Annotated[int, Field(ge=1, le=10**7)]
+BatchSize = Annotated[int, Field(ge=1, le=1 << 16)]
+PairCount = Annotated[int, Field(ge=1, le=10**7)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -31,7 +31,7 @@ class TrainerSettings:
     """
 
     max_steps: Count = 4000
-    batch: Batch = 64
+    batch: BatchSize = 64
     learning_rate: Amount = 3e-3
     optimizer: Literal["adamw", "adam"] = "adamw"
     weight_decay: Amount = 0.0
@@ -39,7 +39,7 @@ class TrainerSettings:
     plateau_patience: Count = 5
     clip: Amount = 1.0
     validate_every: Count = 100
-    validation_rows: Batch = 1024
+    validation_rows: BatchSize = 1024
     patience: Count = 25
     stop_at: Share = 1.0
     confirm: Count = 3
@@ -66,14 +66,14 @@ class CertificateSettings:
     """
 
     enumerate_up_to: Annotated[int, Field(ge=1, le=200_000)] = 1000
-    pairs: Pairs = 4608
+    pairs: PairCount = 4608
     looks: Annotated[int, Field(ge=1, le=16)] = 5
     sources: Annotated[int, Field(ge=1, le=16)] = 4
     share: Share = 0.2
-    checks: Pairs = 80_000
-    edge_checks: Pairs = 136
+    checks: PairCount = 80_000
+    edge_checks: PairCount = 136
     attacks: Annotated[int, Field(ge=0, le=1000)] = 4
-    attack_rows: Pairs = 256
+    attack_rows: PairCount = 256
     attack_steps: Annotated[int, Field(ge=1, le=1000)] = 12
 
     def enumerates(self, task: Task) -> bool:

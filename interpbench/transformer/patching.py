@@ -17,7 +17,7 @@ from interpbench.transformer.model import Interventions, Transformer
 from interpbench.transformer.row_products import Stack, swap
 
 
-class Record(Interventions):
+class Recording(Interventions):
     """Keeps what every writer wrote, and the residual stream before each layer, of a clean run."""
 
     def begin(self, cfg: TransformerConfig) -> None:
@@ -327,9 +327,9 @@ def _some(values: Tensor, writers: Sequence[int]) -> Tensor:
     return values[list(writers)]
 
 
-def record(network: Transformer, tokens: Tensor) -> tuple[Tensor, Record]:
+def record(network: Transformer, tokens: Tensor) -> tuple[Tensor, Recording]:
     """Runs `tokens [N, T]` cleanly; returns logits `[V, T, N]` and what every writer wrote."""
-    recorder = Record()
+    recorder = Recording()
     logits = network.run(network.embedding(tokens), recorder)
     return logits, recorder
 

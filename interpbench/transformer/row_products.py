@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 
-class Scores(Function):
+class QueryKeyProducts(Function):
     """`[H, E, Q, N] × [H, E, K, N] → [H, Q, K, N]`: products of queries and keys."""
 
     @staticmethod
@@ -44,7 +44,7 @@ class Mix(Function):
         """Contracts E for the pattern and Q for v."""
         (grad,) = grads
         pattern, v = ctx.saved_tensors
-        return Scores.forward(_Nothing, grad, v), mix(pattern.transpose(1, 2), grad)
+        return QueryKeyProducts.forward(_Nothing, grad, v), mix(pattern.transpose(1, 2), grad)
 
 
 class Store:
@@ -193,7 +193,7 @@ def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tenso
 
 def scores(q: Tensor, k: Tensor) -> Tensor:
     """Returns query-key products `[H, Q, K, N]`, differentiable."""
-    result: Tensor = Scores.apply(q, k)  # type: ignore[assignment]
+    result: Tensor = QueryKeyProducts.apply(q, k)  # type: ignore[assignment]
     return result
 
 

@@ -18,7 +18,7 @@ from interpbench.core import seeds
 from interpbench.core.errors import InterpBenchError, TaskError, UnknownNameError
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
-from interpbench.tasks.task import Attention, RaspTask, Task
+from interpbench.tasks.task import AttentionKind, RaspTask, Task
 from interpbench.training.interventional_accuracy import Evaluation
 from tests.builders import RASP
 from tests.oracles.truth import Oracle
@@ -40,7 +40,7 @@ def queries_and_keys_from_one_node() -> Any:
     return found.named("found")
 
 
-def rasp_task(build: Any, vocab: tuple[Any, ...], attention: Attention) -> RaspTask:
+def rasp_task(build: Any, vocab: tuple[Any, ...], attention: AttentionKind) -> RaspTask:
     """Makes a task of two tokens that is not registered."""
     return RaspTask(
         name=build.__name__, description="", build=build, vocab=vocab, length=2, attention=attention

@@ -116,3 +116,21 @@ def test_modules_that_prose_names_are_there() -> None:
             if not (place.with_suffix(".py").is_file() or place.is_dir()):
                 missing.append(f"{file.name}: {found}")
     assert missing == [] and names > 10
+
+
+def test_no_two_public_types_share_a_name() -> None:
+    """Classes and aliases of types, in whichever modules: one name means one thing."""
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found = [node.name]
+            elif isinstance(node, ast.Assign):
+                found = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            else:
+                continue
+            for name in found:
+                if re.fullmatch(r"[A-Z][A-Za-z]*[a-z][A-Za-z]*", name):
+                    places.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+    assert len(places) > 200

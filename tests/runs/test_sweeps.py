@@ -16,7 +16,7 @@ import pytest
 
 from interpbench.core.errors import TrainingError
 from interpbench.runs import start
-from interpbench.runs.entry import Command, Outcome, contained
+from interpbench.runs.entry import Command, RunOutcome, contained
 from interpbench.runs.sweep import SUMMARY, plan, sweep
 from tests import ROOT
 
@@ -31,22 +31,22 @@ SHORT = (
 )
 
 
-def job(config: Mapping[str, Any]) -> Outcome:
+def job(config: Mapping[str, Any]) -> RunOutcome:
     """Ends in a way that depends on the seed; launchers import it, which takes no torch."""
     if config["seed"] == 1:
         raise TrainingError("no progress; try another seed")
     if config["seed"] == 2:
         raise ZeroDivisionError("division by\nzero")
     if config["seed"] == 3:
-        return Outcome(1, {"result": "not certified"}, ("not certified: IIA",))
+        return RunOutcome(1, {"result": "not certified"}, ("not certified: IIA",))
     if config["seed"] == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     threads = os.environ["OMP_NUM_THREADS"]
-    return Outcome(facts={"result": "certified", "threads": threads, "process": os.getpid()})
+    return RunOutcome(facts={"result": "certified", "threads": threads, "process": os.getpid()})
 
 
-def finished(config: Mapping[str, Any]) -> Outcome | None:
-    return Outcome(facts={"result": "seen"}) if config["seed"] == 5 else None
+def finished(config: Mapping[str, Any]) -> RunOutcome | None:
+    return RunOutcome(facts={"result": "seen"}) if config["seed"] == 5 else None
 
 
 COMMAND = Command("train", job, finished=finished)

@@ -7,7 +7,7 @@ import torch
 from interpbench.circuits.naming import Node
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.one_node import reader
-from interpbench.training.screening import Screen
+from interpbench.training.screening import EdgeScreen
 from tests.builders import chunk_of, direct, evaluation_of, intervention_tests_of, margin_of, released_tests
 from tests.wrong_networks import cancelling_heads, right_network, without_gradients
 
@@ -25,7 +25,7 @@ def test_where_nothing_is_screened_every_edge_is_run(name, shape):
     tests = intervention_tests_of(name, **shape)
     chunk = chunk_of(tests)
     expected = direct(tests, chunk)
-    screen = Screen(tests, share=0.0, checks=0.0)
+    screen = EdgeScreen(tests, share=0.0, checks=0.0)
     found = {outcome.place: outcome.right for outcome in screen.measure(chunk, tests.places["edges"])}
     assert list(found) != [] and set(found) == set(expected)
     own = {tests.edge_name(np.array(place)) for place, reads in tests.evaluation.reads.items() if reads}
@@ -88,7 +88,7 @@ def patched_output(ev, base, source, mask, index):
 def test_what_the_screen_passes_over_is_sampled_and_said():
     tests = released_tests("hist")
     chunk = chunk_of(tests, 64)
-    screen = Screen(tests, share=0.5, checks=0.5)
+    screen = EdgeScreen(tests, share=0.5, checks=0.5)
     outcomes = list(screen.measure(chunk, tests.places["edges"]))
     assert screen.items == sum(int(outcome.counts.sum()) for outcome in outcomes)
     passed_over, sampled, wrong = screen.edges.sum(0)
@@ -127,7 +127,7 @@ def test_an_edge_that_gradients_do_not_see_is_found_by_the_sample():
     network.unembed.W_U[1, 1] = 1e4
     chunk = chunk_of(tests, 512)
     tests.evaluation.right = lambda predictions, wanted: (predictions == 0).all(1)  # what it always answers
-    screen = Screen(tests, share=0.2, checks=1.0)
+    screen = EdgeScreen(tests, share=0.2, checks=1.0)
     edge = "embed->a0.h3<v>"
     (outcome,) = screen.measure(chunk, [edge])
     clean = (tests.evaluation.predictions(chunk.base.logits) == 0).all(1)
@@ -141,7 +141,7 @@ def test_a_trained_network_is_screened_without_a_miss(share):
     tests = released_tests("hist")
     chunk = chunk_of(tests, 256)
     expected = direct(tests, chunk)
-    screen = Screen(tests, share, checks=0.02)
+    screen = EdgeScreen(tests, share, checks=0.02)
     for outcome in screen.measure(chunk, tests.places["edges"]):
         np.testing.assert_array_equal(outcome.right, expected[outcome.place])
     assert screen.run < screen.items / 2 and screen.largest < 1
@@ -154,7 +154,7 @@ def test_an_edge_into_a_class_that_is_not_the_next_one_is_run(dead):
     ev, truth = evaluation_of("hist", without_gradients(wide) if dead else wide)
     tests = InterventionTests(ev, truth)
     chunk = chunk_of(tests, 512)
-    screen = Screen(tests, share=0.2, checks=0.0)
+    screen = EdgeScreen(tests, share=0.2, checks=0.0)
     edge = f"embed->a0.h{right_network('hist').cfg.n_heads}<v>"
     (outcome,) = screen.measure(chunk, [edge])
     wrong = ~direct(tests, chunk)[edge]
