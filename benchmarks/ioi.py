@@ -12,13 +12,12 @@ Run: `python -m benchmarks.ioi`, in about three minutes.
 import argparse
 import statistics
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.reference_recipe import Hooked, Recipe
+from benchmarks.reference_recipe import Hooked, PublishedRecipe
 from benchmarks.training import seconds
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
@@ -28,7 +27,10 @@ from interpbench.runs.train_settings import own_settings
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
+from interpbench.training.curriculum import Curriculum
+from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer
 
@@ -41,18 +43,19 @@ class Setting:
     def __init__(self, batch: int) -> None:
         self.task, self.batch = get_task("ioi"), batch
         settings = own_settings("ioi")
-        self.objective = replace(Objective(**settings["objective"]), strict_after=0)
+        objective, draws = Objective(**settings["objective"]), Draws(**settings["draws"])
+        self.recipe = Recipe(objective, draws, Curriculum(**{**settings["curriculum"], "strict_after": 0}))
         self.cfg = shape(self.task, ModelSettings(**settings["model"]))
         self.alignment = align(self.task, self.cfg.graph)
         self.truth = find_truth(self.alignment)
 
-    def trainer(self, objective: Objective) -> Trainer:
+    def trainer(self, recipe: Recipe) -> Trainer:
         """Returns this project's trainer."""
         return Trainer(
             Transformer(self.cfg, 0),
             self.alignment,
             self.truth,
-            objective,
+            recipe,
             TrainerSettings(batch=self.batch),
             CertificateSettings(),
             0,
@@ -60,7 +63,7 @@ class Setting:
 
     def reference(self) -> Callable[[], None]:
         """Returns the step of the published recipe, on a batch of its own each time."""
-        hooked, rng = Hooked(Transformer(self.cfg, 0), Recipe()), np.random.default_rng(0)
+        hooked, rng = Hooked(Transformer(self.cfg, 0), PublishedRecipe()), np.random.default_rng(0)
         domain, model, output = self.task.domain, self.task.causal_model, self.task.causal_model.output
         everywhere = np.ones(self.batch, bool)
         aligned, unaligned = list(self.alignment.aligned_nodes), list(self.alignment.unaligned_nodes)
@@ -89,12 +92,12 @@ class Setting:
 
 def compare(setting: Setting, rounds: int) -> None:
     """Prints how long a step of each takes, in turns; ours includes its share of drawing the data."""
-    objectives = {
-        "siit": Objective(edge_strict=0.0),
-        "siit_edges": Objective(),
-        "ioi": setting.objective,
+    recipes = {
+        "siit": Recipe(Objective(edge_strict=0.0)),
+        "siit_edges": Recipe(),
+        "ioi": setting.recipe,
     }
-    trainers = {name: setting.trainer(objective) for name, objective in objectives.items()}
+    trainers = {name: setting.trainer(recipe) for name, recipe in recipes.items()}
     drawing: dict[str, float] = {}
     for name, trainer in trainers.items():
         drawing[name] = seconds(trainer.step) / trainer.sampler.steps
@@ -115,7 +118,7 @@ def compare(setting: Setting, rounds: int) -> None:
 
 def products(setting: Setting, steps: int) -> None:
     """Prints which share of a step's time is in matrix products."""
-    trainer = setting.trainer(setting.objective)
+    trainer = setting.trainer(setting.recipe)
     trainer.step()
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         for _ in range(steps):

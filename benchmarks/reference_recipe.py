@@ -28,7 +28,7 @@ from interpbench.transformer.model import Transformer
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PublishedRecipe:
     """The published settings of `frac_prevs`.
 
     Attributes:
@@ -50,7 +50,7 @@ class Recipe:
 class Hooked:
     """A `TransformerBridge` that starts from a network's weights, and the recipe's step on given data."""
 
-    def __init__(self, network: Transformer, recipe: Recipe):
+    def __init__(self, network: Transformer, recipe: PublishedRecipe):
         self.recipe = recipe
         self.bridge = network.to_transformer_lens()
         self.parameters = list(self.bridge.parameters())
@@ -112,7 +112,7 @@ class Hooked:
 class Reference(Hooked):
     """Trains by the recipe, for a task with numerical output and few inputs."""
 
-    def __init__(self, network: Transformer, alignment: Alignment, recipe: Recipe, seed: int):
+    def __init__(self, network: Transformer, alignment: Alignment, recipe: PublishedRecipe, seed: int):
         assert alignment.task.causal_model.numerical
         super().__init__(network, recipe)
         self.alignment, self.rng = alignment, np.random.default_rng(seed)

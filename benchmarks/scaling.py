@@ -47,7 +47,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.training.certificate import ROWS_PER_CHUNK, certify
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.config import TransformerConfig
@@ -127,7 +127,7 @@ class Measurement:
         network = Transformer(self.network.cfg)
         network.load_state_dict(self.network.state_dict())
         trainer = Trainer(
-            network, self.alignment, self.truth, Objective(), TrainerSettings(), CertificateSettings(), 0
+            network, self.alignment, self.truth, Recipe(), TrainerSettings(), CertificateSettings(), 0
         )
         times: list[float] = []
 

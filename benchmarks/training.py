@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.reference_recipe import Recipe, Reference
+from benchmarks.reference_recipe import PublishedRecipe, Reference
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import State
@@ -33,13 +33,14 @@ from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer
 
 TARGET = 0.995
 OBJECTIVES = {
-    "siit": Objective(iit=2.0, strict=3.0, edge_strict=0.0),
-    "siit_edges": Objective(iit=2.0, strict=3.0),
+    "siit": Recipe(Objective(iit=2.0, strict=3.0, edge_strict=0.0)),
+    "siit_edges": Recipe(Objective(iit=2.0, strict=3.0)),
 }
 TRAINER = TrainerSettings(batch=64, learning_rate=3e-2, max_steps=500, validate_every=50)
 
@@ -70,7 +71,7 @@ class Setting:
 
     def reference(self, seed: int) -> Reference:
         """Returns the published recipe, on the same initial weights."""
-        return Reference(Transformer(self.cfg, seed), self.alignment, Recipe(), seed)
+        return Reference(Transformer(self.cfg, seed), self.alignment, PublishedRecipe(), seed)
 
 
 class Ruler:

@@ -23,7 +23,7 @@ from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.tasks.task import RaspTask
 from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.config import TransformerConfig
@@ -135,9 +135,9 @@ def setting(name="frac_prevs", seed=0):
     return Transformer(cfg, seed), alignment, find_truth(alignment, pairs=500)
 
 
-def trainer(folder=None, objective=None, settings=QUICK, name="frac_prevs", seed=0):
+def trainer(folder=None, recipe=None, settings=QUICK, name="frac_prevs", seed=0):
     network, alignment, truth = setting(name, seed)
-    return Trainer(network, alignment, truth, objective or Objective(), settings, FEW, seed, folder)
+    return Trainer(network, alignment, truth, recipe or Recipe(), settings, FEW, seed, folder)
 
 
 def evaluation_of(name, network):

@@ -44,7 +44,7 @@ def training(name: str) -> np.ndarray:
         Transformer(cfg, 0),
         alignment,
         find_truth(alignment, pairs=500),
-        config.objective,
+        config.recipe,
         config.trainer,
         config.certificate,
         seed=0,

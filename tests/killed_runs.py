@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -17,7 +17,9 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core import files, metrics
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
-from interpbench.training.trainer import Trainer
+from interpbench.training import trainer
+from interpbench.training.settings import TrainerSettings
+from interpbench.training.stopping import Line
 
 SAME = (WEIGHTS, CERTIFICATE, DATA, "metrics.jsonl", "config.json")
 KILLED = 9
@@ -76,14 +78,15 @@ def run(out: Path, last: int = -1) -> int:
             Path.replace = places.around(Path.replace)  # type: ignore[method-assign]
             files._remove_abandoned = places.around(files._remove_abandoned)  # type: ignore[assignment]
             metrics.JsonLines.write = places.around(metrics.JsonLines.write)  # type: ignore[method-assign]
-            second = Trainer._after_validation
+            tried = trainer.tries_certificate
 
-            def after(self: Trainer, *arguments: object) -> object:
+            def later(
+                settings: TrainerSettings, validations: Sequence[Line], attempts: Sequence[int]
+            ) -> bool:
                 """Tries no certificate at the first validation, so that states and lines come before it."""
-                self.progress.certify_after = 6
-                return second(self, *arguments)  # type: ignore[arg-type]
+                return validations[-1]["step"] >= 6 and tried(settings, validations, attempts)
 
-            Trainer._after_validation = after  # type: ignore[method-assign,assignment]
+            trainer.tries_certificate = later
             status = 0 if train(config(out)).certified else 1
         except BaseException:
             traceback.print_exc()

@@ -26,7 +26,7 @@ from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import board_text, row
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
@@ -201,7 +201,7 @@ def state(folder: Path) -> Kind:
     truth = find_truth(alignment, pairs=64)
 
     def trainer() -> Trainer:
-        parts = (Objective(), TrainerSettings(batch=4), CertificateSettings(), 0, folder)
+        parts = (Recipe(), TrainerSettings(batch=4), CertificateSettings(), 0, folder)
         return Trainer(Transformer(cfg, 0), alignment, truth, *parts)
 
     made = trainer()

@@ -12,53 +12,58 @@ from typing import Any
 from interpbench.core.user_code import is_own
 
 log = logging.getLogger(__name__)
-KEYS: Mapping[str, Mapping[str, str]] = {
-    "objective": {
-        "readout": "probe",
-        "readout_until": "probe_until",
-        "attention": "attention_supervision",
-        "slack": "bos_slack",
-        "quiet": "variance_penalty",
-    },
-    "method": {"replacement": "ablation"},
+KEYS: Mapping[str, str] = {
+    "objective.readout": "objective.probe",
+    "objective.readout_until": "curriculum.probe_until",
+    "objective.probe_until": "curriculum.probe_until",
+    "objective.attention": "objective.attention_supervision",
+    "objective.slack": "objective.bos_slack",
+    "objective.quiet": "objective.variance_penalty",
+    "objective.outputs_after": "curriculum.outputs_after",
+    "objective.strict_after": "curriculum.strict_after",
+    "objective.swaps": "draws.swaps",
+    "objective.targets": "draws.targets",
+    "objective.strata": "draws.strata",
+    "objective.own_sources": "draws.own_sources",
+    "objective.required": "draws.required",
+    "objective.positions": "draws.positions",
+    "method.replacement": "method.ablation",
 }
-"""Section of the configuration to the old names of its keys, each with the new one."""
-VALUES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "method": {"metric": {"shift": "logit_diff", "divergence": "kl"}}
-}
-"""Section to its keys that have values with other names now, under the keys' new names."""
+"""Old keys of the configuration, `section.key`, each with the new one."""
+VALUES: Mapping[str, Mapping[str, str]] = {"method.metric": {"shift": "logit_diff", "divergence": "kl"}}
+"""Keys that have values with other names now, under the keys' new names."""
 
 
 def renamed(data: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Returns a nested configuration under the new names.
+    """Returns a nested configuration under the new names; an old name outweighs the new one beside it.
 
     Args:
         data: section to its settings; it may hold anything else, too.
         stored: whether to be silent.
     """
-    return {
-        section: renamed_settings(section, settings, stored) if _is_section(section, settings) else settings
-        for section, settings in data.items()
+    found: dict[str, Any] = {
+        name: dict(part) if isinstance(part, Mapping) else part  # pyright: ignore[reportUnknownArgumentType]
+        for name, part in data.items()
     }
-
-
-def _is_section(section: str, settings: Any) -> bool:
-    return section in {*KEYS, *VALUES} and isinstance(settings, Mapping)
-
-
-def renamed_settings(section: str, settings: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Returns the settings of a section under the new names; an old name outweighs the new one beside it."""
-    found = dict(settings)
-    for old, new in KEYS.get(section, {}).items():
-        if old in found:
-            found[new] = found.pop(old)
-            _say(stored, f"{section}.{old}", f"{section}.{new}")
-    for key, names in VALUES.get(section, {}).items():
-        old = found.get(key)
-        if isinstance(old, str) and old in names:
-            found[key] = names[old]
-            _say(stored, f"{section}.{key}={old}", f"{section}.{key}={names[old]}")
+    for old, new in KEYS.items():
+        (section, key), (to_section, to_key) = old.split("."), new.split(".")
+        if isinstance(found.get(section), dict) and key in found[section]:
+            if not isinstance(found.setdefault(to_section, {}), dict):
+                continue  # damaged, which whoever reads it says
+            found[to_section][to_key] = found[section].pop(key)
+            _say(stored, old, new)
+    for place, names in VALUES.items():
+        section, key = place.split(".")
+        value = found[section].get(key) if isinstance(found.get(section), dict) else None
+        if isinstance(value, str) and value in names:
+            found[section][key] = names[value]
+            _say(stored, f"{place}={value}", f"{place}={names[value]}")
     return found
+
+
+def renamed_settings(settings: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+    """Returns the settings of a method under the new names; see `renamed`."""
+    return renamed({"method": settings}, stored)["method"]
 
 
 def renamed_record(data: Any) -> Any:
@@ -70,7 +75,7 @@ def renamed_record(data: Any) -> Any:
         return data
     if isinstance(conditions := data.get("conditions"), Mapping) and conditions.get("source"):
         return data
-    return {**data, "settings": renamed_settings("method", data["settings"], stored=True)}
+    return {**data, "settings": renamed_settings(data["settings"], stored=True)}
 
 
 def renamed_overrides(overrides: Sequence[str]) -> list[str]:
@@ -84,15 +89,13 @@ def renamed_overrides(overrides: Sequence[str]) -> list[str]:
 
 def _override(override: str) -> str:
     name, equals, value = override.partition("=")
-    prefix = name[: len(name) - len(name.lstrip("+~"))]
-    section, _, key = name.lstrip("+~").partition(".")
-    new = KEYS.get(section, {}).get(key, key)
-    if new != key:
-        _say(False, f"{section}.{key}", f"{section}.{new}")
-        name = f"{prefix}{section}.{new}"
-    for old, newer in VALUES.get(section, {}).get(new, {}).items():
-        if (changed := re.sub(rf"\b{old}\b", newer, value)) != value:
-            _say(False, f"{section}.{new}={old}", f"{section}.{new}={newer}")
+    key = name.lstrip("+~")
+    if key in KEYS:
+        _say(False, key, KEYS[key])
+        name, key = name.replace(key, KEYS[key]), KEYS[key]
+    for old, new in VALUES.get(key, {}).items():
+        if (changed := re.sub(rf"\b{old}\b", new, value)) != value:
+            _say(False, f"{key}={old}", f"{key}={new}")
             value = changed
     return f"{name}{equals}{value}"
 

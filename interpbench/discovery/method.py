@@ -119,7 +119,7 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
     """
     name, settings = method_name(name), settings or {}
     if method_source(name) is None:
-        settings = renamed_settings("method", settings)
+        settings = renamed_settings(settings)
     return convert(methods()[name], settings, f"method {name}")
 
 

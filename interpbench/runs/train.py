@@ -163,13 +163,14 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Traine
         network,
         alignment,
         truth,
-        config.objective,
+        config.recipe,
         config.trainer,
         config.certificate,
         config.seed,
         folder,
         config.required_standard,
     )
+    trainer.resume()
     sinks = _sinks(config, folder, trainer.progress.history)
     try:
         result = trainer.train(sinks, f"{task.name} seed {config.seed}", config.threads)

@@ -25,7 +25,10 @@ from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.tasks.task import RaspTask, Task
+from interpbench.training.curriculum import Curriculum
+from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 
 
@@ -49,6 +52,8 @@ class TrainConfig:
     fresh: bool = False
     release: bool = False
     objective: Objective = Objective()
+    draws: Draws = Draws()
+    curriculum: Curriculum = Curriculum()
     model: ModelSettings = ModelSettings()
     trainer: TrainerSettings = TrainerSettings()
     certificate: CertificateSettings = CertificateSettings()
@@ -59,18 +64,23 @@ class TrainConfig:
 
     def settings(self) -> dict[str, Any]:
         """Returns what determines the result, as plain data; `start` by its weights, wherever they are."""
-        kept = ("seed", "objective", "model", "trainer", "certificate", "standard", "alignment")
+        kept = {"seed", "objective", "draws", "curriculum", "model", "trainer", "certificate", "standard"}
         start = None if self.start is None else _hash_of(self.start_folder)
         return {
             "task": get_task(self.task).name,
-            **{key: value for key, value in asdict(self).items() if key in kept},
+            **{key: value for key, value in asdict(self).items() if key in kept | {"alignment"}},
             "start": start,
         }
 
     @property
+    def recipe(self) -> Recipe:
+        """What is trained for, on which draws, and when."""
+        return Recipe(self.objective, self.draws, self.curriculum)
+
+    @property
     def required_standard(self) -> Standard:
         """What its certificate is to reach: swaps at single positions, too, where these are trained."""
-        positions = self.standard.positions or self.objective.iit > 0 < self.objective.positions
+        positions = self.standard.positions or self.objective.iit > 0 < self.draws.positions
         return dataclasses.replace(self.standard, positions=positions)
 
     @property

@@ -10,7 +10,8 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Truth, required_edges
-from interpbench.training.objective import Objective, Targets
+from interpbench.training.draws import Draws
+from interpbench.training.worlds import Swapped, World, choose, own_sources
 
 EFFECTIVE = 3
 """How much likelier an edge is in rows that prefer one that changes the answer, if it does."""
@@ -19,32 +20,37 @@ LEAST = 0.01
 
 
 class EdgeWorld:
-    """Draws the edge interventions of training."""
+    """Builds the world in which edges are patched."""
 
-    def __init__(self, alignment: Alignment, truth: Truth, objective: Objective):
-        self.alignment, self.objective, self.causal_model = alignment, objective, alignment.task.causal_model
+    def __init__(self, alignment: Alignment, truth: Truth, draws: Draws):
+        self.alignment, self.draws, self.causal_model = alignment, draws, alignment.task.causal_model
         self.inert_edges = np.argwhere(truth.inert)
         self.reads, self.ends = structural_reads(alignment), structural_ends(alignment)
         self.required_edges = list(required_edges(truth).values())
         self.weights = [self._weight(mask) for mask in self.required_edges]
 
-    def draw(
-        self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
-    ) -> tuple[np.ndarray, np.ndarray, dict[tuple[str, Read], Intervention], Trace]:
-        """Draws patched edges `[R, W, row]`, their sources `[W, row]`, and the program's reads and trace."""
-        graph, rows = self.alignment.graph, len(base)
-        chosen = choose(rng, self.objective, len(self.inert_edges), rows)
+    def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
+        """Draws which edges each row patches, and runs the program with its own ones among them patched."""
+        graph, base, sources, required = (
+            self.alignment.graph,
+            swapped.base,
+            swapped.sources,
+            self.draws.required,
+        )
+        rows = len(base)
+        chosen = choose(rng, self.draws.targets, len(self.inert_edges), rows)
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
-        if self.required_edges and self.objective.required:
+        if self.required_edges and required:
             kind = rng.random(rows)
-            chosen &= (kind >= self.objective.required / 2)[:, None]
+            chosen &= (kind >= required / 2)[:, None]
             which = self._which_required(rng, base, sources)
             for number, mask in enumerate(self.required_edges):
-                edges[:, :, (which == number) & (kind < self.objective.required)] = mask[:, :, None]
+                edges[:, :, (which == number) & (kind < required)] = mask[:, :, None]
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
-        from_next = own_sources(rng, self.objective, (rows, len(graph.nodes))).T
+        from_next = own_sources(rng, self.draws.own_sources, (rows, len(graph.nodes))).T
         reads, swaps = self._patched(sources, edges > 0, from_next)
-        return edges, from_next, reads, self.causal_model.run(base, swaps, edges=reads)
+        trace = self.causal_model.run(base, swaps, edges=reads)
+        return World(base, trace, edges=edges, edge_sources=from_next, reads=reads)
 
     def _which_required(
         self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
@@ -72,11 +78,10 @@ class EdgeWorld:
     def _weight(self, mask: np.ndarray) -> float:
         """Returns how likely a required edge is, from the number of the aligned node it ends at.
 
-        The square of that number times the square of how many aligned nodes it reaches over: what lies
-            between keeps
-        the base's values, so that the end sees mixtures that no swap of one node shows it.
+        It is the square of that number times the square of how many aligned nodes the edge reaches over: what
+        lies between keeps the base's values, so that the end sees mixtures that no swap of one node shows it.
         """
-        if self.objective.swaps == "even":
+        if self.draws.swaps == "even":
             return 1.0
         graph = self.alignment.graph
         numbers = {str(node): 1.0 + place for place, node in enumerate(self.alignment.aligned_nodes)}
@@ -124,26 +129,3 @@ class EdgeWorld:
                 else:
                     reads[read] = Intervention(values, where)
         return reads
-
-
-def choose(rng: np.random.Generator, objective: Objective, count: int, rows: int) -> np.ndarray:
-    """Returns bool `[row, count]`: which of `count` forbidden things each row patches."""
-    single = np.zeros((rows, count), bool)
-    if count:
-        single[np.arange(rows), rng.integers(count, size=rows)] = True
-    subset = rng.random((rows, count)) < rng.random((rows, 1))
-    kinds: dict[Targets, np.ndarray] = {
-        "individual": single,
-        "subsets": subset,
-        "all": np.ones((rows, count), bool),
-    }
-    kind = rng.random((rows, 1))
-    kinds["mixed"] = np.where(kind < 0.5, single, subset)
-    kinds["thirds"] = np.where(kind < 1 / 3, single, subset | (kind >= 2 / 3))
-    return kinds[objective.targets]
-
-
-def own_sources(rng: np.random.Generator, objective: Objective, shape: tuple[int, ...]) -> np.ndarray:
-    """Draws int8 `[row, thing]`: 1 where it takes the second source; 0 throughout most rows."""
-    several = rng.random((shape[0], 1), np.float32) < objective.own_sources
-    return several * rng.integers(2, size=shape, dtype=np.int8)

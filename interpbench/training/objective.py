@@ -1,19 +1,14 @@
-"""The objective: the only place where the weights of the losses are."""
-
-from typing import Literal
+"""The objective: the losses and their weights. Weights multiply in `sampling.Sampler` and nowhere else."""
 
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.grades import GRADES, Grade
-from interpbench.core.config import STRICT, Amount, Share, Steps
-
-Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
-Swaps = Literal["even", "deep"]
+from interpbench.core.config import STRICT, Amount, Share
 
 
 @dataclass(frozen=True, config=STRICT)
 class Objective:
-    """Weights of the four losses, each used once; a term of weight 0 costs nothing.
+    """Weights of the losses, each used once; a term of weight 0 costs nothing.
 
     Attributes:
         behaviour: the network gives the program's output.
@@ -31,27 +26,6 @@ class Objective:
             head wants outweighs BOS, the nearer may another one be that it must not take for it.
         variance_penalty: what a node outside the circuit writes is the same for every input: its variance
             over inputs, in units of the embedding's, added up over these nodes.
-        swaps: which aligned nodes IIT swaps: `even` (half the rows any one, half a random subset; half of the
-            swaps effective on purpose) or `deep` (three quarters one node, likelier if more of the circuit
-            comes after it; a quarter effective on purpose; required edges are likelier, too, if more of it
-            comes before them, and if they reach over more of it).
-        targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
-            of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
-            or a third of the rows each (`thirds`).
-        outputs_after: the steps, to the next pool of draws, after which behaviour and IIT are trained; before
-            that probes and attention supervision alone are, so that variables early in the circuit are there
-            before anything can go around them.
-        strict_after: the steps after which the two strict terms begin, to the next pool of draws. A large
-            network learns what to do sooner while nothing else is asked of it.
-        probe_until: the steps, to the next pool of draws, after which probes are trained no more; None
-            for never. They show the way; a network that is there may write otherwise.
-        strata: the share of bases, and half as many of the sources, that are drawn evenly from the strata of
-            the task's inputs, instead of from its distribution.
-        own_sources: the share of strict rows in which what several writers write comes from one of two
-            sources each, instead of all from one.
-        required: the share of rows of the edge term that patch one required edge, alone in half of them: the
-            program's own edge is patched, too.
-        positions: the share of IIT rows that swap at one random position only. Certificates then ask for it.
     """
 
     behaviour: Amount = 1.0
@@ -62,15 +36,6 @@ class Objective:
     attention_supervision: Amount = 0.0
     bos_slack: Share = 0.05
     variance_penalty: Amount = 0.0
-    swaps: Swaps = "even"
-    targets: Targets = "mixed"
-    outputs_after: Steps = 0
-    strict_after: Steps = 0
-    probe_until: Steps | None = None
-    strata: Share = 0.25
-    own_sources: Share = 0.5
-    required: Share = 0.25
-    positions: Share = 0.0
 
     @property
     def grade(self) -> Grade:

@@ -3,13 +3,14 @@
 Worlds of a step, in order: the clean source world, which carries the behaviour loss, then those that the
 objective asks for, all run on another input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
 nodes swapped), `edge_strict` (edges outside the circuit patched, edges of the program that change nothing on
-its domain, and in some rows a required one: the target is the program's own output with its edges patched). A
-base's first source is its row of the source world, its second one the next row.
+its domain, and in some rows a required one: the target is the program's own output with its edges patched).
+`worlds.py` and `edge_world.py` build them.
 
 Everything is drawn in pools of many steps, each from a generator named by the pool's number, so that a
 resumed run draws the same, and the causal model is run a few times a pool instead of a few times a step.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,9 @@ from interpbench.causal.model import Intervention, Read, Trace, changed, has_val
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
-from interpbench.training.edge_world import EdgeWorld, choose, own_sources
-from interpbench.training.objective import Objective
+from interpbench.training.edge_world import EdgeWorld
+from interpbench.training.recipe import Recipe
+from interpbench.training.worlds import StrictWorld, Swapped, World, WorldBuilder, source_world, swap_world
 
 SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
@@ -63,11 +65,17 @@ class Batch:
 class Sampler:
     """Draws batches for an aligned task."""
 
-    def __init__(self, alignment: Alignment, truth: Truth, objective: Objective, batch: int, seed: int):
-        self.alignment, self.truth, self.objective = alignment, truth, objective
+    def __init__(self, alignment: Alignment, truth: Truth, recipe: Recipe, batch: int, seed: int):
+        self.alignment, self.truth, self.recipe = alignment, truth, recipe
         self.task, self.batch, self.seed = alignment.task, batch, seed
-        self.forbidden_nodes = [alignment.graph.node_index[node] for node in alignment.unaligned_nodes]
-        self.edge_world = EdgeWorld(alignment, truth, objective)
+        strict = StrictWorld(alignment, recipe.draws)
+        self.forbidden_nodes = strict.nodes
+        self.builders: dict[str, WorldBuilder] = {
+            "source": source_world,
+            "iit": swap_world,
+            "strict": strict,
+            "edge_strict": EdgeWorld(alignment, truth, recipe.draws),
+        }
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
@@ -80,50 +88,34 @@ class Sampler:
 
     def worlds(self, step: int) -> tuple[str, ...]:
         """Returns the names of the worlds of a step, the same for a whole pool."""
-        objective = self.objective
-        strict = step // self.steps * self.steps >= objective.strict_after
-        wanted = [
-            ("source", True),
-            ("iit", objective.iit > 0),
-            ("strict", strict and objective.strict > 0 and bool(self.forbidden_nodes)),
-            ("edge_strict", strict and objective.edge_strict > 0),
-        ]
-        return tuple(name for name, wants in wanted if wants)
+        objective = self.recipe.objective
+        strict = self.recipe.curriculum.strict(step // self.steps * self.steps)
+        wanted = {
+            "source": True,
+            "iit": objective.iit > 0,
+            "strict": strict and objective.strict > 0 and bool(self.forbidden_nodes),
+            "edge_strict": strict and objective.edge_strict > 0,
+        }
+        return tuple(name for name in self.builders if wanted[name])
 
     def _draw(self, number: int, device: torch.device) -> list[Batch]:
-        worlds = self.worlds(number * self.steps)
+        """Draws a pool: builds its worlds, and puts them side by side."""
+        step, names = number * self.steps, self.worlds(number * self.steps)
         rng = seeds.generator(self.seed, "pool", number)
-        rows, batch, graph = self.steps * self.batch, self.batch, self.alignment.graph
-        objective = self.objective
-        drawn = self.interventions(rng, rows)
-        base, causal_model = drawn.base, self.task.causal_model
-        unchanged = causal_model.run(base)
-        n_writers = len(graph.nodes)
-        nodes = np.zeros((n_writers, len(worlds), rows), np.int8)
-        traces = [drawn.sources[0]]
-        edges = edge_sources = places = None
-        reads: dict[tuple[str, Read], Intervention] = {}
-        for world, name in enumerate(worlds[1:], start=1):
-            traces.append(drawn.counterfactual if name == "iit" else unchanged)
-            if name == "iit":
-                nodes[:, world] = drawn.nodes
-                if drawn.places is not None:
-                    places = np.ones((len(worlds), 1 + base.shape[1], rows), np.float32)
-                    places[world, 1:] = drawn.places.T
-                    places[world, 0] = drawn.places.all(1)
-            elif name == "strict":
-                chosen = choose(rng, objective, len(self.forbidden_nodes), rows)
-                own = own_sources(rng, objective, chosen.shape)
-                nodes[self.forbidden_nodes, world] = (chosen * (1 + own)).T
-            else:
-                edges, edge_sources, reads, traces[-1] = self.edge_world.draw(rng, base, drawn.sources)
-
-        tokens = [drawn.sources[0]["tokens"]] + [base] * (len(worlds) - 1)
-        ids = np.stack([self.task.token_ids(x) for x in tokens])
-        target = np.stack([trace[causal_model.output] for trace in traces])  # [world, row, pos]
+        rows, batch = self.steps * self.batch, self.batch
+        swapped = self.interventions(rng, rows)
+        worlds = [self.builders[name](rng, swapped) for name in names]
+        causal_model, curriculum = self.task.causal_model, self.recipe.curriculum
+        nodes = np.zeros((len(self.alignment.graph.nodes), len(worlds), rows), np.int8)
+        for place, world in enumerate(worlds):
+            if world.nodes is not None:
+                nodes[:, place] = world.nodes
+        places, last = _places(worlds), worlds[-1]
+        ids = np.stack([self.task.token_ids(world.tokens) for world in worlds])
+        target = np.stack([world.trace[causal_model.output] for world in worlds])  # [world, row, pos]
         scored = has_value(target)
         target = np.where(scored, target, 0)
-        shares = self._shares(scored, worlds, number * self.steps >= self.objective.outputs_after)
+        shares = self._shares(scored, names, curriculum.outputs(step))
 
         def split(array: np.ndarray, axis: int) -> Tensor:
             """Cuts the row axis into steps, which become the first axis."""
@@ -135,13 +127,13 @@ class Sampler:
         ids_t, nodes_t = split(ids, 1), split(nodes, 2)
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
-        edges_t = None if edges is None else split(edges, 2)
-        edge_sources_t = None if edge_sources is None else split(edge_sources, 1)
+        edges_t = None if last.edges is None else split(last.edges, 2)
+        edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1)
         places_t = None if places is None else split(places, 2)
-        until = self.objective.probe_until
-        probed = until is None or number * self.steps < until
-        values = {name: split(x, 2) for name, x in self._values(traces).items()} if probed else {}
-        looks = {name: split(x, 3) for name, x in self._attended(traces, reads).items()}
+        traces = [world.trace for world in worlds]
+        probed = self._values(traces) if curriculum.probes(step) else {}
+        values = {name: split(x, 2) for name, x in probed.items()}
+        looks = {name: split(x, 3) for name, x in self._attended(traces, last.reads).items()}
         return [
             Batch(
                 ids_t[i],
@@ -153,14 +145,14 @@ class Sampler:
                 None if places_t is None else places_t[i],
                 {name: value[i] for name, value in values.items()},
                 {name: look[i] for name, look in looks.items()},
-                worlds,
+                names,
             )
             for i in range(self.steps)
         ]
 
     def _values(self, traces: list[Trace]) -> dict[str, np.ndarray]:
         """Returns the variables that are probed, `[P, world, row]`; none, if none are."""
-        if self.objective.probe == 0:
+        if self.recipe.objective.probe == 0:
             return {}
         values: dict[str, np.ndarray] = {}
         for name in (name for names in self.alignment.aligned_nodes.values() for name in names):
@@ -179,7 +171,7 @@ class Sampler:
         other half.
         """
         looks: dict[str, np.ndarray] = {}
-        if self.objective.attention_supervision == 0:
+        if self.recipe.objective.attention_supervision == 0:
             return looks
         for name in self._lookers():
             edges = [{} for _ in traces[1:]] + [reads]
@@ -188,8 +180,8 @@ class Sampler:
             somewhere = np.any(chosen, axis=3)
             share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
-            share[somewhere] *= 1 - self.objective.bos_slack
-            share[..., 0] += self.objective.bos_slack * somewhere
+            share[somewhere] *= 1 - self.recipe.objective.bos_slack
+            share[..., 0] += self.recipe.objective.bos_slack * somewhere
             for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
@@ -209,37 +201,37 @@ class Sampler:
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
-        weights = np.array([outputs * self.objective.weight(term) for term in ("behaviour", *worlds[1:])])
+        weigh, terms = self.recipe.objective.weight, ("behaviour", *worlds[1:])
+        weights = np.array([outputs * weigh(term) for term in terms])
         cut = scored.reshape(len(weights), self.steps, self.batch, -1)
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
 
-    def interventions(self, rng: np.random.Generator, rows: int, held_out: bool = False) -> "Drawn":
+    def interventions(self, rng: np.random.Generator, rows: int, held_out: bool = False) -> Swapped:
         """Draws bases, sources and interchange interventions, many of them effective.
 
         Some rows swap one aligned node, the others a random subset of them with a random source each: see
-        `Objective.swaps`.
+        `Draws.swaps`.
 
         Args:
             rng: the generator.
             rows: how many, a multiple of the batch: a row's second source is the next row of its batch.
             held_out: draw from the held-out part of a large domain.
         """
-        domain, causal_model = self.task.domain, self.task.causal_model
+        domain, causal_model, draws = self.task.domain, self.task.causal_model, self.recipe.draws
         aligned = self.alignment.aligned_nodes
-        base = self._stratified(rng, domain.draw(rng, rows, held_out), self.objective.strata, held_out)
-        deep = self.objective.swaps == "deep"
+        base = self._stratified(rng, domain.draw(rng, rows, held_out), draws.strata, held_out)
+        deep = draws.swaps == "deep"
         pick = rng.random((rows, len(aligned)))
         if deep:
-            pick **= (
-                np.arange(len(aligned), 0, -1.0) ** -2
-            )  # the largest is node i in proportion to the square
+            # the largest is then node i in proportion to the square of its place from the end
+            pick **= np.arange(len(aligned), 0, -1.0) ** -2
         single = pick.argmax(1)[:, None] == np.arange(len(aligned))
         subset = rng.integers(SOURCES + 1, size=(rows, len(aligned)))
         swaps = np.where(rng.random((rows, 1)) < (0.75 if deep else 0.5), single, subset).astype(np.int8)
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
-        candidates = self._stratified(rng, candidates, self.objective.strata / 2, held_out)
+        candidates = self._stratified(rng, candidates, draws.strata / 2, held_out)
         trace = causal_model.run(candidates)
         before = causal_model.outputs(base).repeat(CANDIDATES, 0)
         swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
@@ -254,15 +246,15 @@ class Sampler:
             nodes[self.alignment.graph.node_index[node]] = swaps[:, column]
 
         places = None
-        if self.objective.positions:
+        if draws.positions:
             one = rng.integers(base.shape[1], size=rows)[:, None] == np.arange(base.shape[1])
-            places = one | (rng.random((rows, 1)) >= self.objective.positions)
+            places = one | (rng.random((rows, 1)) >= draws.positions)
         following = np.roll(chosen.reshape(-1, self.batch), -1, 1).ravel()
         first, second = (
             {name: values[place] for name, values in trace.items()} for place in (chosen, following)
         )
         counterfactual = self._swap(base, [first, second], swaps, places)
-        return Drawn(base, (first, second), nodes, places, counterfactual)
+        return Swapped(base, (first, second), nodes, places, causal_model.run(base), counterfactual)
 
     def _stratified(
         self, rng: np.random.Generator, tokens: np.ndarray, share: float, held_out: bool
@@ -293,20 +285,14 @@ class Sampler:
         return self.task.causal_model.run(base, interventions)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Interchange interventions of some rows.
-
-    Attributes:
-        base: `[row, pos]`.
-        sources: the program's variables on each row's source, and on the next row's.
-        nodes: the swaps `[W, row]`; 0 for none, s from source s.
-        places: `[row, pos]` bool, where they are; None for everywhere.
-        counterfactual: the program's variables under them.
-    """
-
-    base: np.ndarray
-    sources: tuple[Trace, Trace]
-    nodes: np.ndarray
-    places: np.ndarray | None
-    counterfactual: Trace
+def _places(worlds: Sequence[World]) -> np.ndarray | None:
+    """Returns where nodes are swapped, `[world, T, row]` 0/1, T with BOS; None for everywhere."""
+    if all(world.places is None for world in worlds):
+        return None
+    rows, positions = worlds[0].tokens.shape
+    places = np.ones((len(worlds), 1 + positions, rows), np.float32)
+    for number, world in enumerate(worlds):
+        if world.places is not None:
+            places[number, 1:] = world.places.T
+            places[number, 0] = world.places.all(1)
+    return places

@@ -1,7 +1,6 @@
 """Trains a network until a certificate says that it is what the program says."""
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,11 @@ from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Batch, Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
+from interpbench.training.stopping import broken, hopeless, learning_rate, tries_certificate
 from interpbench.training.validation import Validation, validate
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.patching import Worlds
@@ -39,18 +39,14 @@ class Progress:
     """What a run carries along besides weights; plain data, saved with the state.
 
     Attributes:
-        history: the lines of `metrics.jsonl`.
+        step: the steps that are done.
+        attempts: the steps after which a certificate was tried and missed.
+        history: the validations, which are the lines of `metrics.jsonl`.
         certificate: that of the finished run; a run that was killed before it wrote its files ends with it.
     """
 
     step: Steps = 0
-    best: float = 0.0
-    stale: int = 0
-    factor: float = 1.0
-    confirmed: Steps = 0
-    certify_after: int = 0
-    attempts: Steps = 0
-    first_loss: float | None = None
+    attempts: list[Steps] = field(default_factory=list[Steps])
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     certificate: dict[str, Any] | None = None
 
@@ -68,24 +64,27 @@ class Result:
     certified: bool
 
 
-def learning_rate(settings: TrainerSettings, progress: Progress) -> float:
-    """Returns the learning rate of the step that comes next."""
-    if settings.schedule != "one_cycle":
-        return settings.learning_rate * progress.factor
-    done = progress.step / settings.max_steps
-    down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - 0.1) / 0.9)))
-    return settings.learning_rate * max(min(1.0, (done + 1e-3) / 0.1) * down, 1e-4)
-
-
 class Trainer:
-    """One training run in one folder; started again, it goes on where it was, to the same bits."""
+    """One training run in one folder; resumed, it goes on where it was, to the same bits.
+
+    Args:
+        network: the network, which is trained in place.
+        alignment: which node carries which variable.
+        truth: the states of nodes and edges.
+        recipe: what is trained for, on which draws, and when.
+        settings: of optimizer, schedule, validations and stopping.
+        certificate: how much a certificate measures.
+        seed: of all draws.
+        folder: where the state is saved; None for nowhere.
+        standard: what certificates are to reach.
+    """
 
     def __init__(
         self,
         network: Transformer,
         alignment: Alignment,
         truth: Truth,
-        objective: Objective,
+        recipe: Recipe,
         settings: TrainerSettings,
         certificate: CertificateSettings,
         seed: int,
@@ -93,28 +92,39 @@ class Trainer:
         standard: Standard | None = None,
     ):
         self.standard = standard or Standard()
-        self.network, self.truth, self.objective, self.settings = network, truth, objective, settings
+        self.network, self.truth, self.recipe, self.settings = network, truth, recipe, settings
         self.certificate_settings, self.seed, self.folder = certificate, seed, folder
         self.evaluation = Evaluation(network, alignment)
-        self.sampler = Sampler(alignment, truth, objective, settings.batch, seed)
+        self.sampler = Sampler(alignment, truth, recipe, settings.batch, seed)
         self.device = self.evaluation.device
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         self.probes = Probes(alignment, network.cfg.d_model, seed).to(self.device)
-        parts = {"network": network, "probes": self.probes} if objective.probe else {"network": network}
+        parts = (
+            {"network": network, "probes": self.probes} if recipe.objective.probe else {"network": network}
+        )
         self.trained = nn.ModuleDict(parts)
         weights = [p for p in self.trained.parameters() if p.requires_grad]
         self.optimizer = kind(
             weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.progress = Progress()
-        if self.state_file is not None and self.state_file.exists():
-            self.progress = load_state(self.state_file, self.trained, self.optimizer, Progress)
-            log.info("resuming at step %d", self.progress.step)
 
     @property
     def state_file(self) -> Path | None:
         """Where the state of an interrupted run is."""
         return None if self.folder is None else self.folder / "state.safetensors"
+
+    def resume(self) -> bool:
+        """Goes on from the state that an interrupted run has saved, if there is one; returns whether it is.
+
+        Raises:
+            CheckpointError: if the state is damaged, or of another network or version.
+        """
+        if self.state_file is None or not self.state_file.exists():
+            return False
+        self.progress = load_state(self.state_file, self.trained, self.optimizer, Progress)
+        log.info("resuming at step %d", self.progress.step)
+        return True
 
     def train(self, sinks: Sequence[Sink] = (), title: str = "train", step_threads: int = 1) -> Result:
         """Trains to the end of the schedule or to a certificate, whichever is first.
@@ -136,10 +146,10 @@ class Trainer:
                 if step % settings.validate_every == 0 or step == settings.max_steps:
                     terms = self._terms(losses)
                     validation = validate(
-                        self.evaluation, self.truth, self.objective, settings.validation_rows, self.seed, step
+                        self.evaluation, self.truth, self.recipe, settings.validation_rows, self.seed, step
                     )
                     status = self._report(terms, validation, sinks)
-                    certificate = self._after_validation(terms, validation, display)
+                    certificate = self._after_validation(display)
                     if certificate is not None:
                         return self._end(certificate)
                 if step % settings.save_every == 0:
@@ -152,8 +162,8 @@ class Trainer:
         """Does one forward and one backward pass for all losses; returns them `[P, world, batch]`."""
         batch: Batch = self.sampler(self.progress.step, self.device)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.settings, self.progress)
-        objective = self.objective
+            group["lr"] = self._learning_rate()
+        objective = self.recipe.objective
         kept = [self.probes.nodes[name] for name in batch.values]
         watched = [self.probes.nodes[name] for name in batch.attended]
         worlds = Worlds(
@@ -206,9 +216,9 @@ class Trainer:
             self.certificate_settings,
             self.standard,
             seeds.derive(self.seed, "attempts"),  # rows of its own: those of `interpbench certify` stay fresh
-            give_up=self.objective.grade if give_up else None,
+            give_up=self.recipe.objective.grade if give_up else None,
             progress=show,
-            attempt=self.progress.attempts,
+            attempt=len(self.progress.attempts),
         )
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
@@ -221,7 +231,6 @@ class Trainer:
         return {**terms, **{name: float(loss.detach()) for name, loss in self.others.items()}}
 
     def _report(self, terms: dict[str, float], validation: Validation, sinks: Sequence[Sink]) -> str:
-        rate = learning_rate(self.settings, self.progress)
         metrics = {
             **{f"loss/{name}": value for name, value in terms.items()},
             "accuracy": validation.accuracy,
@@ -229,7 +238,7 @@ class Trainer:
             "siia": validation.siia,
             "edges": validation.edges,
             "worst": validation.worst,
-            "learning_rate": rate,
+            "learning_rate": self._learning_rate(),
         }
         self.progress.history.append({"step": self.progress.step, **metrics})
         for sink in sinks:
@@ -240,50 +249,23 @@ class Trainer:
             f"edges {validation.edges:.3f} worst {validation.worst}"
         )
 
-    def _after_validation(
-        self, terms: dict[str, float], validation: Validation, display: Display
-    ) -> dict[str, Any] | None:
+    def _learning_rate(self) -> float:
+        return learning_rate(self.settings, self.progress.step, self.progress.history)
+
+    def _after_validation(self, display: Display) -> dict[str, Any] | None:
         """Stops hopeless runs; tries the certificate when validation is good enough."""
-        settings, progress = self.settings, self.progress
-        loss = sum(terms.values())
-        if not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss is {loss} at step {progress.step}; try trainer.learning_rate="
-                f"{settings.learning_rate / 3:.1g} or a smaller trainer.clip than {settings.clip:g}"
-            )
-        progress.first_loss = loss if progress.first_loss is None else progress.first_loss
-        if loss > 20 * progress.first_loss + 1:
-            raise TrainingError(
-                f"the loss grew from {progress.first_loss:.3g} to {loss:.3g} at step {progress.step}; "
-                f"try trainer.learning_rate={settings.learning_rate / 3:.1g}"
-            )
-        measure = (validation.accuracy + validation.iia + validation.siia + validation.edges) / 4
-        progress.stale = 0 if measure > progress.best + 1e-4 else progress.stale + 1
-        progress.best = max(progress.best, measure)
-        if (
-            settings.schedule == "plateau"
-            and progress.stale
-            and progress.stale % settings.plateau_patience == 0
-        ):
-            progress.factor /= 2
-        tries = progress.certify_after <= progress.step < settings.max_steps  # at the end there is one anyway
-        progress.confirmed = progress.confirmed + 1 if validation.lowest >= settings.stop_at else 0
-        if tries and progress.confirmed >= settings.confirm:
+        settings, progress, grade = self.settings, self.progress, self.recipe.objective.grade
+        if why := broken(settings, progress.history):
+            raise TrainingError(why)
+        if tries_certificate(settings, progress.history, progress.attempts):
             certificate = self.certify(display, give_up=True)
             verdict = self.verdict(certificate)
-            if verdict.reaches(self.objective.grade):
+            if verdict.reaches(grade):
                 return certificate
-            progress.attempts += 1
-            missed = verdict.missed(self.objective.grade)[0]
-            log.info("not %s at step %d: %s", self.objective.grade, progress.step, missed)
-            progress.certify_after = progress.step + max(settings.validate_every, settings.max_steps // 10)
-        if progress.stale >= settings.patience and validation.lowest < settings.stop_at:
-            raise TrainingError(
-                f"no progress for {progress.stale} validations (worst: {validation.worst}); try "
-                f"trainer.learning_rate={settings.learning_rate / 2:.2g}, "
-                f"trainer.batch={2 * settings.batch}, another seed, or a wider model.d_model than "
-                f"{self.network.cfg.d_model}"
-            )
+            progress.attempts.append(progress.step)
+            log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
+        if why := hopeless(settings, progress.history, self.network.cfg.d_model):
+            raise TrainingError(why)
         return None
 
     def _end(self, certificate: dict[str, Any]) -> Result:
@@ -297,5 +279,5 @@ class Trainer:
         return grade(certificate, self.standard)
 
     def _result(self, certificate: dict[str, Any]) -> Result:
-        reached = self.verdict(certificate).reaches(self.objective.grade)
+        reached = self.verdict(certificate).reaches(self.recipe.objective.grade)
         return Result(self.progress.step, certificate, reached)

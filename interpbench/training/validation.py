@@ -9,7 +9,7 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 
 EDGE_ROWS = 100_000
 """Rows that single edges may take together: with a thousand edges, each is tried on a hundred pairs."""
@@ -32,13 +32,14 @@ class Validation:
 
 
 def validate(
-    evaluation: Evaluation, truth: Truth, objective: Objective, rows: int, seed: int, step: int
+    evaluation: Evaluation, truth: Truth, recipe: Recipe, rows: int, seed: int, step: int
 ) -> Validation:
-    """Measures a draw of `rows` rows, named by the step, for the terms that the objective trains.
+    """Measures a draw of `rows` rows, named by the step, for the terms that the recipe trains.
 
     Half of the rows are of the task's distribution, half of its strata. Single edges are measured only when
     everything else is nearly right.
     """
+    objective, draws = recipe.objective, recipe.draws
     rng = seeds.generator(seed, "validation", step)
     domain, strata, tests = (
         evaluation.task.domain,
@@ -51,11 +52,11 @@ def validate(
     chunk = Chunk(evaluation.activations(base), tuple(map(evaluation.activations, given)), rng)
     kinds: dict[str, tuple[Kind, ...]] = {"accuracy": ("accuracy",)}
     if objective.iit > 0:
-        kinds["iia"] = ("variables", "positions") if objective.positions else ("variables",)
+        kinds["iia"] = ("variables", "positions") if draws.positions else ("variables",)
     if objective.strict > 0:
         kinds["siia"] = ("nodes", "node_sets")
     if objective.edge_strict > 0:
-        kinds["edges"] = ("edge_sets", "required_edges") if objective.required else ("edge_sets",)
+        kinds["edges"] = ("edge_sets", "required_edges") if draws.required else ("edge_sets",)
     shares: dict[str, float] = {}
     for part, measured in kinds.items():
         for outcome in tests.measure(chunk, {kind: tests.places[kind] for kind in measured}):

@@ -19,7 +19,10 @@ from interpbench.runs.train_settings import TrainConfig, train_config
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_rows import read_rows
 from interpbench.scoring.results import LevelScores
+from interpbench.training.curriculum import Curriculum
+from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from tests import ROOT
 from tests.builders import composed
 
@@ -37,9 +40,10 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_new_names_are_settings_and_old_ones_are_not() -> None:
     of_methods = {key for made in methods() for key in getattr(methods()[made], "__dataclass_fields__", {})}
-    for section, known in {"method": of_methods, "objective": set(asdict(Objective()))}.items():
-        assert set(KEYS.get(section, {}).values()) | set(VALUES.get(section, {})) <= known
-        assert not set(KEYS.get(section, {})) & known
+    known = {f"method.{key}" for key in of_methods}
+    for section, kind in {"objective": Objective, "draws": Draws, "curriculum": Curriculum}.items():
+        known |= {f"{section}.{key}" for key in asdict(kind())}
+    assert {*KEYS.values(), *VALUES} <= known and not set(KEYS) & known
 
 
 def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureFixture) -> None:
@@ -57,9 +61,14 @@ def test_a_command_line_is_read_with_one_warning_a_name(caplog: pytest.LogCaptur
 
 def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.LogCaptureFixture) -> None:
     old = {"readout": 1.0, "readout_until": 20, "attention": 0.5, "slack": 0.1, "quiet": 3.0}
-    new = Objective(probe=1.0, probe_until=20, attention_supervision=0.5, bos_slack=0.1, variance_penalty=3.0)
+    old |= {"swaps": "deep", "strict_after": 7}
+    new = Recipe(
+        Objective(probe=1.0, attention_supervision=0.5, bos_slack=0.1, variance_penalty=3.0),
+        Draws(swaps="deep"),
+        Curriculum(probe_until=20, strict_after=7),
+    )
     given = renamed_overrides([f"objective.{key}={value}" for key, value in old.items()])
-    assert convert(TrainConfig, composed("train", "task=hist", *given)).objective == new
+    assert convert(TrainConfig, composed("train", "task=frac_prevs", "experiment=none", *given)).recipe == new
     assert renamed_overrides(["+objective.readout=0,1", "++objective.quiet=0"]) == [
         "+objective.probe=0,1",
         "++objective.variance_penalty=0",
@@ -67,7 +76,7 @@ def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.L
     assert len(warned(caplog)) == len(old)
     data = composed("train", "task=frac_prevs", "experiment=none")
     data["objective"] |= old
-    assert train_config(data).objective == new
+    assert train_config(data).recipe == new
     assert (
         warned(caplog)[0] == "objective.readout is now objective.probe; only this version reads the old name"
     )

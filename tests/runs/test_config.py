@@ -21,6 +21,7 @@ CONFIGS = Path(config_folder())
 KINDS: dict[str, Any] = {"train": TrainConfig, "evaluate": EvaluateConfig}
 COMMANDS = {
     **{"objective": "train", "model": "train", "trainer": "train", "certificate": "train", "logger": "train"},
+    **{"draws": "train", "curriculum": "train"},
     **{"experiment": "train", "standard": "train", "method": "evaluate"},
 }
 FILES = sorted((path.parent.name, path.stem) for path in CONFIGS.glob("*/*.yaml"))

@@ -31,7 +31,7 @@ from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import TrainerSettings
 from interpbench.transformer.model import Transformer
@@ -286,7 +286,7 @@ def test_batches_pad_patch_nothing_free_and_score_no_padding() -> None:
     task = get_task("ioi_next_token")
     alignment = align(task, shape(task).graph)
     truth = find_truth(alignment, pairs=200)
-    sampler = Sampler(alignment, truth, Objective(), 64, 0)
+    sampler = Sampler(alignment, truth, Recipe(), 64, 0)
     sampler.steps = 2
     batch = sampler(1, torch.device("cpu"))
     padding = batch.tokens[:, :, 1:] == task.bos + 1
@@ -303,7 +303,7 @@ def test_batches_pad_patch_nothing_free_and_score_no_padding() -> None:
 def test_most_swaps_that_can_matter_do() -> None:
     task = get_task("ioi")
     alignment = align(task, shape(task).graph)
-    sampler = Sampler(alignment, find_truth(alignment, pairs=200), Objective(), 64, 0)
+    sampler = Sampler(alignment, find_truth(alignment, pairs=200), Recipe(), 64, 0)
     drawn = sampler.interventions(rng(), 1024)
     after = drawn.counterfactual[task.causal_model.output]
     before = task.causal_model.outputs(drawn.base)

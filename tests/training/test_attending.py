@@ -9,8 +9,10 @@ import torch
 from interpbench.causal.model import NONE
 from interpbench.core.errors import TrainingError
 from interpbench.tasks.catalogue import get_task
+from interpbench.training.curriculum import Curriculum
 from interpbench.training.losses import LEAST, attention_loss
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds, record
 from tests.builders import CPU, QUICK, setting, trainer
@@ -39,8 +41,8 @@ def test_heads_look_at_what_their_variable_is_made_of(name):
 
 def test_shares_follow_the_program_in_every_world():
     _, alignment, truth = setting("ioi")
-    objective = Objective(attention_supervision=1.0, probe=1.0, probe_until=64)
-    sampler = Sampler(alignment, truth, objective, 64, 0)
+    recipe = Recipe(Objective(attention_supervision=1.0, probe=1.0), curriculum=Curriculum(probe_until=64))
+    sampler = Sampler(alignment, truth, recipe, 64, 0)
     assert sampler(64, CPU).attended and not sampler(64, CPU).values
     batch = sampler(0, CPU)
     assert batch.worlds == ("source", "iit", "strict", "edge_strict")
@@ -50,7 +52,7 @@ def test_shares_follow_the_program_in_every_world():
     assert (wanted.argmax(1)[seen == -1] == 0).all(), "BOS, on padding too"
     for shares in batch.attended.values():
         assert float(shares.sum()) == pytest.approx(1, abs=1e-5)
-        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * objective.bos_slack, abs=1e-5)
+        assert float(shares[:, 0].sum()) == pytest.approx(0.5 + 0.5 * recipe.objective.bos_slack, abs=1e-5)
 
 
 def test_the_loss_is_cross_entropy_query_by_query():
@@ -68,7 +70,7 @@ def test_the_loss_is_cross_entropy_query_by_query():
 
 def test_worlds_keep_the_patterns_that_were_used():
     network, alignment, truth = setting("ioi")
-    batch = Sampler(alignment, truth, Objective(), 8, 0)(0, CPU)
+    batch = Sampler(alignment, truth, Recipe(), 8, 0)(0, CPU)
     ids = batch.tokens.flatten(0, 1)
     head = alignment.graph.node_index[next(iter(alignment.aligned_nodes))]
     worlds = Worlds(torch.zeros_like(batch.nodes), torch.zeros_like(batch.edges), watch=[head])
@@ -86,7 +88,9 @@ def test_worlds_keep_the_patterns_that_were_used():
 def test_heads_learn_where_to_look():
     alone = {"behaviour": 0.0, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
     settings = dataclasses.replace(QUICK, batch=32, max_steps=60)
-    made = trainer(objective=Objective(**alone, attention_supervision=1.0), settings=settings, name="ioi")
+    made = trainer(
+        recipe=Recipe(Objective(**alone, attention_supervision=1.0)), settings=settings, name="ioi"
+    )
     losses = []
     for _ in range(40):
         made.step()
@@ -96,4 +100,4 @@ def test_heads_learn_where_to_look():
 
 def test_a_model_that_does_not_say_where_heads_look_is_refused():
     with pytest.raises(TrainingError, match="no variable of 'hist' says where it looks"):
-        trainer(objective=Objective(attention_supervision=1.0), name="hist").step()
+        trainer(recipe=Recipe(Objective(attention_supervision=1.0)), name="hist").step()

@@ -13,9 +13,10 @@ from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.certificate import _Certificate, certify
+from interpbench.training.draws import Draws
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate
 from tests.builders import FEW, evaluation_of, margin_of, setting
@@ -329,7 +330,7 @@ def test_the_same_seed_gives_the_same_certificate():
 
 def test_validation_agrees_with_the_certificate(compiled):
     network, alignment, truth = compiled
-    found = validate(Evaluation(network, alignment), truth, Objective(positions=0.5), 256, 0, 1)
+    found = validate(Evaluation(network, alignment), truth, Recipe(draws=Draws(positions=0.5)), 256, 0, 1)
     assert found.lowest == 1.0, found.worst
 
 

@@ -11,16 +11,19 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import required_edges
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
+from interpbench.training.curriculum import Curriculum
+from interpbench.training.draws import Draws
 from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.losses import relative_variance
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from tests.builders import CPU, QUICK, setting, trainer
 
 
 def test_outputs_can_begin_after_the_probes():
-    objective = Objective(probe=1.0, outputs_after=64, strict_after=64)
-    made = trainer(objective=objective, settings=dataclasses.replace(QUICK, batch=64))
+    recipe = Recipe(Objective(probe=1.0), curriculum=Curriculum(outputs_after=64, strict_after=64))
+    made = trainer(recipe=recipe, settings=dataclasses.replace(QUICK, batch=64))
     early, late = made.sampler(63, CPU), made.sampler(64, CPU)
     assert early.worlds == ("source", "iit") and not early.weights.any()
     assert early.nodes.any() and early.values, "probes see swaps from the start"
@@ -28,8 +31,8 @@ def test_outputs_can_begin_after_the_probes():
 
 
 def test_probes_can_end_before_training_does():
-    objective = Objective(probe=1.0, probe_until=20)
-    made = trainer(objective=objective, settings=dataclasses.replace(QUICK, batch=128))
+    recipe = Recipe(Objective(probe=1.0), curriculum=Curriculum(probe_until=20))
+    made = trainer(recipe=recipe, settings=dataclasses.replace(QUICK, batch=128))
     early, late = made.sampler(31, CPU), made.sampler(32, CPU)
     assert early.values and not late.values, "a pool of draws is all of one kind"
     assert late.worlds == early.worlds
@@ -47,7 +50,7 @@ def test_deep_swaps_are_mostly_of_one_early_unit():
     assert count > 1
     drawn = {}
     for kind in ("even", "deep"):
-        sampler = Sampler(alignment, truth, Objective(swaps=kind), 64, 0)
+        sampler = Sampler(alignment, truth, Recipe(draws=Draws(swaps=kind)), 64, 0)
         nodes = sampler.interventions(np.random.default_rng(0), 64 * 64).nodes
         swaps = nodes[[alignment.graph.node_index[node] for node in alignment.aligned_nodes]] > 0
         single = swaps.sum(0) == 1
@@ -62,7 +65,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
     aligned = [str(node) for node in alignment.aligned_nodes]
     shares = {}
     for kind in ("even", "deep"):
-        world = EdgeWorld(alignment, truth, Objective(swaps=kind))
+        world = EdgeWorld(alignment, truth, Draws(swaps=kind))
         rng = np.random.default_rng(0)
         bases, sources = (alignment.task.domain.draw(rng, 4096) for _ in range(2))
         trace = alignment.task.causal_model.run(sources)
@@ -77,7 +80,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
 def test_deep_draws_long_edges_most():
     alignment = align(get_task("ioi"), shape(get_task("ioi")).graph)
     truth = find_truth(alignment, pairs=1000)
-    world, names = EdgeWorld(alignment, truth, Objective(swaps="deep")), required_edges(truth)
+    world, names = EdgeWorld(alignment, truth, Draws(swaps="deep")), required_edges(truth)
     assert dict(zip(names, world.weights)) == {
         **{"embed->a1.h1": 1, "a1.h1->a2.h1": 4, "embed->a2.h1": 16},
         **{"a2.h1->a4.h1": 9, "embed->a4.h1": 81, "a4.h1->logits": 1},
@@ -95,7 +98,8 @@ def test_the_variance_penalty_has_unaligned_nodes_write_the_same_for_every_input
     assert float(relative_variance(blocks, [1, 2])) == pytest.approx(sum(means[1:]) / means[0], rel=1e-5)
     alone = {"behaviour": 0.0, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
     made = trainer(
-        objective=Objective(**alone, variance_penalty=1.0), settings=dataclasses.replace(QUICK, max_steps=200)
+        recipe=Recipe(Objective(**alone, variance_penalty=1.0)),
+        settings=dataclasses.replace(QUICK, max_steps=200),
     )
     sums = []
     for _ in range(100):

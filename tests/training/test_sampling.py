@@ -7,7 +7,9 @@ import torch
 from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.ground_truth import State
+from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds, record
 from interpbench.transformer.routes import Replaced, Routes
@@ -17,7 +19,7 @@ from tests.builders import CPU, setting
 @pytest.mark.parametrize("name", ["frac_prevs", "max_with_previous", "first_occurrences"])
 def test_batches_patch_only_what_they_may(name):
     _, alignment, truth = setting(name)
-    sampler = Sampler(alignment, truth, Objective(), 64, 0)
+    sampler = Sampler(alignment, truth, Recipe(), 64, 0)
     batch = sampler(3, CPU)
     assert batch.worlds == ("source", "iit", "strict", "edge_strict")
     graph = alignment.graph
@@ -41,7 +43,7 @@ def test_about_half_of_the_interventions_change_the_output():
     """With 11 values, a single swap of `previous` mostly changes nothing; draws even that out."""
     for name in ("frac_prevs", "frequency_class", "trend_to_next"):
         _, alignment, truth = setting(name)
-        sampler = Sampler(alignment, truth, Objective(), 64, 0)
+        sampler = Sampler(alignment, truth, Recipe(), 64, 0)
         drawn = sampler.interventions(np.random.default_rng(0), 2048)
         after = drawn.counterfactual[alignment.task.causal_model.output]
         share = changed(alignment.task.causal_model.outputs(drawn.base), after).any(1).mean()
@@ -50,7 +52,7 @@ def test_about_half_of_the_interventions_change_the_output():
 
 def test_rare_effects_are_drawn_more_often_than_chance():
     _, alignment, truth = setting("frequency_class")
-    sampler = Sampler(alignment, truth, Objective(strata=0), 64, 0)
+    sampler = Sampler(alignment, truth, Recipe(draws=Draws(strata=0)), 64, 0)
     model, domain = alignment.task.causal_model, alignment.task.domain
     rng = np.random.default_rng(0)
     some = sampler.interventions(rng, 2048)
@@ -66,7 +68,7 @@ def test_rare_effects_are_drawn_more_often_than_chance():
 
 def test_targets_are_the_programs_answers():
     _, alignment, truth = setting("max_with_previous")
-    sampler = Sampler(alignment, truth, Objective(), 32, 0)
+    sampler = Sampler(alignment, truth, Recipe(), 32, 0)
     batch = sampler(0, CPU)
     task = alignment.task
     for world in (0, 2):
@@ -79,7 +81,7 @@ def test_targets_are_the_programs_answers():
 def test_swapped_rows_answer_what_the_program_answers_row_by_row():
     """The second source of a row is the next row of the source world, in kernel and program alike."""
     _, alignment, truth = setting("max_with_previous")
-    batch = Sampler(alignment, truth, Objective(), 16, 0)(1, CPU)
+    batch = Sampler(alignment, truth, Recipe(), 16, 0)(1, CPU)
     model, graph = alignment.task.causal_model, alignment.graph
     tokens = batch.tokens[:, :, 1:].numpy()
     for row in range(16):
@@ -100,7 +102,7 @@ def test_swapped_rows_answer_what_the_program_answers_row_by_row():
 def test_probes_ask_for_the_programs_variables_in_every_world(name):
     """World by world and row by row, with the program run on that row alone, padding included."""
     _, alignment, truth = setting(name)
-    batch = Sampler(alignment, truth, Objective(probe=1.0), 8, 0)(1, CPU)
+    batch = Sampler(alignment, truth, Recipe(Objective(probe=1.0)), 8, 0)(1, CPU)
     model, graph = alignment.task.causal_model, alignment.graph
     bos = len(alignment.task.vocab)
     tokens = batch.tokens[:, :, 1:].numpy()
@@ -126,7 +128,7 @@ def test_probes_ask_for_the_programs_variables_in_every_world(name):
 def test_edge_rows_answer_what_the_program_answers_edge_by_edge(name):
     """Row by row: each patched read gets its parent's value from the row's own source for it."""
     _, alignment, truth = setting(name)
-    sampler = Sampler(alignment, truth, Objective(required=0.5, own_sources=0.7), 16, 0)
+    sampler = Sampler(alignment, truth, Recipe(draws=Draws(required=0.5, own_sources=0.7)), 16, 0)
     batch, model = sampler(1, CPU), alignment.task.causal_model
     tokens = batch.tokens[:, :, 1:].numpy()
     tokens = np.where(tokens > len(alignment.task.vocab), -1, tokens)
@@ -149,7 +151,7 @@ def test_edge_rows_answer_what_the_program_answers_edge_by_edge(name):
 
 def test_rows_swapped_at_one_position_answer_what_the_program_answers():
     _, alignment, truth = setting("max_with_previous")
-    batch = Sampler(alignment, truth, Objective(positions=0.5), 32, 0)(1, CPU)
+    batch = Sampler(alignment, truth, Recipe(draws=Draws(positions=0.5)), 32, 0)(1, CPU)
     model, graph = alignment.task.causal_model, alignment.graph
     tokens, places = batch.tokens[:, :, 1:].numpy(), batch.places[1].numpy() > 0
     assert 0.3 < (places.sum(0) == 1).mean() < 0.7 and not places[0, places.sum(0) == 1].any()
@@ -172,7 +174,7 @@ def test_a_step_patches_what_its_batch_says():
     """The training kernel, world by world, against routes of every row: sources, places and edges alike."""
     network, alignment, truth = setting("max_with_previous")
     network.requires_grad_(False)
-    batch = Sampler(alignment, truth, Objective(positions=0.5, own_sources=0.8), 16, 0)(1, CPU)
+    batch = Sampler(alignment, truth, Recipe(draws=Draws(positions=0.5, own_sources=0.8)), 16, 0)(1, CPU)
     worlds = Worlds(batch.nodes, batch.edges, places=batch.places, edge_sources=batch.edge_sources)
     logits = network.run(network.embedding(batch.tokens.flatten(0, 1)), worlds).unflatten(2, (4, 16))
     legal = torch.from_numpy(alignment.graph.legal)
@@ -200,7 +202,7 @@ def test_a_step_patches_what_its_batch_says():
 
 def test_none_is_never_trained_on():
     _, alignment, truth = setting("first_occurrences")
-    batch = Sampler(alignment, truth, Objective(), 64, 0)(0, CPU)
+    batch = Sampler(alignment, truth, Recipe(), 64, 0)(0, CPU)
     outputs = alignment.task.causal_model.outputs(batch.tokens[0, :, 1:].numpy())
     assert (outputs < 0).any()
     assert not batch.weights[:, 0].numpy().T[outputs < 0].any()

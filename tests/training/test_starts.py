@@ -19,6 +19,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import ModelSettings, shape
 from interpbench.training.certificate import CertificateSettings
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import TrainerSettings
 
@@ -33,7 +34,7 @@ def test_an_mlp_can_carry_the_tokens() -> None:
     assert {"embed->m0", *(f"m0->{reader}" for reader in readers)} <= set(found)
     assert not any(edge.startswith("embed->a") for edge in found)
     assert "embed->m0" in truth.names("qkv_edge", State.REQUIRED)
-    batch = Sampler(alignment, truth, Objective(probe=1.0), 64, 0)(0, torch.device("cpu"))
+    batch = Sampler(alignment, truth, Recipe(Objective(probe=1.0)), 64, 0)(0, torch.device("cpu"))
     swapped = batch.nodes[alignment.graph.node_index[Node(0)], 1] == 1
     assert swapped.any() and "tokens" in batch.values
     wanted = np.array(batch.tokens[0, swapped, 1:].T)

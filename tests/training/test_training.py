@@ -11,9 +11,11 @@ from interpbench.circuits.grades import Verdict
 from interpbench.core.errors import CheckpointError, TrainingError
 from interpbench.core.metrics import JsonLines, Wandb
 from interpbench.core.threads import threads
+from interpbench.training.curriculum import Curriculum
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.patching import Worlds
 from tests.builders import CPU, QUICK, setting, trainer
@@ -23,7 +25,7 @@ from tests.builders import CPU, QUICK, setting, trainer
 def test_probe_losses_are_position_by_position(name):
     """Against a loop over positions: half the weight on None, half on the rest."""
     _, alignment, truth = setting(name)
-    batch = Sampler(alignment, truth, Objective(probe=1.0), 8, 0)(1, CPU)
+    batch = Sampler(alignment, truth, Recipe(Objective(probe=1.0)), 8, 0)(1, CPU)
     probes = Probes(alignment, 12, 0)
     length, rows = batch.tokens.shape[2], batch.tokens.shape[:2].numel()
     written = {node: torch.randn(12, length, rows) for node in set(probes.nodes.values())}
@@ -49,15 +51,16 @@ def test_probe_losses_are_position_by_position(name):
 
 def test_probes_train_the_network_and_leave_no_trace(tmp_path):
     """They change what is learned, are resumed with it, and are in no checkpoint."""
-    objective = Objective(probe=1.0)
-    whole, plain, broken = trainer(objective=objective), trainer(), trainer(tmp_path, objective)
+    recipe = Recipe(Objective(probe=1.0))
+    whole, plain, broken = trainer(recipe=recipe), trainer(), trainer(tmp_path, recipe)
     for _ in range(12):
         whole.step()
         plain.step()
     for _ in range(7):
         broken.step()
     broken.save()
-    resumed = trainer(tmp_path, objective)
+    resumed = trainer(tmp_path, recipe)
+    assert resumed.resume() and not whole.resume()
     for _ in range(5):
         resumed.step()
     states = [made.network.state_dict() for made in (whole, resumed, plain)]
@@ -70,37 +73,39 @@ def test_each_weight_acts_once():
     """Doubling a weight doubles that term of the loss and no other."""
     network, alignment, truth = setting()
 
-    def terms(objective):
-        batch = Sampler(alignment, truth, objective, 32, 0)(0, CPU)
+    def terms(recipe):
+        batch = Sampler(alignment, truth, recipe, 32, 0)(0, CPU)
         logits = network.run(network.embedding(batch.tokens.flatten(0, 1)), Worlds(batch.nodes, batch.edges))
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         return losses.view(batch.weights.shape).sum((0, 2)).detach()
 
-    plain, doubled = terms(Objective()), terms(Objective(strict=2.0))
+    plain, doubled = terms(Recipe()), terms(Recipe(Objective(strict=2.0)))
     factors = torch.tensor([1.0, 1.0, 2.0, 1.0])
     torch.testing.assert_close(doubled, plain * factors)
 
 
 @pytest.mark.parametrize(
-    ("objective", "worlds"),
+    ("recipe", "worlds"),
     [
-        (Objective(edge_strict=0), ("iit", "strict")),
-        (Objective(edge_strict=0, strict=0), ("iit",)),
-        (Objective(edge_strict=0, strict=0, iit=0), ()),
+        (Recipe(Objective(edge_strict=0)), ("iit", "strict")),
+        (Recipe(Objective(edge_strict=0, strict=0)), ("iit",)),
+        (Recipe(Objective(edge_strict=0, strict=0, iit=0)), ()),
     ],
 )
-def test_terms_without_weight_cost_nothing(objective, worlds):
-    made = trainer(objective=objective)
+def test_terms_without_weight_cost_nothing(recipe, worlds):
+    made = trainer(recipe=recipe)
     assert made.sampler.worlds(0) == ("source", *worlds)
     made.step()
     made.step()
-    assert objective.grade == {"iit": "iit", "strict": "siit"}.get(
+    assert recipe.objective.grade == {"iit": "iit", "strict": "siit"}.get(
         (*worlds, "")[max(0, len(worlds) - 1)], "behaviour"
     )
 
 
 def test_strict_terms_can_begin_later():
-    made = trainer(objective=Objective(strict_after=70), settings=dataclasses.replace(QUICK, batch=128))
+    made = trainer(
+        recipe=Recipe(curriculum=Curriculum(strict_after=70)), settings=dataclasses.replace(QUICK, batch=128)
+    )
     assert made.sampler.steps == 32
     assert made.sampler.worlds(95) == ("source", "iit") and made.sampler(95, CPU).edges is None
     worlds = ("source", "iit", "strict", "edge_strict")
@@ -116,7 +121,7 @@ def test_same_seed_same_bits_and_resumption(tmp_path):
         broken.step()
     broken.save()
     resumed = trainer(tmp_path)
-    assert resumed.progress.step == 25
+    assert resumed.progress.step == 0 and resumed.resume() and resumed.progress.step == 25
     for _ in range(35):
         resumed.step()
     for name, value in whole.network.state_dict().items():
@@ -129,7 +134,7 @@ def test_a_damaged_state_is_refused_in_one_line(tmp_path):
     made.save()
     made.state_file.write_bytes(made.state_file.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="delete it to start anew"):
-        trainer(tmp_path)
+        trainer(tmp_path).resume()
 
 
 def test_training_learns_and_writes_metrics(tmp_path):

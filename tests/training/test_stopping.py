@@ -1,0 +1,95 @@
+"""Stopping rules: pure functions of settings and of validations made up here; no network is trained."""
+
+import math
+
+import pytest
+
+from interpbench.training.settings import TrainerSettings
+from interpbench.training.stopping import (
+    broken,
+    confirmed,
+    hopeless,
+    learning_rate,
+    loss,
+    lowest,
+    stale,
+    tries_certificate,
+)
+
+SETTINGS = TrainerSettings(max_steps=1000, validate_every=100, patience=3, confirm=2, stop_at=0.9)
+
+
+def line(step: int, rate: float, first: float = 1.0, **other: float) -> dict[str, float | str]:
+    rates = {"accuracy": rate, "iia": rate, "siia": rate, "edges": rate, **other}
+    return {"step": step, **rates, "worst": "node a0.h0", "loss/iit": first, "loss/strict": 0.5}
+
+
+def lines(*rates: float) -> list[dict[str, float | str]]:
+    return [line(100 * (number + 1), rate) for number, rate in enumerate(rates)]
+
+
+def test_a_line_is_as_good_as_its_worst_rate_and_costs_all_its_losses() -> None:
+    assert lowest(line(1, 0.9, siia=0.2)) == 0.2
+    assert loss(line(1, 0.9)) == 1.5
+
+
+def test_what_is_no_better_than_the_best_is_stale() -> None:
+    assert stale(lines(0.5, 0.6, 0.6, 0.55, 0.6 + 5e-5, 0.7, 0.1)) == [0, 0, 1, 2, 3, 0, 1]
+    assert stale([]) == []
+
+
+def test_validations_in_a_row_confirm() -> None:
+    assert confirmed(SETTINGS, lines(0.95, 0.5, 0.95, 0.9)) == 2
+    assert confirmed(SETTINGS, lines(0.95, 0.95, 0.89)) == 0
+    assert confirmed(SETTINGS, []) == 0
+
+
+def test_a_certificate_is_tried_when_confirmed_but_not_soon_after_one_that_missed() -> None:
+    good = lines(*[0.95] * 6)
+    assert not tries_certificate(SETTINGS, good[:1], [])
+    assert tries_certificate(SETTINGS, good[:2], [])
+    assert not tries_certificate(SETTINGS, good[:2], [150])
+    assert tries_certificate(SETTINGS, good[:3], [200])  # a tenth of the schedule later
+    slow = TrainerSettings(max_steps=4000, validate_every=100, confirm=2, stop_at=0.9)
+    assert not tries_certificate(slow, good[:5], [200]) and tries_certificate(slow, good, [200])
+    assert not tries_certificate(SETTINGS, lines(*[0.95] * 10), [])  # the end has one anyway
+
+
+def test_a_run_without_progress_is_given_up_unless_it_is_good_enough() -> None:
+    assert hopeless(SETTINGS, lines(0.5, 0.5, 0.5), 16) is None
+    said = hopeless(SETTINGS, lines(0.5, 0.5, 0.5, 0.5), 16)
+    assert said is not None and "no progress for 3 validations (worst: node a0.h0)" in said
+    assert "trainer.batch=128" in said and "model.d_model than 16" in said
+    assert hopeless(SETTINGS, lines(0.95, 0.95, 0.95, 0.95), 16) is None
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (math.nan, "the loss is nan at step 200"),
+        (math.inf, "the loss is inf"),
+        (40.0, "grew from 1.5 to 40.5"),
+    ],
+)
+def test_a_loss_that_explodes_ends_the_run_with_what_to_try(last: float, said: str) -> None:
+    why = broken(SETTINGS, [line(100, 0.5), line(200, 0.5, last)])
+    assert why is not None and said in why and "trainer.learning_rate=0.001" in why
+
+
+def test_a_loss_may_grow_a_little() -> None:
+    assert broken(SETTINGS, [line(100, 0.5), line(200, 0.5, 29.0)]) is None
+
+
+def test_schedules() -> None:
+    rates = [learning_rate(SETTINGS, step, []) for step in range(1000)]
+    assert (
+        max(rates) == pytest.approx(SETTINGS.learning_rate, rel=0.02) and 95 <= rates.index(max(rates)) <= 105
+    )
+    assert rates[0] < 0.05 * max(rates) and rates[-1] < 0.01 * max(rates)
+    constant = TrainerSettings(schedule="none")
+    assert learning_rate(constant, 7, lines(0.5, 0.5, 0.5)) == constant.learning_rate
+    plateau = TrainerSettings(schedule="plateau", plateau_patience=2)
+    halvings = [
+        learning_rate(plateau, 0, lines(*[0.5] * count)) / plateau.learning_rate for count in range(1, 7)
+    ]
+    assert halvings == [1, 1, 0.5, 0.5, 0.25, 0.25]
