@@ -47,7 +47,7 @@ PARTS = {
         "intervention_tests.InterventionTests._node_sets",
         "intervention_tests.InterventionTests._edge_sets",
     ],
-    "single edges": ["screening.Screen.measure"],
+    "single edges": ["screening.EdgeScreen.measure"],
     "adversary": ["certificate.attack"],
 }
 REST = "everything else"

@@ -150,7 +150,7 @@ class Measurement:
         checks = {name: round(getattr(full, name) / chunks) for name in ("checks", "edge_checks")}
         few = replace(full, pairs=ROWS_PER_CHUNK, looks=1, **checks)
         parts = {
-            "screen": ["screening.Screen.measure"],
+            "screen": ["screening.EdgeScreen.measure"],
             "stress": ["certificate._Certificate._stress"],
             "search": ["adversary._Search.__init__", "adversary._Search.worst"],
             "worst sets": ["adversary._Search.measured"],

@@ -15,7 +15,7 @@ from interpbench.circuits.certificate_counts import (
     EFFECTIVE,
     FORMAT,
     SETS,
-    Draws,
+    CheckedByDraw,
     Kind,
     Proof,
     name_of,
@@ -202,7 +202,7 @@ def _misnamed(kind: Kind, found: Iterable[str], wanted: list[str], vacuous: list
     return missing and f"it says nothing of {name_of(kind, missing)}"
 
 
-def _misdrawn(proof: Proof, draws: Draws, rare: bool) -> str | None:
+def _misdrawn(proof: Proof, draws: CheckedByDraw, rare: bool) -> str | None:
     """Returns what is wrong with the draws of one rate: which is missing, or cannot be.
 
     Swaps that change an answer may be so `rare` that one of the draws has none.

@@ -141,7 +141,7 @@ class HeldOut(TypedDict):
     sources: Share
 
 
-Draws = dict[Literal["task", "strata", "pairs"], Checked]
+CheckedByDraw = dict[Literal["task", "strata", "pairs"], Checked]
 """Rates on draws from the task's distribution, on even draws from its strata, or on all pairs."""
 
 
@@ -172,7 +172,7 @@ class Proof(TypedDict):
     held_out: HeldOut | None
     strata: list[Annotated[str, Field(max_length=80)]]
     variables: dict[PlaceName, list[Annotated[str, Field(max_length=256)]]]
-    rates: dict[Kind, dict[Name, Draws]]
+    rates: dict[Kind, dict[Name, CheckedByDraw]]
     vacuous: dict[Literal["effective", "effective_positions"], list[PlaceName]]
     required_effect: dict[PlaceName, Share]
     screen: Screen | None
