@@ -23,7 +23,6 @@ function make(tag, attributes = {}, ...children) {
 const number = (value, digits = 3) => value === null || value === undefined ? "–" : value.toFixed(digits);
 const whole = value => value === null ? "–" : Math.round(value).toLocaleString("en");
 const score = value => Number(value.toPrecision(4)).toString();
-const mean = values => values.length ? values.reduce((a, b) => a + b) / values.length : null;
 const colour = method => `var(--c${method % 8})`;
 const dash = method => DASHES[Math.floor(method / 8) % DASHES.length];
 
@@ -52,11 +51,11 @@ function items(model, level) {
 
 /** Ranks the items by a result's scores, best first, and groups ties. */
 function rank(model, result, level) {
-  const own = level === "node" && result.own;
-  const of = item => own ? result.own.ranks[item.node]
-    : level === "node" ? model.edges.reduce((best, [source], i) => source === item.node ? Math.max(best, result.ranks[i]) : best, -1)
-    : Math.max(...item.edges.map(i => result.ranks[i]));
-  const values = own ? result.own.values : result.values;
+  const own = level === "node" && result.nodes;
+  const of = item => own ? own.ranks[item.node]
+    : level === "node" ? model.edges.reduce((best, [source], i) => source === item.node ? Math.max(best, result.edges.ranks[i]) : best, -1)
+    : Math.max(...item.edges.map(i => result.edges.ranks[i]));
+  const values = (own || result.edges).values;
   const ranked = items(model, level).map(item => ({ ...item, rank: of(item) }));
   ranked.forEach(item => { item.score = values[item.rank]; });
   ranked.sort((a, b) => b.rank - a.rank);
@@ -65,26 +64,34 @@ function rank(model, result, level) {
     if (!groups.length || groups.at(-1)[0].rank !== item.rank) groups.push([]);
     groups.at(-1).push(item);
   }
-  return { ranked, groups, ...curve(groups, result.structural) };
+  return { ranked, groups, cuts: rates(count(groups, result.structural), result.precision[level]) };
 }
 
 const positive = (state, structural) => state === REQUIRED || (structural && state === ALLOWED);
 
-/** Counts required and forbidden items after each group: ROC, precision and recall, AUROC. */
-function curve(groups, structural) {
-  let hits = 0, wrong = 0;
-  const counts = [[0, 0]];
+/** Counts required and forbidden items after each group, and groups that have any. */
+function count(groups, structural) {
+  let hits = 0, wrong = 0, step = 0;
+  const counts = [[0, 0, 0]];
   for (const group of groups) {
+    const before = hits + wrong;
     for (const { state } of group) {
       if (positive(state, structural)) hits++;
       else if (state === FORBIDDEN) wrong++;
     }
-    counts.push([hits, wrong]);
+    if (hits + wrong > before) step++;
+    counts.push([hits, wrong, step]);
   }
-  const roc = counts.map(([h, w]) => [w / wrong, h / hits]);
-  let auroc = 0;
-  roc.slice(1).forEach(([x, y], i) => { auroc += (x - roc[i][0]) * (y + roc[i][1]) / 2; });
-  return { counts, positives: hits, negatives: wrong, roc, auroc: hits && wrong ? auroc : null };
+  return counts;
+}
+
+/** Looks up what was computed for each cut: shares of required and of forbidden items, and precision. */
+function rates(counts, precision) {
+  const [positives, negatives] = counts.at(-1);
+  const share = (count, total) => total ? DATA.shares[total][count] : null;
+  return counts.map(([hits, wrong, step]) => ({
+    hits, wrong, positives, recall: share(hits, positives), forbidden: share(wrong, negatives), precision: step ? precision[step - 1] / 1000 : null,
+  }));
 }
 
 const cache = new Map();
@@ -100,18 +107,8 @@ const chosenResult = () => choice.method === TRUTH ? null : resultOf(choice.mode
 
 let sorting = { column: 4, up: false }, sorted = [];
 function showMethods() {
-  const levels = Object.keys(DATA.levels);
   const heads = ["method", "models", ...Object.values(DATA.levels), "CPR / CMD", "forward passes", "backward passes", "seconds"];
-  const rows = DATA.methods.map((name, method) => {
-    const results = DATA.models.map((_, i) => resultOf(i, method)).filter(Boolean);
-    const known = pick => mean(results.map(pick).filter(value => value !== null && value !== undefined));
-    return {
-      method,
-      cells: [name, results.length, ...levels.map(level => [known(r => r.auroc[level]), known(r => r.precision[level])]),
-        ["cpr", "cmd"].map(area => known(r => r.faithfulness && r.faithfulness[area][0])),
-        known(r => r.passes[0]), known(r => r.passes[1]), known(r => r.seconds)],
-    };
-  });
+  const rows = DATA.methods.map((name, method) => ({ method, cells: [name, ...DATA.means[method]] }));
   const order = cells => Array.isArray(cells[sorting.column]) ? cells[sorting.column][0] ?? -1 : cells[sorting.column] ?? -1;
   rows.sort((a, b) => {
     const [x, y] = [order(a.cells), order(b.cells)];
@@ -167,20 +164,20 @@ const LOG = { place: share => 1 + Math.log10(Math.max(share, 0.001)) / 3, ticks:
 
 function showCurves(found, taken) {
   const model = DATA.models[choice.model];
-  const all = model.results.map(result => ({ method: result.method, found: ranking(choice.model, result, choice.level), faith: result.faithfulness }))
-    .sort((a, b) => (b.found.auroc ?? -1) - (a.found.auroc ?? -1) || a.method - b.method);
-  const ranked = all.filter(entry => entry.found.auroc !== null);
+  const all = model.results.map(result => ({ method: result.method, result, auroc: result.auroc[choice.level], faith: result.faithfulness }))
+    .sort((a, b) => (b.auroc ?? -1) - (a.auroc ?? -1) || a.method - b.method);
+  const ranked = all.filter(entry => entry.auroc !== null);
   $("curves-title").textContent = `Curves: ${model.title}, ${DATA.levels[choice.level]}`;
-  chart($("roc"), ranked, { across: "forbidden taken", up: "required found (ROC)", points: entry => entry.found.roc, at: found && found.roc[choice.cut] });
-  const [hits, wrong] = found ? found.counts[choice.cut] : [0, 0];
-  chart($("pr"), ranked, { across: "recall", up: "precision", points: entry => steps(entry.found), at: hits + wrong ? [hits / found.positives, hits / (hits + wrong)] : null });
+  const now = found && found.cuts[choice.cut];
+  chart($("roc"), ranked, { across: "forbidden taken", up: "required found (ROC)", points: entry => entry.result.roc[choice.level], at: now && [now.forbidden, now.recall] });
+  chart($("pr"), ranked, { across: "recall", up: "precision", points: entry => steps(ranking(choice.model, entry.result, choice.level).cuts), at: now && now.precision !== null ? [now.recall, now.precision] : null });
   showFaithfulness(all.filter(entry => entry.faith), found && choice.level === "qkv_edge" ? taken.size / found.ranked.length : 0);
   const areas = ({ faith }) => ["cpr", "cmd"].map(area => make("td", {}, number(faith && faith[area][0])));
   $("key").replaceChildren(make("thead", {}, make("tr", {}, ...["", "AUROC", "CPR", "CMD"].map(title => make("th", { scope: "col" }, title)))),
     make("tbody", {}, ...all.map(entry => make("tr", {}, make("td", {}, make("button", {
       type: "button", "aria-pressed": entry.method === choice.method, onclick: () => select({ method: entry.method, cut: null }),
     }, line(`stroke: ${colour(entry.method)}; stroke-width: 2.4; stroke-dasharray: ${dash(entry.method)}`),
-    make("span", { class: "name" }, DATA.methods[entry.method]))), make("td", {}, number(entry.found.auroc)), ...areas(entry)))));
+    make("span", { class: "name" }, DATA.methods[entry.method]))), make("td", {}, number(entry.auroc)), ...areas(entry)))));
 }
 
 /** Faithfulness of the circuits of several sizes, at q/k/v level at any choice of level; `share` is what is taken now. */
@@ -200,11 +197,9 @@ function showFaithfulness(all, share) {
 }
 
 /** Precision against recall in steps, whose area is the average precision. */
-function steps({ counts, positives }) {
-  return counts.slice(1).filter(([h, w]) => h + w).flatMap(([h, w], i, all) => {
-    const before = i ? all[i - 1][0] : 0;
-    return [[before / positives, h / (h + w)], [h / positives, h / (h + w)]];
-  });
+function steps(cuts) {
+  return cuts.filter(({ precision }) => precision !== null)
+    .flatMap(({ recall, precision }, i, all) => [[i ? all[i - 1].recall : 0, precision], [recall, precision]]);
 }
 
 function line(style, name = null) {
@@ -316,7 +311,7 @@ function show() {
   const found = result ? ranking(choice.model, result, choice.level) : null;
   const taken = new Set();
   if (found) {
-    if (choice.cut === null) choice.cut = Math.max(0, found.counts.findIndex(([h, w]) => h + w >= found.positives));
+    if (choice.cut === null) choice.cut = Math.max(0, found.cuts.findIndex(({ hits, wrong, positives }) => hits + wrong >= positives));
     choice.cut = Math.min(choice.cut, found.groups.length);
     found.groups.slice(0, choice.cut).flat().forEach(item => taken.add(item.name));
     $("cut").max = found.groups.length;
@@ -356,12 +351,12 @@ function verdict(model, result, found, taken) {
       counts.filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(", "), ".");
     return;
   }
-  const [hits, wrong] = found.counts[choice.cut];
+  const { hits, wrong, positives, precision, recall } = found.cuts[choice.cut];
   const others = taken.size - hits - wrong;
   const last = choice.cut ? found.groups[choice.cut - 1] : null;
-  $("verdict").replaceChildren(`${DATA.methods[result.method]} on ${model.title}: `, make("b", {}, `${hits} of ${found.positives}`),
+  $("verdict").replaceChildren(`${DATA.methods[result.method]} on ${model.title}: `, make("b", {}, `${hits} of ${positives}`),
     ` required found, `, make("b", {}, String(wrong)), ` forbidden taken`, others ? `, ${others} allowed or free` : "",
-    `. Precision ${hits + wrong ? number(hits / (hits + wrong)) : "–"}, recall ${found.positives ? number(hits / found.positives) : "–"}.`,
+    `. Precision ${number(precision)}, recall ${number(recall)}.`,
     last ? ` Scores from ${score(last[0].score)}${last.length > 1 ? `, at which ${last.length} tie` : ""}.` : "",
     result.structural ? " Structural: allowed counts as required." : "");
 }

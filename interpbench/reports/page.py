@@ -2,12 +2,12 @@
 
 Tables, curves and pictures are drawn by the page's own script (`page.js`) from the data that is put into it:
 every method's scores, as ranks and the distinct values they stand for, and each network's truth and layout.
-AUROC, average precision and faithfulness are the records'; the script computes ROC, precision and counts from
-ranks, which no rounding of scores can change.
+Every metric, curve and mean is a record's or computed here. The script orders and counts, by ranks, which no
+rounding of scores can change; for what is counted it looks shares and precision up.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from interpbench.circuits.ground_truth import LEVELS, Truth
+from interpbench.circuits.ground_truth import LEVELS, Level, Truth
 from interpbench.circuits.naming import Node
+from interpbench.circuits.ordered_scores import scores_of
+from interpbench.circuits.scores import Scores
 from interpbench.core.errors import CheckpointError, ScoresError
 from interpbench.core.files import write_text
 from interpbench.reports.layout import GAP, HEIGHT, PORT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.text import LEVEL_NAMES
+from interpbench.scoring.curves import Groups, labels_and_scores
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.results import Faithfulness
 
@@ -38,6 +41,41 @@ class Network:
     title: str
     truth: Truth
     variables: Mapping[Node, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """Each score's place among the distinct scores, from the lowest, and those to four digits."""
+
+    ranks: list[int]
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """(share of edges, f, low, high) of each size, and (value, low, high) of the areas."""
+
+    points: list[list[float]]
+    cpr: list[float]
+    cmd: list[float]
+
+
+@dataclass(frozen=True)
+class _Result:
+    """One method on one network; `precision`, in thousandths, is that of what reaches each distinct score."""
+
+    method: int
+    structural: bool
+    auroc: dict[Level, float | None]
+    average_precision: dict[Level, float | None]
+    roc: dict[Level, list[tuple[float, float]]]
+    precision: dict[Level, list[int]]
+    faithfulness: _Curve | None
+    forward_passes: int | None
+    backward_passes: int | None
+    seconds: float | None
+    edges: _Ranking
+    nodes: _Ranking | None
 
 
 def write_page(
@@ -60,14 +98,21 @@ def write_page(
     kept = [(label, record) for label, record in results if record.checkpoint in networks]
     methods = sorted({label for label, _ in kept})
     models: list[dict[str, Any]] = []
+    found: list[_Result] = []
     for checkpoint, network in networks.items():
         own = {label: record for label, record in kept if record.checkpoint == checkpoint}
-        if own:
-            found = [_result(methods.index(label), record, network) for label, record in sorted(own.items())]
-            models.append({**_network(network), "results": found})
+        made = [_result(methods.index(label), record, network) for label, record in sorted(own.items())]
+        if made:
+            models.append({**_network(network), "results": made})
+        found += made
     models.sort(key=lambda model: model["title"])
-    data = {"levels": LEVEL_NAMES, "methods": methods, "models": models, "about": about}
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    means = [_means([one for one in found if one.method == method]) for method in range(len(methods))]
+    counts = {n for _, record in kept for at in record.levels.values() for n in (at.positives, at.negatives)}
+    data = {
+        **{"levels": LEVEL_NAMES, "methods": methods, "means": means, "models": models, "about": about},
+        "shares": {n: [round(count / n, 6) for count in range(n + 1)] for n in sorted(counts) if n},
+    }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False, default=vars)
     page = _asset("page.html")
     for place, content in (
         ("/*STYLE*/", _asset("page.css")),
@@ -115,7 +160,7 @@ def _network(network: Network) -> dict[str, Any]:
     }
 
 
-def _states(truth: Truth, level: str) -> list[int]:
+def _states(truth: Truth, level: Level) -> list[int]:
     """Returns the states of what there is at a level: of edges those that exist, by reader, then by writer.
 
     Head edges come in the order in which the graph's edges first name them.
@@ -129,53 +174,77 @@ def _states(truth: Truth, level: str) -> list[int]:
     return [int(truth.head_edges[place]) for place in places]
 
 
-def _result(method: int, record: EvaluationRecord, network: Network) -> dict[str, Any]:
+def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
     """Returns the numbers and scores of one method on one network."""
-    graph = network.truth.graph
+    truth, cost, levels = network.truth, record.cost, record.levels
     try:
-        edges = record.edges.array(graph.edges)
-        own = record.nodes and record.nodes.array(graph.nodes)
+        scores = scores_of(truth.graph, record.edges, record.nodes)
     except ScoresError:
         raise CheckpointError(
             f"the record of {record.method} on {record.task} is of another network"
         ) from None
-    curves = {level: record.levels.get(level) for level in LEVELS}
-    return {
-        "method": method,
-        "structural": record.structural,
-        "auroc": {level: _short(curve and curve.auroc) for level, curve in curves.items()},
-        "precision": {level: _short(curve and curve.average_precision) for level, curve in curves.items()},
-        "faithfulness": _faithfulness(record.behaviour.faithfulness),
-        "passes": [record.cost.forward_examples, record.cost.backward_examples]
-        if record.cost
-        else [None, None],
-        "seconds": record.seconds if record.cost else None,
-        **_ranks(edges),
-        "own": None if own is None else _ranks(own),
-    }
+    return _Result(
+        method,
+        record.structural,
+        auroc={level: _short(levels[level].auroc) for level in LEVELS},
+        average_precision={level: _short(levels[level].average_precision) for level in LEVELS},
+        roc={level: [_round(point, 4) for point in levels[level].roc] for level in LEVELS},
+        precision={level: _precision(truth, scores, level, record.structural) for level in LEVELS},
+        faithfulness=_faithfulness(record.behaviour.faithfulness),
+        forward_passes=cost and cost.forward_examples,
+        backward_passes=cost and cost.backward_examples,
+        seconds=record.seconds if cost else None,
+        edges=_ranking(scores.edges[truth.graph.legal]),
+        nodes=None if scores.own_nodes is None else _ranking(scores.own_nodes),
+    )
 
 
-def _faithfulness(found: Faithfulness | None) -> dict[str, list[Any]] | None:
-    """Returns (share of edges, f, low, high) of each size, and (value, low, high) of the areas."""
+def _precision(truth: Truth, scores: Scores, level: Level, structural: bool) -> list[int]:
+    required, values = labels_and_scores(truth, scores, level, structural)
+    if not len(required):
+        return []
+    hits, taken = Groups(values).sums(np.stack([required, np.ones(len(required))])).cumsum(1)
+    return np.floor(1000 * hits / taken + 0.5).astype(int).tolist()
+
+
+def _means(results: Sequence[_Result]) -> list[float | list[float | None] | None]:
+    """Returns a method's row of the page's table: on how many networks it was run, and means over them."""
+
+    def mean(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if known else None
+
+    faithful = [one.faithfulness for one in results if one.faithfulness]
+    return [
+        len(results),
+        *(
+            [mean(one.auroc[level] for one in results), mean(one.average_precision[level] for one in results)]
+            for level in LEVELS
+        ),
+        [mean(curve.cpr[0] for curve in faithful), mean(curve.cmd[0] for curve in faithful)],
+        mean(one.forward_passes for one in results),
+        mean(one.backward_passes for one in results),
+        mean(one.seconds for one in results),
+    ]
+
+
+def _faithfulness(found: Faithfulness | None) -> _Curve | None:
     if found is None:
         return None
-    curves = zip(found.sizes, found.curve, found.curve_low, found.curve_high)
-    areas = {"cpr": found.cpr, "cmd": found.cmd}
-    return {
-        "points": [[round(value, 4) for value in point] for point in curves],
-        **{name: [round(x, 4) for x in (area.value, *area.ends)] for name, area in areas.items()},
-    }
+    points = zip(found.sizes, found.curve, found.curve_low, found.curve_high)
+    numbers = (*points, (found.cpr.value, *found.cpr.ends), (found.cmd.value, *found.cmd.ends))
+    *curve, cpr, cmd = [[round(x, 4) for x in some] for some in numbers]
+    return _Curve(curve, cpr, cmd)
 
 
-def _ranks(scores: np.ndarray) -> dict[str, list[Any]]:
-    """Returns each score's place among the distinct scores, from the lowest, and those to four digits."""
+def _ranking(scores: np.ndarray) -> _Ranking:
     values, ranks = np.unique(scores, return_inverse=True)
-    return {"ranks": ranks.tolist(), "values": [float(f"{value:.4g}") for value in values]}
+    return _Ranking(ranks.tolist(), [float(f"{value:.4g}") for value in values])
 
 
 def _short(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def _round(place: tuple[float, float]) -> tuple[float, float]:
-    return round(place[0], 3), round(place[1], 3)
+def _round(place: tuple[float, float], digits: int = 3) -> tuple[float, float]:
+    return round(place[0], digits), round(place[1], digits)

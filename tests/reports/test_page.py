@@ -211,16 +211,17 @@ def test_its_curves_are_those_of_the_records(opened: Browser) -> None:
     for label, record in evaluation():
         for level in LEVELS:
             model, method = models[record.checkpoint], methods[label]
-            call = f"ranking({model}, resultOf({model}, {method}), '{level}')"
-            found = opened.run(f"(({{auroc, positives, roc}}) => ({{auroc, positives, roc}}))({call})")
-            curve = record.levels[level]
-            assert found["positives"] == curve.positives, (label, level)
-            assert found["auroc"] == pytest.approx(curve.auroc, abs=1e-9), (label, level)
-            if level != "qkv_edge" or not (NETWORKS[record.checkpoint].truth.qkv_edges == State.FREE).any():
-                missing = {tuple(np.round(point, 9)) for point in curve.roc} - {
-                    tuple(np.round(point, 9)) for point in found["roc"]
-                }
-                assert not missing, (label, level)
+            result = f"resultOf({model}, {method})"
+            cuts, curve = opened.run(f"ranking({model}, {result}, '{level}').cuts"), record.levels[level]
+            assert [cuts[-1]["hits"], cuts[-1]["wrong"]] == [curve.positives, curve.negatives], (label, level)
+            assert opened.run(f"{result}.auroc['{level}']") == pytest.approx(curve.auroc, abs=1e-6)
+            np.testing.assert_allclose(opened.run(f"{result}.roc['{level}']"), curve.roc, atol=1e-4)
+            for cut in cuts:
+                hits, wrong = cut["hits"], cut["wrong"]
+                wanted = [hits / curve.positives, wrong / curve.negatives]
+                assert [cut["recall"], cut["forbidden"]] == pytest.approx(wanted, abs=1e-6)
+                precision = hits / (hits + wrong) if hits + wrong else None
+                assert cut["precision"] == pytest.approx(precision, abs=5.1e-4), (label, level, cut)
 
 
 @needs_chromium

@@ -23,11 +23,11 @@ from interpbench.scoring.circuits_from_scores import SIZES, grown
 from interpbench.scoring.curves import compare, score
 from interpbench.scoring.evaluation_record import EvaluationRecord, degenerate
 from interpbench.scoring.intervals import auroc_interval
-from interpbench.scoring.metric import ROW
 from interpbench.scoring.mib import mib_auroc
 from interpbench.scoring.nulls import beats_random, random_null
 from interpbench.scoring.ranking_metrics import RANKING
 from interpbench.scoring.results import LevelScores, RunCost
+from interpbench.scoring.row_metrics import ROW
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.model import Transformer
 from tests.oracles import scoring as oracle
