@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from interpbench.core.errors import ConfigError, InterpBenchError, did_you_mean
 from interpbench.core.text import shown
@@ -35,6 +35,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Items = Annotated[int, Field(ge=0, le=50_000)]
 """How many nodes or edges of a kind a network has."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Settings = dict[str, JsonValue]
+"""Settings of a method, or of anything else that a file keeps without knowing what they mean."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 TASK = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 TaskName = Annotated[str, Field(pattern=rf"^{TASK}(\[[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}\])?$")]

@@ -1,12 +1,10 @@
 """Scores methods on checkpoints: table, JSON records, pictures; and, for several methods, a leaderboard."""
 
-import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
@@ -15,7 +13,7 @@ from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.console import console
 from interpbench.core.errors import InterpBenchError
-from interpbench.core.files import read_json, sha256, write_json
+from interpbench.core.files import read_json, write_json
 from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
@@ -23,14 +21,8 @@ from interpbench.core.user_code import said
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import Method, get_method, unsupported_part
 from interpbench.runs.device import select_device
-from interpbench.runs.entry import RunOutcome
-from interpbench.runs.evaluate_settings import (
-    EvaluateConfig,
-    changed,
-    check_evaluate,
-    evaluate_config,
-    jsonable,
-)
+from interpbench.runs.entry import Config, RunOutcome
+from interpbench.runs.evaluate_settings import EvaluateConfig, MethodChoice, check_evaluate, evaluate_config
 from interpbench.runs.measure import Spent, measured
 from interpbench.runs.page import write_folder_page
 from interpbench.runs.shared_runs import Bench
@@ -39,17 +31,16 @@ from interpbench.scoring.evaluation_record import EvaluationRecord, is_record
 from interpbench.scoring.leaderboard_rows import TRUTH
 from interpbench.scoring.results import RunCost
 from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.problem import Pairs
 
 log = logging.getLogger(__name__)
 
 
-def run(data: Mapping[str, Any]) -> RunOutcome:
+def run(data: Config) -> RunOutcome:
     """Runs a composed configuration; it fails if a checkpoint could not be evaluated."""
-    from interpbench.runs.leaderboard import rows_in, write_leaderboard
+    from interpbench.runs.leaderboard import write_leaderboard
 
     config = evaluate_config(data)
-    if config.board:
-        rows_in(Path(config.board))  # what cannot be added to is said before, not after
     made, failures = _evaluated(config)
     records = list(made.values())
     if not records and len(failures) == 1 and isinstance(failures[0].error, InterpBenchError):
@@ -92,6 +83,7 @@ def evaluate(config: EvaluateConfig) -> tuple[list[EvaluationRecord], list[Failu
     What has been evaluated in the same way is read instead. Whatever a method raises is a failure of that
     method on that checkpoint; the others go on.
     """
+    check_evaluate(config)
     made, failures = _evaluated(config)
     return list(made.values()), failures
 
@@ -99,10 +91,9 @@ def evaluate(config: EvaluateConfig) -> tuple[list[EvaluationRecord], list[Failu
 def _evaluated(config: EvaluateConfig) -> tuple[dict[Path, EvaluationRecord], list[Failure]]:
     """Returns the records, by their files, and what failed."""
     prepare_torch()
-    check_evaluate(config)
     chosen = config.with_baselines
     if config.methods is not None and config.thoroughly:
-        chosen = [*chosen, (TRUTH, {})]
+        chosen = [*chosen, MethodChoice(TRUTH, {})]
     folders = config.found
     records: dict[Path, EvaluationRecord] = {}
     failures: list[Failure] = []
@@ -122,7 +113,7 @@ def _evaluated(config: EvaluateConfig) -> tuple[dict[Path, EvaluationRecord], li
 
 
 def _on_checkpoint(
-    folder: Path, chosen: list[tuple[str, dict[str, Any]]], config: EvaluateConfig
+    folder: Path, chosen: Sequence[MethodChoice], config: EvaluateConfig
 ) -> Iterator[tuple[Path, EvaluationRecord] | Failure]:
     """Yields a record of each method, with its file, or what went wrong."""
     try:
@@ -133,14 +124,15 @@ def _on_checkpoint(
         return
     new, known = False, dict[Path, EvaluationRecord]()
     asked = [name for name, _ in config.chosen]
-    for name, settings in chosen:
+    for choice in chosen:
+        name = choice.name
         if name not in asked and name != TRUTH and unsupported_part(get_method(name), checkpoint.network):
             continue  # a baseline that nobody asked for
         where = str(folder) if len(chosen) == 1 else f"{name} on {folder}"
         try:
-            path = config.folder(checkpoint) / f"{label(name, settings, config)}.json"
-            if not (record := _finished(path, bench, name, settings, config)):
-                record, new = _evaluate(path, bench, name, settings, config), True
+            path = config.file(checkpoint, choice)
+            if not (record := _finished(path, bench, choice, config)):
+                record, new = _evaluate(path, bench, choice, config), True
             known[path] = record
             yield path, record
         except InterpBenchError as error:
@@ -154,19 +146,18 @@ def _on_checkpoint(
 
 def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> EvaluationRecord:
     """Runs a method on one checkpoint, scores it, and writes record and pictures."""
-    ((name, settings),) = config.chosen
+    (choice,) = config.chosen
     bench = Bench(checkpoint, partial(_pairs, checkpoint, config), config)
-    path = config.folder(checkpoint) / f"{label(name, settings, config)}.json"
-    record = _evaluate(path, bench, name, settings, config)
+    path = config.file(checkpoint, choice)
+    record = _evaluate(path, bench, choice, config)
     if config.pictures:
         draw_roc(checkpoint, {path: record}, config)
     return record
 
 
-def _evaluate(
-    path: Path, bench: Bench, name: str, settings: dict[str, Any], config: EvaluateConfig
-) -> EvaluationRecord:
+def _evaluate(path: Path, bench: Bench, choice: MethodChoice, config: EvaluateConfig) -> EvaluationRecord:
     """Runs a method, scores it, and writes record and pictures."""
+    name, settings = choice
     checkpoint, truth = bench.checkpoint, bench.checkpoint.truth
     if name == TRUTH:
         problem, method, scores, spent = None, None, bench.true_scores, Spent()
@@ -179,7 +170,7 @@ def _evaluate(
         task=checkpoint.task,
         checkpoint=checkpoint.record.sha256,
         method=name,
-        settings=jsonable(settings),
+        settings=settings,
         seed=config.seed,
         structural=config.structural,
         levels=compare(truth, scores, config.structural),
@@ -210,7 +201,7 @@ def budget(method: Method | None) -> float | None:
 
 
 def _finished(
-    path: Path, bench: Bench, name: str, settings: dict[str, Any], config: EvaluateConfig
+    path: Path, bench: Bench, choice: MethodChoice, config: EvaluateConfig
 ) -> EvaluationRecord | None:
     """Returns the record of an evaluation that has been done in the same way already."""
     if config.fresh or not path.is_file():
@@ -219,34 +210,20 @@ def _finished(
         record = EvaluationRecord.from_json(read_json(path), path)
     except InterpBenchError:
         return None  # of an older version, or cut short
-    wanted = {
-        **{"checkpoint": bench.checkpoint.record.sha256, "method": name, "settings": jsonable(settings)},
-        **{"seed": config.seed, "structural": config.structural},
-    }
-    same = all(getattr(record, key) == value for key, value in wanted.items())
-    if not same or not record.conditions.will_do_for(config.conditions(name)):
+    made = (record.checkpoint, record.method, record.settings, record.seed, record.structural)
+    wanted = (bench.checkpoint.record.sha256, *choice, config.seed, config.structural)
+    if made != wanted or not record.conditions.will_do_for(config.conditions(choice.name)):
         return None
     level = logging.INFO if config.methods is None else logging.DEBUG
-    log.log(level, "%s on %s is finished; fresh=true runs it again", name, record.task)
+    log.log(level, "%s on %s is finished; fresh=true runs it again", record.method, record.task)
     return record
 
 
-def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Any:
+def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Pairs:
     if config.data == "stored":
         return load_pairs(checkpoint.folder)
     count = config.examples + config.test_examples
     return draw_pairs(task_of(checkpoint.task), count, config.seed, config.corruption)
-
-
-def label(method: str, settings: Mapping[str, Any], config: EvaluateConfig) -> str:
-    """Returns the method's name with every setting that is not the default: the stem of its files."""
-    told = {k: v for k, v in settings.items() if changed(method, k, v)}
-    for key in ("seed", "examples", "data", "corruption", "structural"):
-        if getattr(config, key) != getattr(EvaluateConfig, key):
-            told[key] = getattr(config, key)
-    parts = [f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in told.items()]
-    name = "-".join([method, *parts])
-    return name if len(name) <= 80 else f"{method}-{sha256(name.encode())[:8]}"
 
 
 def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> None:

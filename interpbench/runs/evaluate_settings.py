@@ -7,18 +7,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import DATA, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import task_of
-from interpbench.core.config import STRICT, Count, Threads, convert
+from interpbench.core.config import STRICT, Count, Settings, Threads, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
-from interpbench.core.files import check_writable
+from interpbench.core.files import check_writable, sha256
 from interpbench.core.old_names import renamed
 from interpbench.discovery.known_methods import (
     baseline_names,
@@ -55,11 +55,18 @@ class StabilitySettings:
 Examples = Annotated[int, Field(ge=1, le=1 << 17)]
 
 
+class MethodChoice(NamedTuple):
+    """A method with the settings that it is to have."""
+
+    name: str
+    settings: Settings
+
+
 @dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
     """Everything about an evaluation; `configs/evaluate.yaml` says what each key means."""
 
-    method: dict[str, Any]
+    method: Settings
     methods: str | list[str] | None = None
     checkpoint: str | int | list[str | int] = "all"
     examples: Examples = 64
@@ -85,8 +92,21 @@ class EvaluateConfig:
         run = checkpoint.folder.name
         return Path(self.out) / checkpoint.task / ("" if run == checkpoint.task else run)
 
+    def file(self, checkpoint: "Checkpoint", choice: MethodChoice) -> Path:
+        """Returns the file of a record: the method's name with every setting that is not the default."""
+        told = {k: v for k, v in choice.settings.items() if changed(choice.name, k, v)}
+        for key in ("seed", "examples", "data", "corruption", "structural"):
+            if getattr(self, key) != getattr(EvaluateConfig, key):
+                told[key] = getattr(self, key)
+        parts = [
+            f"{key}={json.dumps(value)}".replace('"', "").replace(" ", "") for key, value in told.items()
+        ]
+        name = "-".join([choice.name, *parts])
+        stem = name if len(name) <= 80 else f"{choice.name}-{sha256(name.encode())[:8]}"
+        return self.folder(checkpoint) / f"{stem}.json"
+
     @property
-    def chosen(self) -> list[tuple[str, dict[str, Any]]]:
+    def chosen(self) -> list[MethodChoice]:
         """The methods with their settings.
 
         Raises:
@@ -95,20 +115,21 @@ class EvaluateConfig:
         settings = dict(self.method)
         name = str(settings.pop("name", None))
         if self.methods is None:
-            return [(name, settings)]
+            return [MethodChoice(name, settings)]
         if told := [key for key, value in settings.items() if changed(name, key, value)]:
             raise ConfigError(f"method.{told[0]} is a setting of one method, but several are asked for")
         listed = self.methods if isinstance(self.methods, list) else [self.methods]
         names = method_names() if self.methods == "all" else listed
-        return [(str(name), {}) for name in dict.fromkeys(names)]
+        return [MethodChoice(str(name), {}) for name in dict.fromkeys(names)]
 
     @property
-    def with_baselines(self) -> list[tuple[str, dict[str, Any]]]:
+    def with_baselines(self) -> list[MethodChoice]:
         """The chosen methods, and where they are several, for a leaderboard, the baselines."""
         chosen = self.chosen
         names = {name for name, _ in chosen}
         wanted = self.baselines and self.methods is not None
-        return [*chosen, *((name, {}) for name in baseline_names() if wanted and name not in names)]
+        extra = [name for name in baseline_names() if wanted and name not in names]
+        return [*chosen, *(MethodChoice(name, {}) for name in extra)]
 
     @property
     def found(self) -> list[Path]:
@@ -147,14 +168,9 @@ class EvaluateConfig:
         return replace(made, **vars(self.stability)) if self.thoroughly else made
 
 
-def changed(name: str, key: str, value: Any) -> bool:
+def changed(name: str, key: str, value: JsonValue) -> bool:
     """Returns whether a setting is not the method's own."""
-    return jsonable(default(name, key)) != jsonable(value)
-
-
-def jsonable(value: Any) -> Any:
-    """Returns a setting as JSON would give it back."""
-    return json.loads(json.dumps(value))
+    return json.loads(json.dumps(default(name, key))) != value
 
 
 def evaluate_config(data: Mapping[str, Any]) -> EvaluateConfig:

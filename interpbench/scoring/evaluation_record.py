@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.ordered_scores import OrderedScores
-from interpbench.core.config import STRICT, Amount, MethodName, TaskName, checked
+from interpbench.core.config import STRICT, Amount, MethodName, Settings, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.old_names import renamed_record
 from interpbench.core.text import shown
@@ -49,7 +49,7 @@ class EvaluationRecord:
     task: TaskName
     checkpoint: Weights
     method: MethodName
-    settings: dict[str, Any]
+    settings: Settings
     seed: int
     structural: bool
     levels: Mapping[Level, LevelScores]
@@ -66,7 +66,7 @@ class EvaluationRecord:
     budget: Amount | None = None
     version: Literal[2] = VERSION
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Returns plain data."""
         return TypeAdapter(EvaluationRecord).dump_python(self, mode="json")
 

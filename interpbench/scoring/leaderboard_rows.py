@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.ground_truth import Level
-from interpbench.core.config import STRICT, Amount, Finite, MethodName, Steps, TaskName, checked
+from interpbench.core.config import STRICT, Amount, Finite, MethodName, Settings, Steps, TaskName, checked
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
 from interpbench.core.files import read_json
@@ -87,7 +87,7 @@ class LeaderboardRow:
     program: TaskName
     checkpoint: Weights
     method: MethodName
-    settings: dict[str, Any]
+    settings: Settings
     seed: int
     structural: bool
     examples: Steps
@@ -155,7 +155,7 @@ def _stability(found: Stability) -> StabilityRow:
     return StabilityRow(found.jaccard, found.rank_correlation, None if drawn is None else drawn.deviation)
 
 
-def plain(one: LeaderboardRow) -> dict[str, Any]:
+def plain(one: LeaderboardRow) -> dict[str, JsonValue]:
     """Returns a row as plain data."""
     return TypeAdapter(LeaderboardRow).dump_python(one, mode="json")
 

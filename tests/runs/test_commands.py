@@ -57,9 +57,7 @@ def test_evaluations_that_share_a_board_lose_no_rows(checkpoint: Path, tmp_path:
     lines = [[sys.executable, "-c", BOARD, str(record), str(board), f"m{n}"] for n in range(6)]
     started = [subprocess.Popen(line, cwd=tmp_path) for line in lines]
     assert [process.wait() for process in started] == [0] * 6
-    assert [row["method"] for row in read_board(board / "leaderboard.json").rows] == [
-        f"m{n}" for n in range(6)
-    ]
+    assert [row.method for row in read_board(board / "leaderboard.json").rows] == [f"m{n}" for n in range(6)]
 
 
 def test_devices_are_written_to_and_links_stay(tmp_path: Path) -> None:
