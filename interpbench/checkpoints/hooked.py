@@ -5,9 +5,9 @@ attention scores become.
 """
 
 from pathlib import Path
-from typing import Any
 
 import torch
+from pydantic import JsonValue
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
@@ -19,7 +19,7 @@ from interpbench.transformer.model import Transformer
 CONFIG, STATE = "hooked_transformer.json", "hooked_transformer.safetensors"
 
 
-def hooked_config(network: Transformer) -> dict[str, Any]:
+def hooked_config(network: Transformer) -> dict[str, JsonValue]:
     """Returns the arguments of `HookedTransformerConfig`, as plain data."""
     return {**settings_of(network.cfg), "device": "cpu"}
 

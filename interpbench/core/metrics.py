@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from pydantic import JsonValue
+
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import write_text
 
@@ -17,7 +19,7 @@ log = logging.getLogger(__name__)
 class Sink(Protocol):
     """Receives metrics."""
 
-    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def write(self, step: int, metrics: Mapping[str, JsonValue]) -> None:
         """Takes the metrics of one step."""
 
     def close(self) -> None:
@@ -34,12 +36,12 @@ class JsonLines:
         history: the lines so far.
     """
 
-    def __init__(self, path: Path, history: Sequence[Mapping[str, Any]] = ()):
+    def __init__(self, path: Path, history: Sequence[Mapping[str, JsonValue]] = ()):
         self._path = path
         self._lines = [json.dumps(line) + "\n" for line in history]
         write_text(path, "".join(self._lines))
 
-    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def write(self, step: int, metrics: Mapping[str, JsonValue]) -> None:
         """Appends a line; if the file is gone, or was cut, it is written anew.
 
         Raises:
@@ -66,7 +68,7 @@ class JsonLines:
 class Wandb:
     """Weights & Biases; offline without an account; switched off, with a warning, when it fails."""
 
-    def __init__(self, project: str, name: str, config: Mapping[str, Any], folder: Path):
+    def __init__(self, project: str, name: str, config: Mapping[str, JsonValue], folder: Path):
         self._run: Any = None
         try:
             import wandb
@@ -93,7 +95,7 @@ class Wandb:
             log.warning("W&B failed, going on without it: %s", _line(error))
             self._run = None
 
-    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def write(self, step: int, metrics: Mapping[str, JsonValue]) -> None:
         """Logs one step."""
         self._try(lambda: self._run.log(dict(metrics), step=step))
 

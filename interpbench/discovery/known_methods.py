@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import Field, TypeAdapter, create_model
+from pydantic import Field, JsonValue, TypeAdapter, create_model
 from pydantic.dataclasses import dataclass
+from typing_extensions import TypedDict
 
 from interpbench.core.config import STRICT, convert
 from interpbench.core.errors import UnknownNameError
@@ -21,7 +22,22 @@ from interpbench.discovery.method_record import MethodRecord
 
 FILE = Path(__file__).with_name("method_records.json")
 _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
-_BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
+
+
+class SettingSchema(TypedDict, total=False):
+    """The JSON schema of a setting, with what schemas of settings have."""
+
+    anyOf: "list[SettingSchema]"
+    const: JsonValue
+    default: JsonValue
+    enum: list[JsonValue]
+    exclusiveMaximum: int | float
+    exclusiveMinimum: int | float
+    items: "SettingSchema"
+    maximum: int | float
+    minItems: int
+    minimum: int | float
+    type: Literal["integer", "number", "boolean", "string", "array", "null"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -29,7 +45,7 @@ class KnownMethod:
     """What is stored of a method: its record, and the JSON schema of each of its settings."""
 
     record: MethodRecord
-    settings: dict[str, dict[str, Any]]
+    settings: dict[str, SettingSchema]
 
 
 @cache
@@ -55,7 +71,7 @@ def most_examples(name: str) -> int | None:
     return known.most_examples
 
 
-def check_method(name: str, settings: Mapping[str, Any]) -> None:
+def check_method(name: str, settings: Mapping[str, JsonValue]) -> None:
     """Checks the name of a method and its settings.
 
     Raises:
@@ -88,12 +104,12 @@ def _own(name: str) -> Any:
 def _settings(name: str) -> type[Any]:
     """Returns a model with a method's settings."""
     fields: dict[str, Any] = {
-        key: (_type(schema), schema["default"]) for key, schema in known_methods()[name].settings.items()
+        key: (_type(schema), schema.get("default")) for key, schema in known_methods()[name].settings.items()
     }
     return create_model(name, __config__=STRICT, **fields)
 
 
-def _type(schema: Mapping[str, Any]) -> Any:
+def _type(schema: SettingSchema) -> Any:
     """Returns the type that a JSON schema stands for, of those that settings have."""
     if "const" in schema:
         return Literal[schema["const"]]
@@ -101,9 +117,11 @@ def _type(schema: Mapping[str, Any]) -> Any:
         return Literal[tuple(schema["enum"])]
     if "anyOf" in schema:
         return Union[tuple(map(_type, schema["anyOf"]))]  # noqa: UP007  of a number that is not known
-    if schema["type"] == "null":
+    kind = schema.get("type", "null")
+    if kind == "null":
         return None
-    if schema["type"] == "array":
-        return Annotated[list[_type(schema["items"])], Field(min_length=schema.get("minItems", 0))]
-    bounds = {ours: schema[theirs] for theirs, ours in _BOUNDS.items() if theirs in schema}
-    return Annotated[_TYPES[schema["type"]], Field(**bounds)]
+    if kind == "array":
+        return Annotated[list[_type(schema.get("items", {}))], Field(min_length=schema.get("minItems", 0))]
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    return Annotated[_TYPES[kind], Field(ge=low, le=high, gt=above, lt=below)]

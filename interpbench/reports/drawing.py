@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,14 +19,32 @@ from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Bezier, Layou
 from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
 
 HEAD, LEGEND = 0.62, 0.5
-LINES: dict[str, dict[str, Any]] = {
+
+
+class _Line(TypedDict):
+    """How wires of a style are drawn, as matplotlib calls it."""
+
+    color: str
+    linewidth: float
+    linestyle: NotRequired[tuple[int, tuple[int, int]]]
+
+
+class _Box(TypedDict):
+    """How boxes of a state are drawn, as matplotlib calls it."""
+
+    facecolor: str
+    edgecolor: str
+    linewidth: float
+
+
+LINES: dict[str, _Line] = {
     "required": {"color": BLUE, "linewidth": 1.8},
     "allowed": {"color": SKY, "linewidth": 1.1},
     "free": {"color": BLUE, "linewidth": 1.1, "linestyle": (0, (1, 1))},
     "forbidden": {"color": VERMILLION, "linewidth": 1.6},
     "missed": {"color": BLUE, "linewidth": 1.4, "linestyle": (0, (3, 2))},
 }
-BOXES: dict[State, dict[str, Any]] = {
+BOXES: dict[State, _Box] = {
     State.REQUIRED: {"facecolor": "#D6E9F8", "edgecolor": BLUE, "linewidth": 1.4},
     State.ALLOWED: {"facecolor": "#F1F8FD", "edgecolor": SKY, "linewidth": 1.0},
     State.FORBIDDEN: {"facecolor": "#F4F4F4", "edgecolor": "#D0D0D0", "linewidth": 0.8},
@@ -185,7 +203,7 @@ def _wire(axes: Axes, curves: list[Bezier], style: str, order: float) -> None:
     vertices = [curves[0][0], *(point for curve in curves for point in curve[1:])]
     codes = [Path.MOVETO, *[Path.CURVE4] * (len(vertices) - 1)]
     line = LINES[style]
-    rim = {"color": "white", "linewidth": line["linewidth"] + 1.4}
+    rim: _Line = {"color": "white", "linewidth": line["linewidth"] + 1.4}
     for place, look in ((order, rim), (order + 1e-4, line)):
         axes.add_patch(PathPatch(Path(vertices, codes), fill=False, zorder=place, **look))
     x, y = vertices[-1]

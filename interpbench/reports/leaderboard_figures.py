@@ -1,8 +1,8 @@
 """The figures of a leaderboard."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -96,9 +96,9 @@ def pairs_figure(board: Board, path: Path) -> None:
         weight = "bold" if one.adjusted < LEVEL else "normal"
         star = "**" if one.adjusted < LEVEL else "*" if one.p < LEVEL else ""
         shade = "white" if abs(difference) > 0.3 else "black"
-        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "weight": weight}
-        axes.text(column, row, f"{_signed(difference)}{star}", color=shade, **style)
-        axes.text(row, column, _short(1 - a12), color="white" if abs(a12 - 0.5) > 0.35 else "black", **style)
+        write = partial(axes.text, ha="center", va="center", fontsize=6.5, weight=weight)
+        write(column, row, f"{_signed(difference)}{star}", color=shade)
+        write(row, column, _short(1 - a12), color="white" if abs(a12 - 0.5) > 0.35 else "black")
     limit = max(0.1, float(np.nanmax(abs(differences))) if size > 1 else 0.1)
     kinds = (
         ("RdBu", differences, TwoSlopeNorm(0, -limit, limit)),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -47,13 +46,14 @@ def _panel(axes: Axes, curves: Sequence[LevelScores | None], labels: Sequence[st
     axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8, zorder=0)
     drawn = 0
     for number_of, (curve, label) in enumerate(zip(curves, labels)):
-        style: dict[str, Any] = {
-            "color": COLOURS[number_of % len(COLOURS)],
-            "linestyle": DASHES[number_of % len(DASHES)],
-            "linewidth": 1.3 + 3.2 * (1 - (number_of + 1) / len(labels)),
-        }
         if curve is not None and curve.auroc is not None:
-            axes.plot(*zip(*curve.roc), label=f"{number(curve.auroc)}  {label}", **style)
+            axes.plot(
+                *zip(*curve.roc),
+                label=f"{number(curve.auroc)}  {label}",
+                color=COLOURS[number_of % len(COLOURS)],
+                linestyle=DASHES[number_of % len(DASHES)],
+                linewidth=1.3 + 3.2 * (1 - (number_of + 1) / len(labels)),
+            )
             drawn += 1
     axes.set(xlim=(-0.025, 1.025), ylim=(-0.025, 1.025), xlabel="forbidden taken", aspect="equal")
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,8 @@
 """Commands for blind problems: writes one, checks one, scores an answer to one."""
 
 import logging
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from interpbench.checkpoints.blind import (
     check_free,
@@ -15,7 +15,7 @@ from interpbench.checkpoints.blind import (
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.circuits.ground_truth import Truth
+from interpbench.circuits.ground_truth import Level, Truth
 from interpbench.circuits.io.score_files import read_scores
 from interpbench.core.console import console
 from interpbench.core.errors import ScoresError
@@ -24,6 +24,23 @@ from interpbench.runs.api import load
 from interpbench.runs.score import ranked
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an answer to a problem is worth.
+
+    Attributes:
+        problem, key, answer: their SHA-256.
+        absolute: whether magnitudes were ranked.
+        scores: each level's `auroc` and `average_precision`.
+    """
+
+    problem: str
+    key: str
+    answer: str
+    absolute: bool
+    scores: dict[Level, dict[str, float | None]]
 
 
 def export_problem(name: str, out: Path | None = None) -> Path:
@@ -44,7 +61,7 @@ def export_problem(name: str, out: Path | None = None) -> Path:
 
 def verify_problem(
     folder: Path, answer: Path | None = None, key: Path | None = None, absolute: bool = False
-) -> dict[str, Any] | None:
+) -> Receipt | None:
     """Checks a problem; with an answer also this; with the key also scores it, and writes a receipt.
 
     Args:
@@ -54,7 +71,7 @@ def verify_problem(
         absolute: rank by magnitude.
 
     Returns:
-        The receipt, which names problem, key and answer by their SHA-256; None without answer or key.
+        The receipt; None without answer or key.
 
     Raises:
         InterpBenchError: if a file is damaged, or belongs to another problem.
@@ -81,19 +98,13 @@ def verify_problem(
     from interpbench.scoring.curves import compare
 
     curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))
-    scores = {
+    scores: dict[Level, dict[str, float | None]] = {
         level: {"auroc": curve.auroc, "average_precision": curve.average_precision}
         for level, curve in curves.items()
     }
-    receipt = {
-        "problem": name,
-        "key": record.commitment,
-        "answer": hashed,
-        "absolute": absolute,
-        "scores": scores,
-    }
+    receipt = Receipt(name, record.commitment, hashed, absolute, scores)
     target = answer.with_name(f"{answer.name}.receipt.json")
-    write_json(target, receipt)
+    write_json(target, asdict(receipt))
     rows = [
         {"level": LEVEL_NAMES[level], **{key: number(value) for key, value in found.items()}}
         for level, found in scores.items()

@@ -53,7 +53,7 @@ def list_methods(console: Console) -> None:
     table.add_column("name", no_wrap=True)
     table.add_column("what it is", overflow="fold")
     for name, known in known_methods().items():
-        settings = (f"{key}={json.dumps(schema['default'])}" for key, schema in known.settings.items())
+        settings = (f"{key}={json.dumps(schema.get('default'))}" for key, schema in known.settings.items())
         lines = [*(f"[bold]{title}[/]: {terminal(said)}" for title, said in _said(known))]
         table.add_row(name, "\n".join([*lines, f"[bold]settings[/]: {terminal(', '.join(settings)) or '-'}"]))
     console.print(table)
@@ -76,8 +76,8 @@ def _said(known: KnownMethod) -> Iterator[tuple[str, str]]:
     record = known.record
     for key, title in COLUMNS.items():
         said = str(getattr(record, key))
-        if key == "budget" and record.authors_steps:
-            own = known.settings["steps"]["default"]
+        own = known.settings.get("steps", {}).get("default")
+        if key == "budget" and record.authors_steps and isinstance(own, int):
             said += f"; {own:,} here, a share of {own / record.authors_steps:.0%}"
         if key == "source" and record.baseline:
             said = said if said.startswith("baseline") else f"baseline; {said}"
@@ -94,10 +94,9 @@ def measure_methods() -> dict[str, KnownMethod]:
     found: dict[str, KnownMethod] = {}
     for name, made in own.items():
         schema = TypeAdapter(made).json_schema(mode="validation")
-        settings = {
-            key: {part: value for part, value in entry.items() if part != "title"}
-            for key, entry in schema.get("properties", {}).items()
-        }
+        settings = schema.get("properties", {})
+        for setting in settings.values():
+            setting.pop("title", None)
         found[name] = KnownMethod(made.record, settings)
     return found
 

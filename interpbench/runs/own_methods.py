@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from interpbench.core.config import Settings
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.user_code import import_own, is_own
 
@@ -41,7 +42,7 @@ def _offer(override: str) -> str:
     return f"method={','.join(names)}"
 
 
-def _settings(choice: str, made: type[Any]) -> dict[str, Any]:
+def _settings(choice: str, made: type[Any]) -> Settings:
     """Returns a method's settings with their defaults, or `???` for all if one has none."""
     if not dataclasses.is_dataclass(made):
         raise DiscoveryError(f"{choice} is not a dataclass; put @dataclass(frozen=True) below @method")

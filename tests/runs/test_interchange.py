@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -229,10 +230,10 @@ def test_an_answer_is_scored_with_the_key_alone(problem: Path, tmp_path: Path) -
     receipt = verify_problem(problem, answer)
     assert receipt is not None
     curves = interpbench.compare(CHECKPOINT.truth, noise())
-    assert {k: v["auroc"] for k, v in receipt["scores"].items()} == {k: v.auroc for k, v in curves.items()}
-    assert receipt["answer"] == sha256(answer.read_bytes()).hexdigest()
-    assert receipt["problem"] == sha256((problem / "problem.json").read_bytes()).hexdigest()
-    assert json.loads((tmp_path / "theirs.json.receipt.json").read_text()) == receipt
+    assert {k: v["auroc"] for k, v in receipt.scores.items()} == {k: v.auroc for k, v in curves.items()}
+    assert receipt.answer == sha256(answer.read_bytes()).hexdigest()
+    assert receipt.problem == sha256((problem / "problem.json").read_bytes()).hexdigest()
+    assert json.loads((tmp_path / "theirs.json.receipt.json").read_text()) == asdict(receipt)
     moved = key_path(problem).rename(tmp_path / "elsewhere.json")
     assert verify_problem(problem, answer) is None
     assert verify_problem(problem, answer, moved) == receipt
