@@ -35,6 +35,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Items = Annotated[int, Field(ge=0, le=50_000)]
 """How many nodes or edges of a kind a network has."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Unchecked = Mapping[str, Any]
+"""Plain data as Hydra or a file gives it, before `convert` or `checked` has made a type of it."""
 Settings = dict[str, JsonValue]
 """Settings of a method, or of anything else that a file keeps without knowing what they mean."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -53,7 +55,7 @@ def config_folder() -> str:
     return str(beside if beside.is_dir() else package / "configs")
 
 
-def convert(kind: type[T], data: Mapping[str, Any], where: str = "configuration") -> T:
+def convert(kind: type[T], data: Unchecked, where: str = "configuration") -> T:
     """Turns nested plain data into `kind` (a strict dataclass).
 
     Raises:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from interpbench.core.config import Unchecked
 from interpbench.core.user_code import is_own
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {"method.metric": {"shift": "logit_dif
 """Keys that have values with other names now, under the keys' new names."""
 
 
-def renamed(data: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+def renamed(data: Unchecked, stored: bool = False) -> Unchecked:
     """Returns a nested configuration under the new names; an old name outweighs the new one beside it.
 
     Args:
@@ -61,7 +62,7 @@ def renamed(data: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
     return found
 
 
-def renamed_settings(settings: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+def renamed_settings(settings: Unchecked, stored: bool = False) -> Unchecked:
     """Returns the settings of a method under the new names; see `renamed`."""
     return renamed({"method": settings}, stored)["method"]
 

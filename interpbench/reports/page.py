@@ -97,16 +97,17 @@ def write_page(
     """
     kept = [(label, record) for label, record in results if record.checkpoint in networks]
     methods = sorted({label for label, _ in kept})
-    models: list[dict[str, Any]] = []
-    found: list[_Result] = []
+    found: dict[str, list[_Result]] = {}
     for checkpoint, network in networks.items():
         own = {label: record for label, record in kept if record.checkpoint == checkpoint}
-        made = [_result(methods.index(label), record, network) for label, record in sorted(own.items())]
-        if made:
-            models.append({**_network(network), "results": made})
-        found += made
-    models.sort(key=lambda model: model["title"])
-    means = [_means([one for one in found if one.method == method]) for method in range(len(methods))]
+        if own:
+            found[checkpoint] = [
+                _result(methods.index(label), one, network) for label, one in sorted(own.items())
+            ]
+    shown = sorted(found, key=lambda checkpoint: networks[checkpoint].title)
+    models = [{**_network(networks[checkpoint]), "results": found[checkpoint]} for checkpoint in shown]
+    every = [one for results in found.values() for one in results]
+    means = [_means([one for one in every if one.method == method]) for method in range(len(methods))]
     counts = {n for _, record in kept for at in record.levels.values() for n in (at.positives, at.negatives)}
     data = {
         **{"levels": LEVEL_NAMES, "methods": methods, "means": means, "models": models, "about": about},

@@ -4,10 +4,9 @@ A mistake on the command line is found here, before anything that takes seconds 
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 from pydantic.dataclasses import dataclass
@@ -16,7 +15,7 @@ from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import DATA, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import task_of
-from interpbench.core.config import STRICT, Count, Settings, Threads, convert
+from interpbench.core.config import STRICT, Count, Settings, Threads, Unchecked, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable, sha256
 from interpbench.core.old_names import renamed
@@ -173,7 +172,7 @@ def changed(name: str, key: str, value: JsonValue) -> bool:
     return json.loads(json.dumps(default(name, key))) != value
 
 
-def evaluate_config(data: Mapping[str, Any]) -> EvaluateConfig:
+def evaluate_config(data: Unchecked) -> EvaluateConfig:
     """Turns a composed configuration into settings that make sense.
 
     Raises:

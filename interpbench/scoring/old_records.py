@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from interpbench.circuits.ordered_scores import order_of
+from interpbench.core.config import Unchecked
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import IntervalKind
 
+Part = dict[str, Any]
+"""A part of what is read, not yet checked."""
 KINDS: Mapping[str, IntervalKind] = {"auroc": "score", "precision_at_size": "exact"}
 """Metrics whose intervals were not a bootstrap's, to where they came from."""
 ESTIMATES = {"faithfulness": ("cpr", "cmd"), "completeness": ("gap", "mean_gap", "least_effect")}
@@ -38,9 +41,9 @@ def _tried(change: Callable[[Any], Any], old: Any, where: object) -> Any:
         raise ScoresError(f"{where} is damaged: it has not the form of its version") from None
 
 
-def _record(old: Mapping[str, Any]) -> dict[str, Any]:
+def _record(old: Unchecked) -> Part:
     levels = {name: _level(level) for name, level in _copies(old["levels"])}
-    behaviour: dict[str, Any] = dict(old.get("behaviour", {}))
+    behaviour: Part = dict(old.get("behaviour", {}))
     for part, names in ESTIMATES.items():
         if part in behaviour:
             behaviour[part] = {**behaviour[part], **_estimates(behaviour[part], names)}
@@ -62,17 +65,17 @@ def _record(old: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _copies(parts: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _copies(parts: Unchecked) -> list[tuple[str, Part]]:
     return [(name, dict(part)) for name, part in parts.items()]
 
 
-def _ordered(scores: Mapping[str, float]) -> dict[str, Any]:
+def _ordered(scores: Mapping[str, float]) -> Part:
     return {"order": order_of(scores), "values": list(scores.values())}
 
 
-def _level(level: dict[str, Any]) -> dict[str, Any]:
+def _level(level: Part) -> Part:
     """Moves the numbers of a level, with their intervals, into its `metrics`."""
-    ends: Mapping[str, Any] = level.pop("intervals", {})
+    ends: Unchecked = level.pop("intervals", {})
     numbers = {name: level.pop(name, None) for name in METRICS}
     listed = {
         name: value if isinstance(value, list) else [value, *ends.get(name, ())]
@@ -82,7 +85,7 @@ def _level(level: dict[str, Any]) -> dict[str, Any]:
     return {**level, "metrics": {name: _estimate(value, KINDS.get(name)) for name, value in listed.items()}}
 
 
-def _estimates(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _estimates(part: Unchecked, names: tuple[str, ...]) -> Part:
     return {name: _estimate(part[name]) for name in names}
 
 
@@ -93,13 +96,13 @@ def _estimate(old: Any, kind: IntervalKind | None = None) -> Any:
     return old if old is None or len(old) == 1 else [*old, kind or "bootstrap"]
 
 
-def _test(test: dict[str, Any]) -> dict[str, Any]:
+def _test(test: Part) -> Part:
     """Takes the statistic and its interval together."""
     numbers = [test.pop(name) for name in ("value", "low", "high")]
     return {**test, "statistic": [*numbers, "exact"]}
 
 
-def _row(old: Mapping[str, Any]) -> dict[str, Any]:
+def _row(old: Unchecked) -> Part:
     faith = old["faithfulness"]
     return {
         **old,
