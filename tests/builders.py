@@ -18,8 +18,9 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core.config import config_folder
 from interpbench.discovery.method import get_method, methods
 from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.problem import Problem
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask
 from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation

@@ -18,7 +18,7 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings
+from interpbench.tasks.model_settings import ModelSettings
 from interpbench.training.certificate import CertificateSettings
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
@@ -57,7 +57,7 @@ def compiled(request: pytest.FixtureRequest) -> Compiled:
 
     task = get_task(request.param)
     network = compiled_network(compile_program(task.program)).requires_grad_(False)
-    alignment = Alignment(task, network.cfg.graph, task.placement)
+    alignment = Alignment(task, network.cfg.graph, task.default_alignment)
     return Compiled(network, alignment, find_truth(alignment))
 
 

@@ -25,7 +25,8 @@ from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import board_text, row
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer

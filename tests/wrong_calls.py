@@ -40,7 +40,7 @@ def token_before(tokens):
 def equal(token, before):
     {mechanism}
 
-@causal_task("repeats", vocab=LETTERS, length=4, inputs=Sequences(len(LETTERS), 4), placement={placement})
+@causal_task("repeats", vocab=LETTERS, length=4, domain=Sequences(len(LETTERS), 4), alignment={alignment})
 def repeats():
     """Whether each letter is the same as the one before it."""
     return CausalModel(
@@ -53,11 +53,11 @@ def repeats():
     )
 '''
 EQUAL = "return np.where(before >= 0, token == before, -1).astype(np.int16)"
-PLACED = '{"before": "a0.h1", "repeats": "m0"}'
+ALIGNED = '{"before": "a0.h1", "repeats": "m0"}'
 
 
-def own_causal(mechanism=EQUAL, placement=PLACED, parent="tokens", output="repeats"):
-    return CAUSAL.format(mechanism=mechanism, placement=placement, parent=parent, output=output)
+def own_causal(mechanism=EQUAL, alignment=ALIGNED, parent="tokens", output="repeats"):
+    return CAUSAL.format(mechanism=mechanism, alignment=alignment, parent=parent, output=output)
 
 
 METHOD = """
@@ -107,10 +107,10 @@ PYTHON = {
     "t_length_text.py": own_task(length="'three'"),
     "t_attention.py": own_task(attention="sideways"),
     "t_constant.py": own_task(body='return rasp.Map(lambda letter: 1, tokens).named("one")'),
-    "t_node.py": own_causal(placement='{"before": "zz", "repeats": "m0"}'),
-    "t_node_missing.py": own_causal(placement='{"repeats": "m0"}'),
-    "t_node_late.py": own_causal(placement='{"before": "a1.h1", "repeats": "m0"}'),
-    "t_node_kind.py": own_causal(placement='{"before": "a0.h1", "repeats": "a1.h0"}'),
+    "t_node.py": own_causal(alignment='{"before": "zz", "repeats": "m0"}'),
+    "t_node_missing.py": own_causal(alignment='{"repeats": "m0"}'),
+    "t_node_late.py": own_causal(alignment='{"before": "a1.h1", "repeats": "m0"}'),
+    "t_node_kind.py": own_causal(alignment='{"before": "a0.h1", "repeats": "a1.h0"}'),
     "t_parent.py": own_causal(parent="nosuch"),
     "t_output.py": own_causal(output="nosuch"),
     "t_mechanism_raises.py": own_causal(mechanism="raise RuntimeError('boom')"),

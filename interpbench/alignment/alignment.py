@@ -1,4 +1,4 @@
-"""Alignment: which node carries which variables. By default Tracr's placement, overridable per task."""
+"""Alignment: which node carries which variables. By default Tracr's, overridable per task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
     """Aligns a task with a network of this graph.
 
     Args:
-        task: the task; its own `alignment` overrides Tracr's placement.
+        task: the task; its own `alignment` overrides Tracr's.
         graph: the graph of the low-level network.
         overrides: variable to node name, over both.
 
@@ -71,7 +71,7 @@ def align(task: Task, graph: Graph, overrides: Mapping[str, str] | None = None) 
             variable could not read what it needs.
         UnknownNameError: if an override names no variable.
     """
-    nodes = dict(task.placement)
+    nodes = dict(task.default_alignment)
     for name, text in {**task.alignment, **(overrides or {})}.items():
         if name not in nodes:
             raise UnknownNameError(f"variable of task {task.name}", name, nodes)

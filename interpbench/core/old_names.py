@@ -5,14 +5,16 @@ On a command line or in a YAML file an old name is read with a warning, once; in
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from interpbench.core.config import Unchecked
 from interpbench.core.user_code import is_own
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 KEYS: Mapping[str, str] = {
     "objective.readout": "objective.probe",
     "objective.readout_until": "curriculum.probe_until",
@@ -77,6 +79,23 @@ def renamed_record(data: Any) -> Any:
     if isinstance(conditions := data.get("conditions"), Mapping) and conditions.get("source"):
         return data
     return {**data, "settings": renamed_settings(data["settings"], stored=True)}
+
+
+def takes_old_names(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Lets a function that users call take arguments by their old names, each given with the new one."""
+
+    def taking(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def called(*args: P.args, **arguments: P.kwargs) -> T:
+            for old, new in names.items():
+                if old in arguments:
+                    arguments[new] = arguments.pop(old)
+                    _warn(f"{function.__name__}({old}=...)", f"{function.__name__}({new}=...)")
+            return function(*args, **arguments)
+
+        return called
+
+    return taking
 
 
 def renamed_overrides(overrides: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from tracr.rasp import rasp
 
 from interpbench.core.errors import TaskError
 from interpbench.rasp.compile import BOS, PAD, Compiled
-from interpbench.rasp.placement import layers
+from interpbench.rasp.compiled_alignment import layers
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 

@@ -65,7 +65,7 @@ def compiled_margin(task: RaspTask) -> float:
     from interpbench.training.interventional_accuracy import Evaluation
 
     network = compiled_network(compile_program(task.program))
-    evaluation = Evaluation(network, Alignment(task, network.cfg.graph, task.placement))
+    evaluation = Evaluation(network, Alignment(task, network.cfg.graph, task.default_alignment))
     return evaluation.margin(evaluation.activations(_inputs(task, MARGIN_INPUTS)))
 
 

@@ -187,7 +187,7 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
 
     assert isinstance(task, RaspTask)
     network = compiled_network(compile_program(task.program))
-    alignment = Alignment(task, network.cfg.graph, task.placement)
+    alignment = Alignment(task, network.cfg.graph, task.default_alignment)
     truth = find_truth(alignment)
     certificate = certify(
         Evaluation(network, alignment), truth, config.certificate, config.required_standard, config.seed

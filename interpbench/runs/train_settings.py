@@ -23,7 +23,8 @@ from interpbench.core.files import check_writable, read_bytes, sha256
 from interpbench.core.old_names import renamed
 from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.draws import Draws

@@ -6,17 +6,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_args
 
 from interpbench.causal.model import CausalModel
-from interpbench.core.config import TASK
+from interpbench.core.config import TASK, Unchecked, convert
 from interpbench.core.errors import TaskError
+from interpbench.core.old_names import takes_old_names
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name
 from interpbench.tasks.domain import Domain
+from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.samplers import Edit, mixture
-from interpbench.tasks.task import AttentionKind, CausalTask, RaspTask, Task
+from interpbench.tasks.task import AttentionKind, CausalTask, InTokens, RaspTask, Task
 
 _tasks: Registry[Task] = Registry("task")
 _named: dict[str, Task] = {}
@@ -66,23 +69,24 @@ def task(
     return register
 
 
+@takes_old_names(inputs="domain", placement="alignment")
 def causal_task(
     name: str,
     *,
     vocab: Sequence[Any],
     length: int,
-    inputs: Domain,
-    placement: Mapping[str, str],
+    domain: Domain,
+    alignment: Mapping[str, str],
     attention: AttentionKind = "causal",
-    network: Mapping[str, Any] | None = None,
-    published: Mapping[str, Any] | None = None,
+    network: Unchecked = MappingProxyType({}),
+    published: Unchecked = MappingProxyType({}),
     variant_of: str | None = None,
     description: str | None = None,
-    tokenized: Callable[[str], Mapping[str, Any]] | None = None,
+    tokenized: Callable[[str], InTokens] | None = None,
 ) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
     """Registers the decorated function, which returns a hand-written causal model, as a task.
 
-    `placement` says which node carries each variable (`{"duplicate": "a1.h1"}`). The other arguments are
+    `alignment` says which node carries each variable (`{"duplicate": "a1.h1"}`). The other arguments are
     those of `CausalTask`, and docstring and file give description and family, as for `task`.
     """
     _check_inputs(name, vocab, length, attention)
@@ -94,11 +98,11 @@ def causal_task(
             build=build,
             vocab=tuple(vocab),
             length=length,
-            inputs=inputs,
-            nodes=dict(placement),
+            domain=domain,
+            alignment=dict(alignment),
             attention=attention,
-            network=dict(network or {}),
-            published=dict(published or {}),
+            network=convert(ModelSettings, network, f"task {name}: network"),
+            published=convert(ModelSettings, published, f"task {name}: published"),
             family=build.__module__.rpartition(".")[2],
             variant_of=variant_of,
             tokenized=tokenized,
@@ -198,5 +202,5 @@ def _tokenized(name: str, tokenizer: str) -> Task:
         known = (t.name for t in catalogue().values() if isinstance(t, CausalTask) and t.tokenized)
         raise TaskError(f"task {task.name} has no words for a tokenizer; {', '.join(sorted(known))} have")
     parts = task.tokenized(tokenizer.replace("--", "/"))
-    made = replace(task, name=tokenized_name(task.name, tokenizer), tokenized=None, **parts)
+    made = replace(task, name=tokenized_name(task.name, tokenizer), tokenized=None, **parts._asdict())
     return _named.setdefault(made.name, made)

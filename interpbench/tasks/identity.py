@@ -29,8 +29,11 @@ def _program(task: Task) -> Iterator[str]:
     yield from (f"listing {line}" for line in task.listing())
     yield f"vocab {_text(task.vocab)}"
     yield f"length {task.length} attention {task.attention} tolerance {_text(task.tolerance)}"
-    yield from (f"alignment {name} {task.alignment[name]}" for name in sorted(task.alignment))
-    yield from (f"placement {name} {node}" for name, node in sorted(task.placement.items()))
+    default = task.default_alignment
+    differing = (name for name, node in task.alignment.items() if node != str(default.get(name)))
+    yield from (f"alignment {name} {task.alignment[name]}" for name in sorted(differing))
+    # Files hold hashes of these very words.
+    yield from (f"placement {name} {node}" for name, node in sorted(default.items()))
     yield f"output {task.causal_model.output}"
     for name, variable in task.causal_model.variables.items():
         reads = " ".join(f"{read.parent}<{read.slot}>" for read in variable.reads)

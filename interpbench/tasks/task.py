@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from interpbench.causal.model import CausalModel, has_value
 from interpbench.circuits.naming import EMBED, Node, parse_node
 from interpbench.core.errors import TaskError
 from interpbench.tasks.domain import Domain, InputSampler, Sequences
+from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.strata import Strata
 
 if TYPE_CHECKING:  # a hand-written task needs no Tracr
@@ -32,7 +33,7 @@ class Task(ABC):
         length: the largest number of tokens, BOS not counted.
         attention: whether the network may look ahead.
         legacy_id: the number in the published benchmark.
-        alignment: variable to node (`"a1.h2"`), where it differs from `placement`.
+        alignment: variable to node (`"a1.h2"`), where a RASP program's differs from Tracr's.
         family: the file that declares it.
         duplicate_of: the task with the same program on another vocabulary, if there is one.
         variant_of: the task whose program this is on other inputs, or answered at other positions.
@@ -61,8 +62,8 @@ class Task(ABC):
 
     @cached_property
     @abstractmethod
-    def placement(self) -> dict[str, Node]:
-        """The node of each variable."""
+    def default_alignment(self) -> dict[str, Node]:
+        """The node of each variable, unless a RASP task's `alignment` or a run's says otherwise."""
 
     @cached_property
     @abstractmethod
@@ -119,11 +120,11 @@ class RaspTask(Task):
         return self.program.causal_model
 
     @cached_property
-    def placement(self) -> dict[str, Node]:
+    def default_alignment(self) -> dict[str, Node]:
         """Where Tracr computes each variable."""
-        from interpbench.rasp.placement import place
+        from interpbench.rasp.compiled_alignment import compiled_alignment
 
-        return place(self.program)
+        return compiled_alignment(self.program)
 
     @cached_property
     def domain(self) -> Domain:
@@ -135,24 +136,32 @@ class RaspTask(Task):
         return self.program.listing()
 
 
+class InTokens(NamedTuple):
+    """What of a task differs in the tokens of a tokenizer."""
+
+    domain: Domain
+    vocab: tuple[Any, ...]
+    length: int
+    build: Callable[[], CausalModel]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CausalTask(Task):
     """A hand-written causal model.
 
     Attributes:
-        inputs: its inputs.
-        nodes: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
-        network: what its network has instead of what the default rule gives (`ModelSettings`).
+        domain: its inputs.
+        alignment: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
+        network: what its network has instead of what the default rule gives.
         published: what the published network has instead of that.
-        tokenized: what differs in the tokens of a tokenizer (a name on the hub, or a folder), by field; None
-            where the tokens are no words.
+        tokenized: what differs in the tokens of a tokenizer (a name on the hub, or a folder); None where the
+            tokens are no words.
     """
 
-    inputs: Domain
-    nodes: Mapping[str, str]
-    network: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    published: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    tokenized: Callable[[str], Mapping[str, Any]] | None = None
+    domain: Domain = field()  # pyright: ignore[reportIncompatibleVariableOverride]  what it is made of
+    network: ModelSettings = field(default_factory=ModelSettings)
+    published: ModelSettings = field(default_factory=ModelSettings)
+    tokenized: Callable[[str], InTokens] | None = None
 
     @cached_property
     def causal_model(self) -> CausalModel:
@@ -160,20 +169,15 @@ class CausalTask(Task):
         return self.build()
 
     @cached_property
-    def placement(self) -> dict[str, Node]:
+    def default_alignment(self) -> dict[str, Node]:
         """The node of each variable."""
         reading = [name for name, variable in self.causal_model.variables.items() if variable.reads]
-        if missing := [name for name in reading if name not in self.nodes]:
-            raise TaskError(f"task {self.name}: placement says no node for {', '.join(missing)}")
+        if missing := [name for name in reading if name not in self.alignment]:
+            raise TaskError(f"task {self.name}: alignment says no node for {', '.join(missing)}")
         return {
-            name: parse_node(self.nodes[name]) if name in reading else EMBED
+            name: parse_node(self.alignment[name]) if name in reading else EMBED
             for name in self.causal_model.variables
         }
-
-    @cached_property
-    def domain(self) -> Domain:
-        """Its inputs."""
-        return self.inputs
 
     def listing(self) -> list[str]:
         """Returns what each variable is, as its formula says."""

@@ -89,7 +89,7 @@ def check(truth: Truth, literal: Oracle, pairs: Iterable[Any]) -> None:
 
 def test_the_oracle_is_the_interpreter() -> None:
     for task in map(get_task, RASP):
-        literal = Oracle(task, task.placement)
+        literal = Oracle(task, task.default_alignment)
         for tokens, _ in sampled(task.name, 20):
             ours, theirs = literal.run(tokens)[literal.output], task.program.interpret(list(tokens))
             assert [x is None for x in ours] == [x is None for x in theirs]

@@ -22,7 +22,8 @@ from interpbench.checkpoints.published_files import claimed_edges, load_publishe
 from interpbench.core.errors import CheckpointError
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 from tests.published_models import pickled, published_config, write_mib, write_published

@@ -13,12 +13,15 @@ from interpbench.circuits.ordered_scores import OrderedScores
 from interpbench.core import old_names
 from interpbench.core.config import convert
 from interpbench.core.old_names import KEYS, VALUES, renamed, renamed_overrides, renamed_record
+from interpbench.core.registry import Registry
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.evaluate_settings import evaluate_config
 from interpbench.runs.train_settings import TrainConfig, train_config
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_rows import read_rows
 from interpbench.scoring.results import LevelScores
+from interpbench.tasks import catalogue
+from interpbench.tasks.domain import Sequences
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
@@ -101,6 +104,21 @@ def test_a_users_yaml_is_read_with_one_warning_a_name(caplog: pytest.LogCaptureF
 def test_a_call_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert getattr(get_method("exact", {"metric": "shift"}), "metric") == "logit_diff"  # noqa: B009
     assert len(warned(caplog)) == 1
+
+
+def test_a_users_own_task_is_read_with_a_warning_an_argument(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "_tasks", Registry("task"))
+    for name, words in (("old", ("inputs", "placement")), ("new", ("domain", "alignment"))):
+        given = dict(zip(words, (Sequences(2, 3), {"output": "m0"})))
+        catalogue.causal_task(name, vocab=("a", "b"), length=3, **given)(lambda: None)  # pyright: ignore
+    old, new = (catalogue._tasks[name] for name in ("old", "new"))
+    assert old.domain == new.domain and old.alignment == new.alignment == {"output": "m0"}
+    assert warned(caplog) == [
+        "causal_task(inputs=...) is now causal_task(domain=...); only this version reads the old name",
+        "causal_task(placement=...) is now causal_task(alignment=...); only this version reads the old name",
+    ]
 
 
 def test_a_checkpoints_model_is_its_network() -> None:

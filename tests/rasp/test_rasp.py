@@ -1,4 +1,4 @@
-"""RASP programs: interpreter, causal model and compiled network agree; placement is Tracr's."""
+"""RASP programs: interpreter, causal model and compiled network agree; the alignment is Tracr's."""
 
 import dataclasses
 import hashlib
@@ -24,7 +24,7 @@ from interpbench.circuits.naming import EMBED, Node
 from interpbench.core.errors import TaskError
 from interpbench.rasp import mechanisms as mech
 from interpbench.rasp.compile import BOS, MLP_EXACTNESS, Compiled, compile_program
-from interpbench.rasp.placement import layers, place
+from interpbench.rasp.compiled_alignment import compiled_alignment, layers
 from interpbench.rasp.program import WIDTH_HEAD, Program
 from interpbench.rasp.weights import compiled_network
 from interpbench.tasks.catalogue import get_task
@@ -202,8 +202,9 @@ def tracr_placement(made: Compiled) -> dict[str, Node]:
 
 
 @every_task
-def test_placement_is_tracr_s(name: str) -> None:
-    ours = {variable: node for variable, node in place(TASKS[name].program).items() if node != EMBED}
+def test_the_alignment_is_tracr_s(name: str) -> None:
+    nodes = compiled_alignment(TASKS[name].program)
+    ours = {variable: node for variable, node in nodes.items() if node != EMBED}
     assert ours == tracr_placement(compiled(name))
 
 
@@ -218,7 +219,8 @@ def test_shape_is_tracr_s(name: str) -> None:
 
 def test_extra_programs_are_what_they_are_for() -> None:
     assert network("attention_after_attention").cfg.n_layers == 3
-    heads = [node for node in TASKS["heads_of_unequal_depth"].placement.values() if node.head is not None]
+    nodes = TASKS["heads_of_unequal_depth"].default_alignment.values()
+    heads = [node for node in nodes if node.head is not None]
     assert {node.layer for node in heads} == {0, 1}
     theirs, _ = assemble._get_model_config_and_module_names(compiled("values_wider_than_keys").craft)
     wide = network("values_wider_than_keys")

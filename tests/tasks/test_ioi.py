@@ -28,7 +28,8 @@ from interpbench.tasks.handwritten.ioi import large, published
 from interpbench.tasks.handwritten.ioi.prompts import Prompts
 from interpbench.tasks.handwritten.ioi.templates import IO, LARGE, OBJECT, PLACE, PUBLISHED, S, T
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.recipe import Recipe

@@ -2,8 +2,12 @@
 
 import pytest
 
-from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.causal.model import CausalModel
+from interpbench.core.errors import ConfigError
+from interpbench.tasks.catalogue import causal_task, get_task
+from interpbench.tasks.domain import Sequences
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from tests.builders import RASP
 
 PUBLISHED = ModelSettings(rule="published")
@@ -15,7 +19,7 @@ def test_every_task_gets_a_network_that_can_carry_it(name):
     classes = 1 if task.causal_model.classes is None else len(task.causal_model.classes)
     assert cfg.d_model >= len(task.vocab) + task.length + classes
     assert cfg.d_head >= 4 and cfg.d_mlp == 4 * cfg.d_model
-    nodes = {node for node in task.placement.values() if node.layer >= 0}
+    nodes = {node for node in task.default_alignment.values() if node.layer >= 0}
     assert nodes <= set(cfg.graph.nodes)
     assert len(cfg.graph.nodes) - 1 - len(nodes) >= 1 + cfg.n_layers, "distractors"
 
@@ -42,3 +46,16 @@ def test_overrides_win_over_either_rule():
 @pytest.mark.slow
 def test_published_rule_has_56_tasks_with_heads_of_width_one():
     assert sum(shape(task, PUBLISHED).d_head == 1 for task in map(get_task, RASP)) == 56
+
+
+def test_a_network_setting_that_there_is_not_is_refused() -> None:
+    register = causal_task(
+        "own",
+        vocab=("a",),
+        length=1,
+        domain=Sequences(1, 1),
+        alignment={},
+        network={"d_modell": 8},
+    )
+    with pytest.raises(ConfigError, match=r"task own: network: d_modell: unknown key; did you mean d_model"):
+        register(lambda: CausalModel([], ""))

@@ -227,8 +227,8 @@ def task_of(domain: Domain, length: int, output: Any, classes: tuple[object, ...
         vocab=(0, 1, 2, 3),
         length=length,
         attention="causal",
-        inputs=domain,
-        nodes={"output": "m0"},
+        domain=domain,
+        alignment={"output": "m0"},
     )
 
 

@@ -16,7 +16,8 @@ from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.train import TrainConfig, train
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.training.certificate import CertificateSettings
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe

@@ -182,8 +182,8 @@ def next_argument(query: np.ndarray, key: np.ndarray, tokens: np.ndarray, values
     "docstring",
     vocab=VOCAB,
     length=PROMPTS.length,
-    inputs=PROMPTS,
-    placement={"two_back": "a0.h1", "next_argument": "a1.h2"},
+    domain=PROMPTS,
+    alignment={"two_back": "a0.h1", "next_argument": "a1.h2"},
     network={"d_model": 64, "d_head": 16, "d_mlp": 256},
 )
 def docstring() -> CausalModel:

@@ -124,8 +124,8 @@ def comparison(start: np.ndarray, finish: np.ndarray) -> np.ndarray:
     "greater_than",
     vocab=VOCAB,
     length=PROMPTS.length,
-    inputs=PROMPTS,
-    placement={"start": "a0.h1", "finish": "a0.h2", "later": "m1"},
+    domain=PROMPTS,
+    alignment={"start": "a0.h1", "finish": "a0.h2", "later": "m1"},
     network={"d_model": 64, "d_head": 16, "d_mlp": 256},
 )
 def greater_than() -> CausalModel:

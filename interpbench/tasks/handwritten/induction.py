@@ -27,8 +27,8 @@ def follower(tokens: np.ndarray, before: np.ndarray, values: np.ndarray) -> np.n
     "induction",
     vocab=VOCAB,
     length=LENGTH,
-    inputs=Sequences(len(VOCAB), LENGTH, mixture(EDITS, len(VOCAB), LENGTH)),
-    placement={"previous": "a0.h1", "induction": "a1.h2"},
+    domain=Sequences(len(VOCAB), LENGTH, mixture(EDITS, len(VOCAB), LENGTH)),
+    alignment={"previous": "a0.h1", "induction": "a1.h2"},
 )
 def induction() -> CausalModel:
     """The token that followed this one each time before; None if it is new or the followers differ."""

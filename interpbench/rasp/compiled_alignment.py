@@ -1,4 +1,4 @@
-"""Placement: which head or MLP of the compiled network computes a variable. The one rule.
+"""The alignment of compiled networks: which head or MLP computes a variable. The one rule.
 
 An expression's depth is its longest path from an input. Half-layers of attention and of MLPs are filled in
 the order of depth, and each goes into the next layer that still has room for it: two attention steps in a
@@ -16,7 +16,7 @@ from interpbench.circuits.naming import EMBED, Node
 from interpbench.rasp.program import WIDTH_HEAD, Program
 
 
-def place(program: Program) -> dict[str, Node]:
+def compiled_alignment(program: Program) -> dict[str, Node]:
     """Returns the node of every variable of `program.causal_model`; inputs are at the embedding."""
     depths = _depths(program)
     half_layers: dict[int, list[str]] = defaultdict(list)
@@ -29,12 +29,12 @@ def place(program: Program) -> dict[str, Node]:
         else:
             half_layers[attention + (not _is_attention(expression))].append(name)
 
-    placement = {name: EMBED for name in ("tokens", "indices") if name in program.causal_model.variables}
+    nodes = {name: EMBED for name in ("tokens", "indices") if name in program.causal_model.variables}
     halves = sorted(half_layers)
     for half, layer in zip(halves, layers(half % 2 == 1 for half in halves)):
         for head, name in enumerate(half_layers[half]):
-            placement[name] = Node(layer, None if half % 2 else head)
-    return placement
+            nodes[name] = Node(layer, None if half % 2 else head)
+    return nodes
 
 
 def layers(are_mlps: Iterable[bool]) -> list[int]:
