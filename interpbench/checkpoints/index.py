@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -22,7 +22,7 @@ from interpbench.checkpoints.certificate_file import (
 )
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES, RECORD
 from interpbench.circuits.grades import GRADES, Grade, Standard, grade, in_words, said_of
-from interpbench.core.config import STRICT, Sha256, Share, Steps, TaskName, checked
+from interpbench.core.config import STRICT, Settings, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_bytes, read_json, reason, sha256
 from interpbench.core.text import shown
@@ -95,7 +95,7 @@ class Index:
         """Returns the index with more models, or newer ones, in the order of their names."""
         return Index(FORMAT, dict(sorted({**self.models, **models}.items())))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Settings:
         """Returns what `read_index` reads."""
         return asdict(self)
 

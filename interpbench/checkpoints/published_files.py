@@ -233,11 +233,11 @@ def _gpt2_ids(task: Task, folder: Path) -> tuple[list[int], list[int]]:
     """Returns GPT-2's id of each of a prompt task's words, BOS and PAD, and of each class."""
     path = _beside(folder, VOCABULARY) or _cached_vocabulary(folder)
     try:
-        ids: dict[str, Any] = dict(read_json(path))
+        entries = dict(read_json(path))
     except (InterpBenchError, ValueError, TypeError):
         raise CheckpointError(f"{path} is not GPT-2's vocabulary: damaged or not readable") from None
     classes = task.causal_model.classes or ()
-    ids = {word: number for word, number in ids.items() if isinstance(number, int) and number >= 0}
+    ids = {str(word): number for word, number in entries.items() if isinstance(number, int) and number >= 0}
     # the first word of a sentence, and what a word may be followed by, are without the space before
     names = {word: word if word in (",", ".", "Then") else f"Ġ{word}" for word in task.vocab}
     names |= {"BOS": "<|endoftext|>", "PAD": "<|endoftext|>"}

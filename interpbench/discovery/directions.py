@@ -9,7 +9,7 @@ noising one of them changes nothing; where both are needed (AND), denoising one 
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -55,8 +55,8 @@ def _larger(first: Scores, second: Scores, signed: bool) -> Scores:
     nodes = None
     if first.own_nodes is not None and second.own_nodes is not None:
         nodes = larger(first.own_nodes, second.own_nodes)
-    cost: dict[str, Any] = {key: value + vars(second.cost)[key] for key, value in vars(first.cost).items()}
+    cost = Cost(*(value + vars(second.cost)[key] for key, value in vars(first.cost).items()))
     circuits = {key: kept | second.circuits[key] for key, kept in first.circuits.items()}
     return replace(
-        first, edges=larger(first.edges, second.edges), own_nodes=nodes, cost=Cost(**cost), circuits=circuits
+        first, edges=larger(first.edges, second.edges), own_nodes=nodes, cost=cost, circuits=circuits
     )

@@ -7,7 +7,7 @@ file in `configs/method/`.
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
-from interpbench.core.config import convert
+from interpbench.core.config import Unchecked, convert
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.old_names import renamed_settings
 from interpbench.core.registry import Registry
@@ -109,7 +109,7 @@ def unsupported_part(method: Method, network: Transformer) -> str | None:
     return next((part for part in network.cfg.features if part in method.record.unsupported), None)
 
 
-def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
+def get_method(name: str, settings: Unchecked | None = None) -> Method:
     """Returns a method, as `method_name` finds it, with these settings.
 
     Raises:

@@ -60,7 +60,7 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
     from interpbench.runs.train import train as run
     from interpbench.runs.train_settings import TrainConfig, own_settings
 
-    own = own_settings(task)
+    own = dict(own_settings(task))
     for key, value in settings.items():
         nested = isinstance(value, dict) and isinstance(own.get(key), dict)
         own[key] = {**own[key], **value} if nested else value

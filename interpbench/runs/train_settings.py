@@ -4,7 +4,6 @@ A mistake on the command line is found here, before anything that takes seconds 
 """
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
 from interpbench.circuits.grades import Standard
 from interpbench.core import seeds
-from interpbench.core.config import STRICT, Threads, config_folder, convert
+from interpbench.core.config import STRICT, Settings, Threads, Unchecked, config_folder, convert
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError
 from interpbench.core.files import check_writable, read_bytes, sha256
 from interpbench.core.old_names import renamed
@@ -63,7 +62,7 @@ class TrainConfig:
     alignment: dict[str, str] = field(default_factory=dict[str, str])
     start: str | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Returns what determines the result, as plain data; `start` by its weights, wherever they are."""
         kept = {"seed", "objective", "draws", "curriculum", "model", "trainer", "certificate", "standard"}
         start = None if self.start is None else _hash_of(self.start_folder)
@@ -115,7 +114,7 @@ def own_experiment(task: str | int | None) -> str | None:
     return name if (Path(config_folder()) / "experiment" / f"{name}.yaml").is_file() else None
 
 
-def own_settings(task: str | int) -> dict[str, Any]:
+def own_settings(task: str | int) -> Unchecked:
     """Returns the settings of a task that has its own, nested; none for most."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
@@ -140,7 +139,7 @@ def _hash_of(folder: Path) -> str:
     return sha256(read_bytes(folder / WEIGHTS, most, ConfigError))
 
 
-def train_config(data: Mapping[str, Any]) -> TrainConfig:
+def train_config(data: Unchecked) -> TrainConfig:
     """Turns a composed configuration into settings that make sense.
 
     Raises:

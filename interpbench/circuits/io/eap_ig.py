@@ -55,7 +55,7 @@ class EapIgGraph:
         graph, scores, circuit = contents.graph, contents.scores, contents.circuit
         inside = np.zeros_like(graph.legal) if circuit is None else circuit & graph.legal
         shape = {"n_layers": graph.n_layers, "n_heads": graph.n_heads, "d_model": contents.d_model}
-        nodes: dict[str, dict[str, Any]] = {
+        nodes: dict[str, dict[str, bool | float]] = {
             eap_name(node): {"in_graph": bool(inside[:, index].any())}
             for index, node in enumerate(graph.nodes)
         }
