@@ -67,7 +67,7 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
 
 
 def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
-    """Returns the edges that no variable reads by, with the node that they are for: into carriers and out."""
+    """Returns the edges that no variable reads by, with the node they are for: into relay nodes and out."""
     output = alignment.nodes[alignment.task.causal_model.output]
     into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.relay_nodes}
     return {**into, (alignment.logits, output): output}

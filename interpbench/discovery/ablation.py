@@ -22,7 +22,7 @@ whole, and what a head writes is learned before its output matrix."""
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Chunk:
     """Some examples, as every step needs them; T × B is 1 × F if only some positions are computed.
 
     Attributes:
@@ -77,7 +77,7 @@ class Ablation:
         same = bool((problem.clean[:, 0] == problem.clean[0, 0]).all())
         self._alike, self._bos = (ablation == "learned" and of for of in (causal and same, not causal))
         live = None if ablation == "learned" else _live(problem, fixed)
-        self._parts = [_part(problem, runs, rows, live) for rows in chunks(self.examples, candidates)]
+        self._chunks = [_chunk(problem, runs, rows, live) for rows in chunks(self.examples, candidates)]
         self.like = runs.clean.new_empty(0)
         """Of the activations' type, on their device."""
         self.constants: list[Tensor] = []
@@ -113,17 +113,17 @@ class Ablation:
         leaves = [tensor.detach().requires_grad_() for tensor in learned]
         values = removed.new_zeros(count)
         gradients = [torch.zeros_like(leaf) for leaf in leaves]
-        for part in self._parts:
+        for chunk in self._chunks:
             moved = None if shifts is None else leaves[1]
-            candidates = Candidates(leaves[0], part.patch, shifts=moved, whole=True, bos=self._bos)
+            candidates = Candidates(leaves[0], chunk.patch, shifts=moved, whole=True, bos=self._bos)
             logits = run_circuits(
-                self.network, part.embedding, candidates, count, only=part.only, packed=part.packed
+                self.network, chunk.embedding, candidates, count, only=chunk.only, packed=chunk.packed
             )
-            each = part.metric(logits).sum(1) / self.examples
+            each = chunk.metric(logits).sum(1) / self.examples
             values += each.detach()
             for total, gradient in zip(gradients, torch.autograd.grad(each.sum(), leaves)):
                 total += gradient
-            self.cost.count(part.examples * count, backward=True)
+            self.cost.count(chunk.examples * count, backward=True)
         attached = [((x - x.detach()) * gradient).sum((1, 2)) for x, gradient in zip(learned, gradients)]
         return values + torch.stack(attached).sum(0)
 
@@ -166,15 +166,15 @@ def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
 
 
 @torch.no_grad()
-def _part(problem: Problem, runs: Runs, rows: slice, live: Tensor | None) -> _Part:
+def _chunk(problem: Problem, runs: Runs, rows: slice, live: Tensor | None) -> _Chunk:
     """Cuts some examples, and what is computed of them, out of a problem's runs."""
     embedding, patch, metric = runs.clean[0, ..., rows], runs.patch[..., rows], runs.metric.part(rows)
     examples = embedding.shape[2]
     if problem.only is None:
-        return _Part(embedding, patch, metric, examples, None, None)
+        return _Chunk(embedding, patch, metric, examples, None, None)
     only = problem.only[rows]
     if live is None:
-        return _Part(embedding, patch, metric.at(only), examples, only, None)
+        return _Chunk(embedding, patch, metric.at(only), examples, only, None)
     blocks = [cast(Block, block) for block in problem.network.blocks]
     heads = range(problem.network.cfg.n_heads)
     keys_and_values = [
@@ -182,4 +182,4 @@ def _part(problem: Problem, runs: Runs, rows: slice, live: Tensor | None) -> _Pa
         for block, residual in zip(blocks, runs.residuals)
     ]
     packed = Packed(live[:, rows], only, keys_and_values)
-    return _Part(packed.pack(embedding), packed.pack(patch), metric.at(only), examples, None, packed)
+    return _Chunk(packed.pack(embedding), packed.pack(patch), metric.at(only), examples, None, packed)

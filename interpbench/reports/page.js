@@ -216,10 +216,10 @@ function chart(svg, all, { across, up, points, at, band, now, levels = [], x = S
   const floor = top + height + 14;
   const parts = [
     make("rect", { class: "axis", x: left, y: top, width, height }),
-    make("text", { class: "quiet", x: left, y: top - 7 }, up),
-    make("text", { class: "quiet", x: left + width, y: x === STRAIGHT ? floor : top - 7, "text-anchor": "end" }, across),
-    ...(x === STRAIGHT ? x.ticks.slice(0, 1) : x.ticks).map(([value, text]) => make("text", { class: "quiet", x: X(value), y: floor, "text-anchor": "middle" }, text)),
-    ...y.ticks.map(([value, text]) => make("text", { class: "quiet", x: left - 5, y: Number(Y(value)) + 4, "text-anchor": "end" }, text)),
+    make("text", { class: "muted", x: left, y: top - 7 }, up),
+    make("text", { class: "muted", x: left + width, y: x === STRAIGHT ? floor : top - 7, "text-anchor": "end" }, across),
+    ...(x === STRAIGHT ? x.ticks.slice(0, 1) : x.ticks).map(([value, text]) => make("text", { class: "muted", x: X(value), y: floor, "text-anchor": "middle" }, text)),
+    ...y.ticks.map(([value, text]) => make("text", { class: "muted", x: left - 5, y: Number(Y(value)) + 4, "text-anchor": "end" }, text)),
     ...levels.map(value => make("path", { class: "chance", d: `M${left},${Y(value)}h${width}` })),
   ];
   if (svg.id === "roc") parts.push(make("path", { class: "chance", d: path([[0, 0], [1, 1]]) }));
@@ -260,7 +260,7 @@ function showCircuit(wires, boxes) {
   };
   const parts = d.bands.flatMap(([low, high], layer) => [
     make("rect", { class: "band", x: 0, y: Y(high), width: X(width), height: ((high - low) * U).toFixed(1), rx: 6 }),
-    make("text", { class: "quiet", transform: `translate(14 ${Y((low + high) / 2)}) rotate(-90)`, "text-anchor": "middle" }, `layer ${layer}`),
+    make("text", { class: "muted", transform: `translate(14 ${Y((low + high) / 2)}) rotate(-90)`, "text-anchor": "middle" }, `layer ${layer}`),
   ]);
   const rims = wires.length <= 300;
   for (const { item, style } of wires) {

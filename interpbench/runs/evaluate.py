@@ -123,10 +123,10 @@ def _on_checkpoint(
         yield Failure(str(folder), error)
         return
     new, known = False, dict[Path, EvaluationRecord]()
-    asked = [name for name, _ in config.chosen]
+    named = [name for name, _ in config.chosen]
     for choice in chosen:
         name = choice.name
-        if name not in asked and name != TRUTH and unsupported_part(get_method(name), checkpoint.network):
+        if name not in named and name != TRUTH and unsupported_part(get_method(name), checkpoint.network):
             continue  # a baseline that nobody asked for
         where = str(folder) if len(chosen) == 1 else f"{name} on {folder}"
         try:

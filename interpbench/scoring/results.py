@@ -202,8 +202,8 @@ class Conditions:
 
     def will_do_for(self, wanted: "Conditions") -> bool:
         """Returns whether an evaluation under these conditions has all that one under `wanted` would have."""
-        asked = {name: value for name, value in asdict(wanted).items() if value is not None}
+        demanded = {name: value for name, value in asdict(wanted).items() if value is not None}
         if not wanted.thorough:
-            asked.pop("thorough", None)  # more than is asked for will do
-        same = all(getattr(self, name) == value for name, value in asked.items())
+            demanded.pop("thorough", None)  # more than is demanded will do
+        same = all(getattr(self, name) == value for name, value in demanded.items())
         return same and self.corruption == wanted.corruption

@@ -136,9 +136,9 @@ class SearchedStrata:
         seen: dict[float, list[np.ndarray]] = {}
         for rows in batches:
             _note(seen, rows, self._outputs(rows))
-        idle = 0
+        barren = 0
         for _ in range(MOST_ROUNDS):
-            if idle == PATIENCE or not seen or len(seen) > ENOUGH:
+            if barren == PATIENCE or not seen or len(seen) > ENOUGH:
                 break
             values = sorted(seen)
             lists = [seen[values[place]] for place in rng.integers(len(values), size=BATCH // 2)]
@@ -147,7 +147,7 @@ class SearchedStrata:
             if others is bases:
                 break
             batches.append(others)
-            idle = 0 if _note(seen, others, self._outputs(others)) else idle + 1
+            barren = 0 if _note(seen, others, self._outputs(others)) else barren + 1
         return self._grouped(batches)
 
     def _grouped(self, batches: list[np.ndarray]) -> _Known:

@@ -13,6 +13,11 @@ from tests import ROOT
 PACKAGE = sorted((ROOT / "interpbench").rglob("*.py"))
 MODULES = [*PACKAGE, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}
+FORMER = {
+    *("carriers", "divergence", "idle", "joined", "placement", "quiet", "readout", "replacement", "slack"),
+    *("hl_model", "ll_model"),
+}
+"""Words that had another meaning here, or none, for which `docs/glossary.md` has the field's."""
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 UNSAFE_NAMES = {"eval", "exec", "__import__"}
 UNSAFE_CALLS = {"torch.load", "torch.save", "numpy.load", "np.load"}
@@ -50,6 +55,16 @@ def test_no_module_is_longer_than_400_lines(name: str) -> None:
 def test_no_module_has_a_vague_name() -> None:
     vague = [name for name in names(MODULES) if VAGUE & set(Path(name).with_suffix("").parts)]
     assert vague == []
+
+
+@pytest.mark.parametrize("name", [n for n in names(PACKAGE) if not n.endswith("old_names.py")])
+def test_names_are_those_of_the_glossary(name: str) -> None:
+    tree = ast.parse((ROOT / name).read_text())
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    found |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    found |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assert FORMER.isdisjoint(word.strip("_").lower() for word in found)
 
 
 def test_no_test_file_imports_another() -> None:
