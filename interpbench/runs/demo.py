@@ -10,7 +10,7 @@ from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import records_table
 from interpbench.runs.evaluate import evaluate_checkpoint
-from interpbench.runs.evaluate_settings import EvaluateConfig
+from interpbench.runs.evaluate_settings import EvaluateConfig, results_folder
 from interpbench.runs.page import PAGE, write_folder_page
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
@@ -31,7 +31,7 @@ def demo(out: str) -> bool:
     terminal = console()
     terminal.print(certificate_table(outcome.certificate))
     terminal.print(records_table(records))
-    pictures = configs[0].folder(checkpoint)
+    pictures = results_folder(out, checkpoint)
     draw_circuit(checkpoint.truth, pictures / "truth.png", checkpoint.variables, title=f"{TASK}: the truth")
     shown = [
         pictures / name for name in ("truth.png", "roc.png", *(f"circuit-{name}.png" for name in METHODS))

@@ -24,10 +24,10 @@ from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.evaluate_settings import EvaluateConfig, MethodChoice, check_evaluate, evaluate_config
 from interpbench.runs.measure import Spent, measured
-from interpbench.runs.page import write_folder_page
+from interpbench.runs.page import read_results, write_folder_page
 from interpbench.runs.shared_runs import Bench
 from interpbench.scoring.curves import compare
-from interpbench.scoring.evaluation_record import EvaluationRecord, is_record
+from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_rows import TRUTH
 from interpbench.scoring.results import RunCost
 from interpbench.tasks.data import draw_pairs
@@ -141,7 +141,7 @@ def _on_checkpoint(
             log.exception("%s on %s", name, folder)
             yield Failure(where, error)
     if new and config.pictures:
-        draw_roc(checkpoint, known, config)
+        draw_roc(known)
 
 
 def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> EvaluationRecord:
@@ -151,7 +151,7 @@ def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> Evalu
     path = config.file(checkpoint, choice)
     record = _evaluate(path, bench, choice, config)
     if config.pictures:
-        draw_roc(checkpoint, {path: record}, config)
+        draw_roc({path: record})
     return record
 
 
@@ -234,33 +234,21 @@ def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> Non
     draw_circuit(checkpoint.truth, picture, checkpoint.variables, {name: scores}, checkpoint.task)
 
 
-def draw_roc(checkpoint: Checkpoint, known: Mapping[Path, EvaluationRecord], config: EvaluateConfig) -> None:
-    """Draws the ROC of all methods that were run on this checkpoint as in the `known` records."""
-    from interpbench.reports.plots import roc_figure
-
-    folder = config.folder(checkpoint)
-    roc_figure(read_records(folder, known), folder / "roc.png")
-
-
-def read_records(folder: Path, known: Mapping[Path, EvaluationRecord]) -> list[EvaluationRecord]:
-    """Returns the methods' records in a folder that were made on the same weights, in the same way.
+def draw_roc(known: Mapping[Path, EvaluationRecord]) -> None:
+    """Draws the ROC of all methods of a folder that were run on the same weights, in the same way.
 
     Args:
-        folder: where they are.
-        known: file to record, of those that need not be read; one, or more.
+        known: file to record, of those in the folder that need not be read; one, or more.
     """
-    like = next(iter(known.values()))
-    records: list[EvaluationRecord] = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            data = None if path in known else read_json(path)
-            if path not in known and not is_record(data):
-                continue
-            record = known.get(path) or EvaluationRecord.from_json(data, path)
-        except InterpBenchError as error:
-            log.warning("left out of the picture: %s", error)
-            continue
-        same = (record.checkpoint, record.structural) == (like.checkpoint, like.structural)
-        if same and record.method != TRUTH:
-            records.append(record)
-    return records
+    from interpbench.reports.plots import roc_figure
+
+    (folder, *_), (like, *_) = (path.parent for path in known), known.values()
+    results, problems = read_results(folder, known, "*.json")
+    for problem in problems:
+        log.warning("left out of the picture: %s", problem)
+    same = [
+        record
+        for _, record in results
+        if (record.checkpoint, record.structural) == (like.checkpoint, like.structural)
+    ]
+    roc_figure(same, folder / "roc.png")

@@ -86,11 +86,6 @@ class EvaluateConfig:
     out: str = "runs/evaluate"
     board: str | None = None
 
-    def folder(self, checkpoint: "Checkpoint") -> Path:
-        """Returns where the results on a checkpoint go: `out/<task>`, or `out/<task>/<run>` for a run."""
-        run = checkpoint.folder.name
-        return Path(self.out) / checkpoint.task / ("" if run == checkpoint.task else run)
-
     def file(self, checkpoint: "Checkpoint", choice: MethodChoice) -> Path:
         """Returns the file of a record: the method's name with every setting that is not the default."""
         told = {k: v for k, v in choice.settings.items() if changed(choice.name, k, v)}
@@ -102,7 +97,7 @@ class EvaluateConfig:
         ]
         name = "-".join([choice.name, *parts])
         stem = name if len(name) <= 80 else f"{choice.name}-{sha256(name.encode())[:8]}"
-        return self.folder(checkpoint) / f"{stem}.json"
+        return results_folder(self.out, checkpoint) / f"{stem}.json"
 
     @property
     def chosen(self) -> list[MethodChoice]:
@@ -165,6 +160,12 @@ class EvaluateConfig:
             source=method_source(name) or None,
         )
         return replace(made, **vars(self.stability)) if self.thoroughly else made
+
+
+def results_folder(out: str, checkpoint: "Checkpoint") -> Path:
+    """Returns where the results on a checkpoint go: `out/<task>`, or `out/<task>/<run>` for a run."""
+    run = checkpoint.folder.name
+    return Path(out) / checkpoint.task / ("" if run == checkpoint.task else run)
 
 
 def changed(name: str, key: str, value: JsonValue) -> bool:

@@ -57,9 +57,9 @@ def write_folder_page(
 
 
 def read_results(
-    folder: Path, known: Mapping[Path, EvaluationRecord] = MappingProxyType({})
+    folder: Path, known: Mapping[Path, EvaluationRecord] = MappingProxyType({}), pattern: str = "**/*.json"
 ) -> tuple[list[tuple[str, EvaluationRecord]], list[str]]:
-    """Reads every record below a folder.
+    """Reads every record below a folder, or those whose files match a pattern, but for the truth's.
 
     Returns:
         Each with the name of its file, which tells settings apart; and what is wrong with those that are
@@ -67,7 +67,7 @@ def read_results(
     """
     results: list[tuple[str, EvaluationRecord]] = []
     problems: list[str] = []
-    for path in sorted(folder.glob("**/*.json")):
+    for path in sorted(folder.glob(pattern)):
         try:
             record = known.get(path)
             if record is None and is_record(data := read_json(path)):

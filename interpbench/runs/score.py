@@ -62,7 +62,7 @@ def score_file(
 
     from interpbench.reports.tables import records_table
     from interpbench.runs.evaluate import draw, draw_roc
-    from interpbench.runs.evaluate_settings import EvaluateConfig
+    from interpbench.runs.evaluate_settings import results_folder
     from interpbench.scoring.curves import compare
     from interpbench.scoring.evaluation_record import EvaluationRecord
 
@@ -79,13 +79,11 @@ def score_file(
         edges=edge_scores(scores),
         nodes=node_scores(scores),
     )
-    config = EvaluateConfig(method={"name": called}, out=out)
-    folder = config.folder(loaded)
-    written = folder / f"{called}.json"
+    written = results_folder(out, loaded) / f"{called}.json"
     write_json(written, record.to_json())
     if pictures:
-        draw(loaded, scores, folder, called)
-        draw_roc(loaded, {written: record}, config)
+        draw(loaded, scores, written.parent, called)
+        draw_roc({written: record})
     console().print(records_table([record]))
     log.info("record in %s", written)
     return record
