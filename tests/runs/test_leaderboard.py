@@ -4,22 +4,27 @@ import json
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.record import read_record
+from interpbench.core import files
 from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.discovery.method import get_method, methods
 from interpbench.reports.leaderboard import FIGURES
 from interpbench.runs import cli
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
+from interpbench.runs.evaluate import run as run_evaluation
 from interpbench.runs.leaderboard import page, read_board, write_leaderboard
 from interpbench.runs.method_lists import expand
+from interpbench.runs.page import PAGE
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH, board_text
 from interpbench.scoring.ranking_metrics import HEADLINE
 from tests import ROOT
+from tests.builders import composed
 from tests.evaluation_records import board
 
 DOCS = ROOT / "docs"
@@ -227,3 +232,23 @@ def test_the_truth_is_what_can_be_reached(committed: Board) -> None:
     null = committed.null(HEADLINE)
     assert random is not None and null is not None
     assert null.ends[0] - 0.05 < random.value < null.ends[1] + 0.05
+
+
+def test_what_was_written_is_not_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the run that wrote it, for pictures, page or leaderboard; what an earlier run wrote is."""
+    out, read, read_bytes = tmp_path / "out", list[Path](), files.read_bytes
+
+    def noted(path: Path, *rest: Any) -> bytes:
+        read.append(path)
+        return read_bytes(path, *rest)
+
+    def run(*overrides: str) -> set[str]:
+        read.clear()
+        quick = ["checkpoint=hist", "device=cpu", f"out={out}", "baselines=false", "thorough=false"]
+        assert run_evaluation(composed("evaluate", *quick, *overrides)).status == 0
+        return {path.name for path in read if path.is_relative_to(out)}
+
+    monkeypatch.setattr(files, "read_bytes", noted)
+    assert run("methods=[random,weight_norm]", f"board={out}") == set()
+    assert {path.name for path in out.rglob("*.*")} > {"random.json", "roc.png", PAGE, "leaderboard.json"}
+    assert run("method=activation_std") == {"random.json", "weight_norm.json", "leaderboard.json"}
