@@ -7,10 +7,10 @@ attention scores become.
 from pathlib import Path
 
 import torch
-from pydantic import JsonValue
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from interpbench.core.config import Settings
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import write_bytes, write_json
 from interpbench.transformer.lens_settings import settings_of
@@ -19,7 +19,7 @@ from interpbench.transformer.model import Transformer
 CONFIG, STATE = "hooked_transformer.json", "hooked_transformer.safetensors"
 
 
-def hooked_config(network: Transformer) -> dict[str, JsonValue]:
+def hooked_config(network: Transformer) -> Settings:
     """Returns the arguments of `HookedTransformerConfig`, as plain data."""
     return {**settings_of(network.cfg), "device": "cpu"}
 

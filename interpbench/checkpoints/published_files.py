@@ -160,8 +160,8 @@ def _shape(data: Any, path: Path) -> TransformerConfig:
     except KeyError as error:
         raise CheckpointError(f"{path} is not a configuration: it lacks {error}") from None
     spread = data.get("initializer_range")
-    shape["init_std"] = spread if isinstance(spread, float) and not spread < 0 else None
-    cfg = checked(TransformerConfig, shape, path, CheckpointError)
+    init_std = spread if isinstance(spread, float) and not spread < 0 else None
+    cfg = checked(TransformerConfig, {**shape, "init_std": init_std}, path, CheckpointError)
     try:
         check_size(cfg)
     except CheckpointError as error:

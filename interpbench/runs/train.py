@@ -21,7 +21,7 @@ from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metrics import JsonLines, Sink, Wandb
 from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
-from interpbench.runs.entry import RunOutcome
+from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, train_config
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
@@ -87,7 +87,7 @@ class TrainOutcome:
         )
 
 
-def run(data: Mapping[str, Any]) -> RunOutcome:
+def run(data: Config) -> RunOutcome:
     """Runs a composed configuration."""
     config = train_config(data)
     outcome = train(config)
@@ -95,7 +95,7 @@ def run(data: Mapping[str, Any]) -> RunOutcome:
     return outcome.summary()
 
 
-def finished(data: Mapping[str, Any]) -> RunOutcome | None:
+def finished(data: Config) -> RunOutcome | None:
     """Returns how the run of a composed configuration ended, if there is nothing left to do."""
     config = train_config(data)
     folder = config.folder

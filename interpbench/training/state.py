@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ MOST_PROGRESS = 1 << 26
 
 
 def save_state(
-    path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+    path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, JsonValue]
 ) -> None:
     """Saves weights, optimizer moments, and whatever JSON `progress` holds."""
     tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in module.state_dict().items()}

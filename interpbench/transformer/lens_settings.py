@@ -1,20 +1,18 @@
 """A shape from and to settings named as in TransformerLens: the one translation. Needs no torch."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from interpbench.core.config import Settings, Unchecked
 from interpbench.transformer.config import ROTARY_BASE, TransformerConfig
 
 _SAME = ("n_layers", "n_heads", "d_model", "d_head", "d_mlp", "d_vocab", "n_ctx", "eps")
 _NAMES = {"activation": "act_fn", "normalization": "normalization_type", "attention": "attention_dir"}
 
 
-def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
+def settings_of(cfg: TransformerConfig) -> Settings:
     """Returns a shape under the names of TransformerLens's configurations, but for its defaults.
 
     The seed keeps the global random state untouched.
     """
-    settings: dict[str, Any] = {
+    settings: Settings = {
         **{name: getattr(cfg, name) for name in _SAME},
         "d_vocab_out": cfg.d_out,
         **{theirs: getattr(cfg, ours) for ours, theirs in _NAMES.items()},
@@ -28,7 +26,7 @@ def settings_of(cfg: TransformerConfig) -> dict[str, Any]:
     return settings
 
 
-def shape_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def shape_of_settings(settings: Unchecked) -> Unchecked:
     """Returns the fields of a `TransformerConfig`, unchecked, from settings named as in TransformerLens.
 
     Raises:

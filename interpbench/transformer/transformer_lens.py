@@ -6,7 +6,7 @@ Its own converter of old checkpoints, whose names and shapes ours are, says whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -79,4 +79,5 @@ def _bridge_config(cfg: TransformerConfig) -> TransformerBridgeConfig:
     """Translates a shape."""
     from transformer_lens.config import TransformerBridgeConfig
 
-    return TransformerBridgeConfig(architecture="TransformerLensNative", **settings_of(cfg))
+    settings: Any = settings_of(cfg)
+    return TransformerBridgeConfig(architecture="TransformerLensNative", **settings)
