@@ -25,7 +25,8 @@ from interpbench.causal.model import Intervention, has_value
 from interpbench.core.process import prepare_torch
 from interpbench.runs.train_settings import own_settings
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.training.certificate import CertificateSettings
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.draws import Draws

@@ -29,7 +29,8 @@ from interpbench.circuits.ground_truth import State
 from interpbench.core import seeds
 from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
-from interpbench.tasks.shapes import ModelSettings, shape
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.shapes import shape
 from interpbench.training.certificate import CertificateSettings
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective

@@ -299,8 +299,8 @@ def test_one_bad_record_is_left_out_of_a_report(
     page = write_folder_page(tmp_path).read_text()
     assert f"left out: {bad} is not readable JSON: it holds NaN" in caplog.text
     assert "random" in page and "<img" not in page
-    edit(tmp_path / "hist" / "random.json", edges={"embed->m0": 0.5})
-    with pytest.raises(InterpBenchError):
+    edit(tmp_path / "hist" / "random.json", edges={"order": "0" * 64, "values": [0.5]})
+    with pytest.raises(InterpBenchError, match="random on hist is of another network"):
         write_folder_page(tmp_path)
 
 
