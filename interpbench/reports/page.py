@@ -7,7 +7,7 @@ rounding of scores can change; for what is counted it looks shares and precision
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from interpbench.circuits.ground_truth import LEVELS, Level, Truth
+from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.naming import Node
 from interpbench.circuits.ordered_scores import scores_of
 from interpbench.circuits.scores import Scores
@@ -108,7 +108,7 @@ def write_page(
     models = [{**_network(networks[checkpoint]), "results": found[checkpoint]} for checkpoint in shown]
     every = [one for results in found.values() for one in results]
     means = [_means([one for one in every if one.method == method]) for method in range(len(methods))]
-    counts = {n for _, record in kept for at in record.levels.values() for n in (at.positives, at.negatives)}
+    counts = {count for checkpoint in found for count in _counts(networks[checkpoint].truth)}
     data = {
         **{"levels": LEVEL_NAMES, "methods": methods, "means": means, "models": models, "about": about},
         "shares": {n: [round(count / n, 6) for count in range(n + 1)] for n in sorted(counts) if n},
@@ -173,6 +173,16 @@ def _states(truth: Truth, level: Level) -> list[int]:
         return truth.qkv_edges[graph.legal].tolist()
     places = dict.fromkeys((graph.reader_destination[r], w) for r, w in np.argwhere(graph.legal).tolist())
     return [int(truth.head_edges[place]) for place in places]
+
+
+def _counts(truth: Truth) -> Iterator[int]:
+    """Yields how many are required, required or allowed, and forbidden at each level."""
+    for level in LEVELS:
+        states = truth.at(level)[level == "node" :]  # the embedding does not count
+        required, allowed, forbidden = (
+            int((states == state).sum()) for state in (State.REQUIRED, State.ALLOWED, State.FORBIDDEN)
+        )
+        yield from (required, required + allowed, forbidden)
 
 
 def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
