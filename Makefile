@@ -2,8 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
+.PHONY: demo configs test test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
 	benchmark benchmark-auto-circuit benchmark-scaling leaderboard
+
+# What is made from classes: configs/, what is stored of methods, docs/methods.md. A test says if it is not current.
+configs: install
+	$(BIN)/interpbench configs
 
 demo: install
 	$(BIN)/interpbench demo

@@ -47,14 +47,14 @@ class Standard:
     """What a reader asks of a certificate.
 
     Attributes:
-        target: the least lower bound of every rate that is drawn; where all pairs are run, none may be wrong.
-        confidence: of each lower bound, over all the looks that were taken for it.
+        target: the least lower bound of every drawn rate; where all pairs are run, none may be wrong.
+        confidence: the confidence of each bound, over all looks that were taken for it.
         worst: the least lower bound on the worst sets that the adversary found.
-        missed: the largest upper bound of the share of (edge, row) that the screen of single edges may have
-            passed over though an answer changes, on average over inert edges;
-        missed_edge: the same of each inert edge.
+        missed: the largest share of (edge, row) that the screen of single edges may miss, on average: an
+            upper bound of those of inert edges that it passed over though an answer changes.
+        missed_edge: the largest such share of each inert edge alone.
         tried: the least number of sets that the adversary must have tried, of nodes and of edges.
-        positions: whether variables must also be swappable at one position alone.
+        positions: whether variables must be swappable at one position alone; trained for, it is asked for.
     """
 
     target: Share = 0.999

@@ -45,11 +45,12 @@ class Acdc:
     """Greedy removal of edges.
 
     Attributes:
-        thresholds: τ, one circuit each.
-        metric: rises as the output moves from the clean one.
+        thresholds: thresholds τ of the metric, one circuit each.
+        metric: what rises as the output moves from the clean one.
         ablation: what removed edges carry.
-        max_width: most removals tried at once.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        max_width: the most removals that are tried in one call.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     thresholds: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = GRID

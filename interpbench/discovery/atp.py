@@ -26,10 +26,11 @@ class Atp:
     pairs cancel. A node here is all its positions; the paper takes each position as a node.
 
     Attributes:
-        metric: must have a gradient at the clean point.
+        metric: the metric, which must have a gradient at the clean point.
         ablation: what nodes and edges would be patched with.
-        absolute: take absolute values of pairs; otherwise signed means, with which edges score as in EAP.
-        direction: patch clean runs (noising, as Kramár et al.), corrupted ones (denoising), or both.
+        absolute: whether means are of absolute values of pairs; signed ones score edges as EAP does.
+        direction: which runs are patched: clean ones (`noising`, as Kramár et al.), corrupted ones
+            (`denoising`), or both.
     """
 
     metric: SlopeName = "logit_diff"

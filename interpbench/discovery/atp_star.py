@@ -41,12 +41,13 @@ class AtpStar:
     A node's own score is that of its output; queries and keys are readers here.
 
     Attributes:
-        exact_softmax: recompute the softmax for edges into queries and keys.
-        grad_drop: drop layers; one backward pass for each. None: from four layers on.
-        metric: must have a gradient at the clean point.
+        exact_softmax: whether attention patterns are recomputed for edges into queries and keys.
+        grad_drop: whether backward passes each leave out one layer; None for from four layers on.
+        metric: the metric, which must have a gradient at the clean point.
         ablation: what nodes and edges would be patched with.
-        absolute: take absolute values of pairs before averaging over pairs and layers.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        absolute: whether means, over pairs and layers, are of absolute values.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     exact_softmax: bool = True
@@ -101,10 +102,10 @@ class AtpStar:
 @method("atp_star_grad_drop")
 @dataclass(frozen=True, config=STRICT)
 class AtpStarGradDrop(AtpStar):
-    """AtP* as the paper has it, with GradDrop however few layers there are; see `AtpStar`.
+    """AtP* as the paper has it, with GradDrop however few layers there are.
 
     Attributes:
-        grad_drop: drop layers.
+        grad_drop: whether backward passes each leave out one layer, however few there are.
     """
 
     grad_drop: bool | None = True

@@ -48,10 +48,10 @@ class ContextualDecomposition:
     alone took it for relevant, queries and keys would score 0, for their values had no relevant part.)
 
     Attributes:
-        opposite_signs: apply the rule for opposite signs.
-        iterate: score nodes by iteration; else by their relevance to the logits.
+        opposite_signs: whether the larger part takes all where the parts have opposite signs.
+        iterate: whether nodes are scored by iteration; else by their relevance to the logits.
         ablation: what the source is compared with.
-        absolute: rank by absolute value.
+        absolute: whether edges rank by absolute value.
     """
 
     opposite_signs: bool = True

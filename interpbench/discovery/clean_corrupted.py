@@ -23,11 +23,10 @@ class CleanCorrupted:
     is not the run of a real input. A divergence has no gradient at the clean end, so only the other counts.
 
     Attributes:
-        metric: any.
+        metric: what is differentiated.
         ablation: what the edge would be patched with.
-        absolute: rank by absolute value.
-        direction: noising, denoising or both, which are the same here for `logit_diff`: the path has no
-            direction.
+        absolute: whether edges rank by absolute value.
+        direction: which runs are patched: all the same here for `logit_diff`, as the path has no direction.
     """
 
     metric: MetricName = "logit_diff"

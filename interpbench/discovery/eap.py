@@ -20,10 +20,11 @@ class Eap:
     """The first-order change of the metric when an edge is patched: Σ ⟨ã_u − a_u, ∂M/∂in_v⟩.
 
     Attributes:
-        metric: must have a gradient at the clean point.
+        metric: the metric, which must have a gradient at the clean point.
         ablation: what the edge would be patched with.
-        absolute: rank by absolute value; signed scores put edges that work against the metric last.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        absolute: whether edges rank by absolute value; else those that work against the metric come last.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     metric: SlopeName = "logit_diff"

@@ -25,12 +25,11 @@ class EapIg:
     the same, for positions do not change along the path.
 
     Attributes:
-        steps: number of points.
-        metric: any; a divergence has gradients along the path.
+        steps: the number of points between corrupted and clean inputs.
+        metric: what is differentiated: a divergence, too, has gradients along the path.
         ablation: what the edge would be patched with.
-        absolute: rank by absolute value.
-        direction: noising, denoising or both, which are the same here for `logit_diff`: the path has no
-            direction.
+        absolute: whether edges rank by absolute value.
+        direction: which runs are patched: all the same here for `logit_diff`, as the path has no direction.
     """
 
     steps: Count = 10

@@ -26,11 +26,13 @@ class EapIgActivations:
     The scores of all edges out of a block sum to the effect of patching the block.
 
     Attributes:
-        steps: number of points, midpoints of equal intervals.
-        metric: any.
+        steps: the number of points between clean and patched outputs, for each block: midpoints of equal
+            intervals.
+        metric: what is differentiated.
         ablation: what the edge would be patched with.
-        absolute: rank by absolute value.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        absolute: whether edges rank by absolute value.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     steps: Count = 5

@@ -41,15 +41,16 @@ class EdgePruning:
 
     Attributes:
         targets: shares of edges to remove, one circuit each; above 1 presses harder than can be met.
-        steps: of Adam.
-        warm_up: the share of the steps in which t rises.
+        steps: the number of Adam's steps.
+        warm_up: the share of the steps in which the target t rises.
         rate: Adam's learning rate for gates.
-        constants_rate: the same for learned ablation values.
-        multiplier_rate: the same for λ₁ and λ₂.
-        kept: σ(θ) at the start.
+        constants_rate: Adam's learning rate for learned ablation values.
+        multiplier_rate: Adam's learning rate for the Lagrangian multipliers λ₁ and λ₂.
+        kept: how open gates are at the start: σ(θ).
         metric: what gates are to keep low.
         ablation: what a closed gate lets through instead.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     targets: Annotated[tuple[Amount, ...], Field(min_length=1)] = (0.5, 0.7, 0.8, 0.9, 0.94, 0.97, 1.0, 1.02)

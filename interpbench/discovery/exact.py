@@ -22,9 +22,10 @@ class Exact:
     """Patches each edge on its own (activation patching at edges).
 
     Attributes:
-        metric: what is measured; `kl` is KL from the clean output, or the squared difference.
+        metric: what is measured: `kl` is KL from the clean output, or the squared difference.
         ablation: what is patched in.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     metric: MetricName = "kl"

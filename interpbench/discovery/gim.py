@@ -26,12 +26,13 @@ class Gim:
     LayerNorm the first rule is empty. The networks have no gated MLPs, whose factor is left out.
 
     Attributes:
-        temperature: of the softmax in the backward pass; 1 changes nothing.
-        divide: whether gradients are divided among factors.
-        metric: must have a gradient at the clean point.
+        temperature: the softmax's temperature in the backward pass; 1 changes nothing.
+        divide: whether gradients are divided among the factors of a product.
+        metric: the metric, which must have a gradient at the clean point.
         ablation: what the edge would be patched with.
-        absolute: rank by absolute value.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        absolute: whether edges rank by absolute value.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     temperature: Annotated[float, Field(gt=0)] = 2.0

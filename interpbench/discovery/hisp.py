@@ -28,8 +28,8 @@ class Hisp:
     what a head writes, and the embedding is a node too.
 
     Attributes:
-        metric: must have a gradient at the clean point.
-        normalise: divide by the norm within each layer.
+        metric: the metric, which must have a gradient at the clean point.
+        normalise: whether scores are divided by their L2 norm within each layer.
     """
 
     metric: SlopeName = "logit_diff"

@@ -34,7 +34,7 @@ class InformationFlowRoutes:
     stream, so the edges into a head score alike.
 
     Attributes:
-        routes: follow routes from the logits; otherwise the score is the importance alone.
+        routes: whether routes from the logits are followed; else an edge scores its importance alone.
     """
 
     routes: bool = True

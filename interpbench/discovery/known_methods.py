@@ -1,6 +1,6 @@
 """What is known of each method of the package without importing it, which takes torch.
 
-`interpbench methods --write` stores it in `method_records.json`, settings as JSON schemas; a test checks that
+`make configs` stores it in `method_records.json`, settings as JSON schemas; a test checks that
 it is current. Methods of a user's own have been imported by the time that anything is asked of them.
 """
 

@@ -24,11 +24,12 @@ class MaskIg:
     that every reader's input is a mixture of the patched and the running activations.
 
     Attributes:
-        steps: intervals; `steps` + 1 evenly spaced points, both ends included.
-        metric: any.
+        steps: the number of intervals; both ends are points, too.
+        metric: what is differentiated.
         ablation: what the edges are patched with.
-        absolute: rank by absolute value.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        absolute: whether edges rank by absolute value.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     steps: Count = 10

@@ -1,7 +1,7 @@
 """The protocol of a discovery method, its registry, and the two clean runs that most methods start from.
 
-Adding a method is one file here, with a frozen settings dataclass under `@method("name")`, and one YAML
-file in `configs/method/`.
+Adding a method is one file here, with a frozen settings dataclass under `@method("name")`; `make configs`
+writes the rest.
 """
 
 import importlib

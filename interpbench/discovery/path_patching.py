@@ -29,12 +29,13 @@ class PathPatching:
     follows.
 
     Attributes:
-        frozen: which nodes are held between sender and receiver. `heads`, as in Wang et al., lets MLPs
-            between them pass the change on, so that a direct path includes those through MLPs; `all` makes
-            every path a single edge, and the scores those of `exact`.
+        frozen: which nodes between sender and receiver are held at clean: `heads`, as in Wang et al., lets
+            MLPs between them pass the change on, so that a direct path includes those through MLPs; `all`
+            makes every path a single edge, and the scores those of `exact`.
         metric: what is measured.
         ablation: what the sender is patched with.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     frozen: Literal["heads", "all"] = "heads"

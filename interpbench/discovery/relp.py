@@ -25,12 +25,13 @@ class RelP:
     The networks have no gated MLPs, so the rule that halves products is empty throughout.
 
     Attributes:
-        constant_attention: treat attention patterns as constants too (the AH rule); edges into queries
-            and keys then all score 0.
-        metric: must have a gradient at the clean point.
+        constant_attention: whether attention patterns are constants, too: the AH rule, with which all edges
+            into queries and keys score 0.
+        metric: the metric, which must have a gradient at the clean point.
         ablation: what the edge would be patched with.
-        absolute: rank by absolute value.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        absolute: whether edges rank by absolute value.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     constant_attention: bool = False

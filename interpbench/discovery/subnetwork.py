@@ -35,15 +35,16 @@ class SubnetworkProbing:
     each with ablation values of its own if these are learned.
 
     Attributes:
-        penalties: λ, one circuit each.
-        seeds: trainings with each λ.
-        steps: of Adam.
+        penalties: penalties λ, one circuit each.
+        seeds: trainings with each penalty.
+        steps: the number of Adam's steps.
         rate: Adam's learning rate for gates.
-        constants_rate: the same for learned ablation values.
-        kept: σ(θ) at the start.
+        constants_rate: Adam's learning rate for learned ablation values.
+        kept: how open gates are at the start: σ(θ).
         metric: what gates are to keep low.
         ablation: what a closed gate lets through instead.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
+            (`denoising`), or both.
     """
 
     penalties: Annotated[tuple[Amount, ...], Field(min_length=1)] = GRID

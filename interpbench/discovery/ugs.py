@@ -47,18 +47,19 @@ class UniformGradientSampling:
     moments, an option there, are left out.
 
     Attributes:
-        penalty: λ.
-        batch: examples in each step.
-        samples: rows of each example, with masks of their own.
-        steps: of Adam.
+        penalty: the penalty λ on the sum of keeping probabilities.
+        batch: pairs of inputs in each step.
+        samples: rows of each pair, with masks of their own.
+        steps: the number of Adam's steps.
         rate: Adam's learning rate for θ; None for the official code's: 0.15 for λ up to 1e-4, 0.1 up to 5e-4,
             else 0.05, and a fifth of it where the ablation is `resample`.
-        constants_rate: the same for learned ablation values.
-        start: θ at the start.
+        constants_rate: Adam's learning rate for learned ablation values.
+        start: log-odds θ with which edges are kept at the start.
         clip: the norm at which gradients are clipped.
         metric: what masks are to keep low.
         ablation: what takes the place of a removed edge.
-        direction: patch clean runs (noising, as its authors), corrupted ones (denoising), or both.
+        direction: which runs are patched; all but `noising` need ablation=resample: clean ones (`noising`, as
+            its authors), corrupted ones (`denoising`), or both.
     """
 
     penalty: Amount = 0.001

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from interpbench.core.console import WIDE, console
 from interpbench.core.files import check_file, check_writable
+from interpbench.runs.entry import complain
 from interpbench.runs.subcommand import argument, subcommand
 from interpbench.tasks.catalogue import get_task
 
@@ -28,19 +29,27 @@ def _tasks(arguments: Namespace) -> int:
     return 0
 
 
-@subcommand(
-    "methods",
-    "list all discovery methods and their settings",
-    argument("--write", action="store_true", help="store what is known of all methods anew"),
-)
-def _methods(arguments: Namespace) -> int:
-    from interpbench.runs.methods import list_methods, write_methods
+@subcommand("methods", "list all discovery methods and their settings")
+def _methods(_: Namespace) -> int:
+    from interpbench.runs.methods import list_methods
 
-    if arguments.write:
-        write_methods()
-    else:
-        list_methods(console(WIDE))
+    list_methods(console(WIDE))
     return 0
+
+
+@subcommand(
+    "configs",
+    "write configs/ and what is stored of methods from the classes that declare them",
+    argument("--check", action="store_true", help="write nothing; say which files are not what these say"),
+)
+def _configs(arguments: Namespace) -> int:
+    from interpbench.runs.generated_files import stale_files, write_files
+
+    if not arguments.check:
+        write_files()
+        return 0
+    stale = stale_files()
+    return complain(f"`make configs` would change {', '.join(map(str, stale))}", 1) if stale else 0
 
 
 @subcommand(

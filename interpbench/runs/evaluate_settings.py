@@ -42,8 +42,8 @@ class StabilitySettings:
 
     Attributes:
         samples: bootstrap samples of the pairs.
-        seeds: seeds, besides the evaluation's own, for methods that draw at random.
-        most_passes: methods that took more (forward and backward, in examples) are not run on samples.
+        seeds: other seeds for methods that draw at random, whatever they cost.
+        most_passes: methods that took more are not run on samples: passes forward and backward, in examples.
     """
 
     samples: Annotated[int, Field(ge=0, le=10_000)] = 10
@@ -63,7 +63,35 @@ class MethodChoice(NamedTuple):
 
 @dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
-    """Everything about an evaluation; `configs/evaluate.yaml` says what each key means."""
+    """Everything about an evaluation.
+
+    Attributes:
+        method: the method's name, and its settings.
+        methods: several methods, with their default settings; also method=acdc,eap and method=all.
+        checkpoint: all, a name or number in models/, a checkpoint, a run or a folder of runs; also a,b.
+        examples: pairs of clean and corrupted inputs.
+        examples_of: other numbers of pairs for some methods, as in examples_of.edge_sp=64: otherwise a method
+            whose record says that it takes fewer gets so many.
+        test_examples: other pairs, for how the circuits found behave.
+        baselines: whether several methods are compared with the baselines, too: `interpbench methods` says
+            which methods are baselines.
+        thorough: whether the expensive scores are wanted, too; None where several methods are compared: they
+            are completeness, hypothesis tests and stability.
+        stability: how often methods are run again, if thorough.
+        data: where pairs come from: they are the checkpoint's own (`stored`), or drawn from the task with the
+            seed (`fresh`).
+        corruption: for data=fresh, one of the task's corruptions; None for its first: all have resample, ioi
+            also abc and swap.
+        task: for data=fresh, where a task of your own is, as path/to/file.py:name.
+        structural: whether allowed nodes and edges count as part of the circuit, as in older papers.
+        pictures: whether circuits are drawn.
+        fresh: whether what is finished is evaluated again.
+        seed: the seed of everything that is drawn.
+        device: auto, cpu, cuda, cuda:1, …
+        threads: threads of the process.
+        out: the folder of the results.
+        board: the folder of the leaderboard of several methods; None for one in `out`.
+    """
 
     method: Settings
     methods: str | list[str] | None = None

@@ -1,18 +1,16 @@
-"""Lists discovery methods, and stores what is known of them. Listing needs no torch."""
+"""Lists discovery methods, and says what is stored of them. Listing needs no torch."""
 
 import json
-import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 
-from interpbench.core.files import write_text
 from interpbench.core.text import markdown, terminal
 from interpbench.discovery.known_methods import FILE, KnownMethod, known_methods
-
-log = logging.getLogger(__name__)
 
 COLUMNS = {
     "source": "source",
@@ -30,8 +28,8 @@ COLUMNS = {
 PAGE = """\
 # Methods
 
-`interpbench methods` prints this table with the settings of each method; `interpbench methods --write`
-makes the page anew from the methods' classes. Everywhere: edges are from a writer (the embedding, a head,
+`interpbench methods` prints this table with the settings of each method; `make configs` makes the page anew
+from the methods' classes. Everywhere: edges are from a writer (the embedding, a head,
 an MLP) to a reader (a head's query, key or value input, an MLP's input, the logits); scores of edges and
 nodes are larger for what matters more; *logit difference* is that between the corrupted and the clean
 answer, and for numerical outputs the output itself. Every method that patches takes `direction=noising`,
@@ -59,11 +57,11 @@ def list_methods(console: Console) -> None:
     console.print(table)
 
 
-def methods_page() -> str:
+def methods_page(methods: Mapping[str, KnownMethod]) -> str:
     """Returns `docs/methods.md`."""
     header = ["method", *COLUMNS.values()]
     rows = [header, ["---"] * len(header)]
-    for name, known in known_methods().items():
+    for name, known in methods.items():
         said = dict(_said(known))
         rows.append(
             [f"`{name}`", *(markdown(said.get(title, "–").replace("`", "")) for title in COLUMNS.values())]
@@ -85,34 +83,30 @@ def _said(known: KnownMethod) -> Iterator[tuple[str, str]]:
             yield title, said
 
 
-def measure_methods() -> dict[str, KnownMethod]:
-    """Returns what is stored of each method, from the methods themselves."""
+def package_methods() -> dict[str, type[Any]]:
+    """Returns the classes of the package's methods, by their names."""
     from interpbench.discovery.method import methods
 
-    package = "interpbench.discovery."
-    own = {name: made for name, made in methods().items() if made.__module__.startswith(package)}
-    found: dict[str, KnownMethod] = {}
-    for name, made in own.items():
-        schema = TypeAdapter(made).json_schema(mode="validation")
-        settings = schema.get("properties", {})
-        for setting in settings.values():
-            setting.pop("title", None)
-        found[name] = KnownMethod(made.record, settings)
-    return found
+    return {name: made for name, made in methods().items() if made.__module__.startswith("interpbench.")}
+
+
+def method_files() -> dict[Path, str]:
+    """Returns what is stored of all methods, and `docs/methods.md` where there is a `docs`: file to text."""
+    found = {name: _known(made) for name, made in package_methods().items()}
+    lines = [f"{json.dumps(name)}: {json.dumps(_told(known))}" for name, known in found.items()]
+    files = {FILE: "{\n" + ",\n".join(lines) + "\n}\n"}
+    docs = FILE.parents[2] / "docs"
+    return {**files, docs / "methods.md": methods_page(found)} if docs.is_dir() else files
+
+
+def _known(made: type[Any]) -> KnownMethod:
+    """Returns what is stored of a method, from its class."""
+    settings = TypeAdapter(made).json_schema(mode="validation").get("properties", {})
+    for setting in settings.values():
+        setting.pop("title", None)
+    return KnownMethod(made.record, settings)
 
 
 def _told(known: KnownMethod) -> dict[str, object]:
     """Returns what is stored of a method as plain data, without what is the default."""
     return TypeAdapter(KnownMethod).dump_python(known, mode="json", exclude_defaults=True)
-
-
-def write_methods() -> None:
-    """Stores what is known of all methods, and writes `docs/methods.md` where there is a `docs`."""
-    lines = [f"{json.dumps(name)}: {json.dumps(_told(found))}" for name, found in measure_methods().items()]
-    write_text(FILE, "{\n" + ",\n".join(lines) + "\n}\n")
-    known_methods.cache_clear()
-    log.info("wrote %s", FILE.name)
-    page = FILE.parents[2] / "docs" / "methods.md"
-    if page.parent.is_dir():
-        write_text(page, methods_page())
-        log.info("wrote docs/%s", page.name)

@@ -34,7 +34,12 @@ from interpbench.training.settings import CertificateSettings, TrainerSettings
 
 @dataclass(frozen=True, config=STRICT)
 class LoggerSettings:
-    """Sinks besides `metrics.jsonl`."""
+    """Sinks besides `metrics.jsonl`.
+
+    Attributes:
+        wandb: whether W&B gets the metrics, too; its failures stop no run: offline without WANDB_API_KEY.
+        project: the W&B project.
+    """
 
     wandb: bool = False
     project: str = "interpbench"
@@ -42,7 +47,27 @@ class LoggerSettings:
 
 @dataclass(frozen=True, config=STRICT)
 class TrainConfig:
-    """Everything about a training run; `configs/train.yaml` says what each key means."""
+    """Everything about a training run.
+
+    Attributes:
+        task: the task, by name or published number; `interpbench tasks` lists them.
+        seed: the seed of everything that is drawn.
+        device: auto, cpu, cuda, cuda:1, …
+        threads: threads of a step; small ones are faster with one: certificates take as many as there are.
+        out: the run goes to out/<task>/<a name made of the settings>; the same command resumes it.
+        fresh: whether an earlier run with the same settings is forgotten.
+        release: whether a certified checkpoint is copied to models/<task>.
+        objective: the losses and their weights.
+        draws: which inputs and interventions are drawn.
+        curriculum: when losses begin and end.
+        model: the network.
+        trainer: how it is trained.
+        certificate: how much the certificate measures.
+        standard: what is asked of it.
+        logger: sinks of metrics.
+        alignment: variable to node, where not the task's own, as in alignment.duplicate=a0.h2.
+        start: a checkpoint or run folder whose weights training starts from; null for random ones.
+    """
 
     task: str | int
     seed: int = 0

@@ -13,11 +13,23 @@ class ModelSettings:
     """What to build; None leaves a number to the task, and to the default rule (`tasks.shapes`).
 
     Attributes:
-        kind: `trained`, or `compiled` for the weights that Tracr compiles.
-        rule: `own`, the default rule (`tasks.shapes`), or `published`, that of the published benchmark.
-        normalization: `none`, `LN`, `LNPre`, `RMS`, `RMSPre`.
-        positions: `learned`, `rotary`.
-        mlp: `plain`, `gated`.
+        kind: where the weights come from: they are `trained`, or those that Tracr compiles (`compiled`).
+        rule: the rule for numbers that nobody says: the default one (`own`), or that of the published
+            benchmark (`published`).
+        n_layers: the number of layers.
+        n_heads: the number of heads in each layer.
+        d_model: the width of the residual stream.
+        d_head: the width of a head.
+        d_mlp: the width of an MLP's hidden layer.
+        normalization: the norm before each reader, LayerNorm or RMSNorm; `Pre` has no weights.
+        activation: the activation function of the MLPs.
+        positions: how the network knows positions: `learned` vectors, or `rotary` queries and keys.
+        mlp: the form of an MLP: in a `gated` one the activation of one projection multiplies another.
+        biases: whether linear maps add biases.
+        init_std: the standard deviation of initial weights.
+        init_matching: whether heads start out attending to what resembles the query.
+        init_positions: how many of the last dimensions are left to positions at the start, as 16.
+        init_orthogonal: whether heads start as orthogonal maps, and tokens and classes as long vectors.
     """
 
     kind: Literal["trained", "compiled"] = "trained"

@@ -10,7 +10,7 @@ class Curriculum:
     """Steps at which losses begin or end; each counts from the next pool of draws on.
 
     Attributes:
-        outputs_after: the steps after which behaviour and IIT are trained; before that probes and attention
+        outputs_after: the steps after which behaviour and IIT are trained: before that probes and attention
             supervision alone are, so that variables early in the circuit are there before anything can go
             around them.
         strict_after: the steps after which the two strict terms begin. A large network learns what to do

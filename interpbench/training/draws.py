@@ -22,10 +22,10 @@ class Draws:
         targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
             of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
             or a third of the rows each (`thirds`).
-        strata: the share of bases, and half as many of the sources, that are drawn evenly from the strata of
-            the task's inputs, instead of from its distribution.
-        own_sources: the share of strict rows in which what several writers write comes from one of two
-            sources each, instead of all from one.
+        strata: the share of bases drawn evenly from the task's strata, and half as many of the sources: the
+            others are drawn from its distribution.
+        own_sources: the share of strict rows that take what they patch from two sources: each writer's from
+            one of them, instead of all from one.
         required: the share of rows of the edge term that patch one required edge, alone in half of them: the
             program's own edge is patched, too.
         positions: the share of IIT rows that swap at one random position only. Certificates then ask for it.

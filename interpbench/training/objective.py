@@ -12,18 +12,18 @@ class Objective:
 
     Attributes:
         behaviour: the network gives the program's output.
-        iit: with an aligned node's activation swapped, it gives what the program gives with the variable
-            swapped (interchange intervention training, Geiger et al. 2022).
-        strict: with activations outside the circuit swapped, its output stays (SIIT, Gupta et al. 2024).
+        iit: with a node swapped, it gives what the program gives with its variable swapped: interchange
+            intervention training (Geiger et al. 2022).
+        strict: with activations outside the circuit swapped, its output stays: SIIT (Gupta et al. 2024).
         edge_strict: with edges outside the circuit patched, its output stays.
-        probe: in every one of these worlds, a linear map from what an aligned node writes gives the value
-            of its variable; the maps are trained along and thrown away.
-        attention_supervision: in every one of these worlds, the head of an aligned variable looks where the
-            variable says that it does (cross-entropy of its attention). It is the variable's head that
+        probe: in all these worlds, a linear probe reads each variable off its node: the maps are trained
+            along and thrown away.
+        attention_supervision: in all these worlds, a variable's head looks where the causal model says: the
+            cross-entropy of its attention, where the variable says so. It is the variable's head that
             learns it then, and what it makes of what it reads comes after.
-        bos_slack: the share of its attention that a head which is to look somewhere is to leave at BOS.
-            Nothing pushes keys apart of tokens that training never shows together; the less the key that a
-            head wants outweighs BOS, the nearer may another one be that it must not take for it.
+        bos_slack: the share of a supervised head's attention that is to stay at BOS. Nothing pushes keys
+            apart of tokens that training never shows together; the less the key that a head wants outweighs
+            BOS, the nearer may another one be that it must not take for it.
         variance_penalty: what a node outside the circuit writes is the same for every input: its variance
             over inputs, in units of the embedding's, added up over these nodes.
     """

@@ -19,14 +19,18 @@ class TrainerSettings:
     Attributes:
         max_steps: steps of the whole schedule; a certificate may end it earlier.
         batch: rows of every world.
-        learning_rate: the highest that the schedule reaches.
-        schedule: `one_cycle` (up over a tenth of the steps, then down along a cosine), `plateau` (halved when
-            `plateau_patience` validations bring nothing) or `none`.
-        clip: largest gradient norm.
-        validate_every: steps between validations on `validation_rows` pairs.
+        learning_rate: the highest learning rate of the schedule.
+        optimizer: the rule that updates the weights.
+        weight_decay: the optimizer's weight decay.
+        schedule: how the learning rate goes: `one_cycle` (up over a tenth of the steps, then down along a
+            cosine), `plateau` (halved when `plateau_patience` validations bring nothing) or `none`.
+        plateau_patience: validations without progress after which `plateau` halves the learning rate.
+        clip: the largest norm of the gradient.
+        validate_every: steps between validations.
+        validation_rows: pairs of inputs in a validation.
         patience: validations without progress after which the run stops.
-        stop_at: validation rate (of everything) from which a certificate is tried, if
-        confirm: so many validations in a row reach it: one alone may be lucky.
+        stop_at: the validation rate, of everything, from which a certificate is tried.
+        confirm: how many validations in a row must reach it: one alone may be lucky.
         save_every: steps between saves of the training state.
     """
 
@@ -48,20 +52,20 @@ class TrainerSettings:
 
 @dataclass(frozen=True, config=STRICT)
 class CertificateSettings:
-    """How much a certificate measures; what is asked of it, its reader says (`circuits.grades.Standard`).
+    """How much a certificate measures; what is asked of it, its reader says (`standard`).
 
     Attributes:
         enumerate_up_to: the largest number of inputs whose pairs are all run.
-        pairs: rows of the first look at each rate that is drawn, from the task's distribution and again from
-            its strata; each later look doubles the rows of what is not settled.
-        looks: how many looks there may be.
+        pairs: rows of the first look at each rate that is drawn: from the task's distribution, and again from
+            its strata.
+        looks: how many looks there may be: each doubles the rows of what is not settled.
         sources: runs from which sets take values where each place has a source of its own.
-        share: an inert edge is run alone on each row on which its estimated effect is this share of what it
+        share: an inert edge is run on rows where its estimated effect is this share of the margin: of what it
             takes to make the answer wrong.
-        checks: how many of the other (edge, row) are run at least if these are most of all, drawn at random;
-        edge_checks: how many of them of each edge.
-        attacks: from how many sets the adversary starts; 0 for no attack.
-        attack_rows: rows on which it searches.
+        checks: how many of the other (edge, row) are run at least, if they are most of all: drawn at random.
+        edge_checks: how many of them are run of each edge.
+        attacks: how many sets the adversary starts from; 0 for no attack.
+        attack_rows: rows on which the adversary searches.
         attack_steps: steps of each search.
     """
 

@@ -20,8 +20,6 @@ from interpbench.core import user_code as core_own
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.process import _umask
 from interpbench.discovery import method as registry
-from interpbench.discovery.known_methods import known_methods
-from interpbench.runs.methods import measure_methods
 from tests import ROOT
 from tests.builders import run_script
 
@@ -295,8 +293,3 @@ def test_a_task_of_one_s_own_that_fails_is_one_line(tmp_path: Path, body: str, s
         else:
             done = run_script(tmp_path, script, *arguments)
         assert (done.returncode, done.stderr) == (2, f"error: {said}\n")
-
-
-def test_the_stored_settings_of_methods_are_current() -> None:
-    """`interpbench methods --write` makes them anew; arguments are checked against them, without torch."""
-    assert measure_methods() == known_methods()

@@ -1,0 +1,80 @@
+"""What is said of the settings of a dataclass: defaults, choices, and the `Attributes:` of its docstring."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue, TypeAdapter
+from pydantic_core import to_jsonable_python
+
+REQUIRED = "???"
+"""The default of a setting that must be said, as Hydra writes it."""
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
+_END = re.compile(r": |\. (?=[A-Z])|\.$")
+"""Where the clause ends that is short enough for a comment."""
+
+
+class SettingDoc(NamedTuple):
+    """One setting of a dataclass.
+
+    Attributes:
+        name: of the field.
+        default: as plain data; `REQUIRED` without one.
+        group: the dataclass of the settings in it; None for a single one.
+        choices: the values that it can take, if these are few names.
+        meaning: what its docstring says of it up to the first colon or full stop, in the words of YAML;
+            empty if that says nothing.
+    """
+
+    name: str
+    default: JsonValue
+    group: type[Any] | None
+    choices: tuple[str, ...]
+    meaning: str
+
+    @property
+    def comment(self) -> str:
+        """Choices and meaning in one line."""
+        return ": ".join(part for part in (", ".join(self.choices), self.meaning) if part)
+
+
+def setting_docs(kind: type[Any]) -> Iterator[SettingDoc]:
+    """Yields every setting of a dataclass, in the order of its fields."""
+    schema = TypeAdapter(kind).json_schema().get("properties", {})
+    meanings: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        meanings |= dict(_ENTRY.findall(inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]))
+    for field in dataclasses.fields(kind):
+        choices = tuple(_choices(schema[field.name]))
+        said = _plain(_END.split(" ".join(meanings.get(field.name, "").split()))[0])
+        group = type(field.default) if dataclasses.is_dataclass(field.default) else None
+        yield SettingDoc(field.name, _default(field), group, choices if len(choices) > 1 else (), said)
+
+
+def summary(kind: type[Any]) -> str:
+    """Returns the first line of a class's docstring, in the words of YAML."""
+    return _plain(inspect.cleandoc(kind.__doc__ or "").partition("\n")[0])
+
+
+def _default(field: "dataclasses.Field[Any]") -> JsonValue:
+    if field.default is not dataclasses.MISSING:
+        return to_jsonable_python(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return to_jsonable_python(field.default_factory())
+    return REQUIRED
+
+
+def _choices(schema: dict[str, Any]) -> Iterator[str]:
+    """Yields the names that a JSON schema allows."""
+    yield from map(str, schema.get("enum", [schema["const"]] if "const" in schema else []))
+    for part in schema.get("anyOf", []):
+        yield from _choices(part)
+
+
+def _plain(text: str) -> str:
+    """Returns a text of a docstring without its marks, and with YAML's words for Python's values."""
+    for python, yaml in {"None": "null", "True": "true", "False": "false"}.items():
+        text = re.sub(rf"\b{python}\b", yaml, text)
+    return text.replace("`", "")
