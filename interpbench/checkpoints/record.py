@@ -19,6 +19,7 @@ from interpbench.core.files import MOST_RECORD, read_json
 from interpbench.core.old_names import renamed
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import known_task
+from interpbench.tasks.family import split_name
 from interpbench.tasks.task import Task
 from interpbench.transformer.config import TransformerConfig
 
@@ -146,12 +147,13 @@ def task_of(name: str) -> Task:
 
     Raises:
         CheckpointError: if it is neither in the catalogue nor one that the user has named: a record never has
-            a file imported or a tokenizer fetched.
+            a file imported, a tokenizer fetched or a task made.
     """
     task = known_task(name)
-    if task is None and "[" in name:
+    if task is None and known_task(split_name(name)[0]) is not None:
         raise CheckpointError(
-            f"task {shown(name)!r} reads a tokenizer: say it yourself, --task {shown(name)}"
+            f"task {shown(name)!r} is made from parameters: say it yourself, --task {shown(name)!r} "
+            f"(evaluate: task=…)"
         )
     if task is None:
         raise CheckpointError(

@@ -41,9 +41,15 @@ Settings = dict[str, JsonValue]
 """Settings of a method, or of anything else that a file keeps without knowing what they mean."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 TASK = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-TaskName = Annotated[str, Field(pattern=rf"^{TASK}(\[[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}\])?$")]
-"""A task of the catalogue, or of a file that a user names, perhaps in the tokens of a tokenizer. It becomes
-part of paths, and is never a file or an address itself."""
+MOST_TASK_NAME = 200
+_OLD = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+"""What stood in brackets in version 0.1.0: a tokenizer."""
+_NEW = r"[A-Za-z_]\w*=[A-Za-z0-9_.%-]*"
+TaskName = Annotated[
+    str, Field(pattern=rf"^{TASK}(\[({_OLD}|{_NEW}(,{_NEW})*)\])?$", max_length=MOST_TASK_NAME)
+]
+"""A task of the catalogue, or of a file that a user names, perhaps with parameters (`tasks.family`). It
+becomes part of paths, and is never a file or an address itself."""
 MethodName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}$")]
 """A method as a record names it; part of paths."""
 

@@ -35,6 +35,7 @@ KEYS: Mapping[str, str] = {
 """Old keys of the configuration, `section.key`, each with the new one."""
 VALUES: Mapping[str, Mapping[str, str]] = {"method.metric": {"shift": "logit_diff", "divergence": "kl"}}
 """Keys that have values with other names now, under the keys' new names."""
+_TOKENIZED = re.compile(r"^(ioi|ioi_next_token|ioi_published_prompts)\[([^=\]]+)\]$")
 
 
 def renamed(data: Unchecked, stored: bool = False) -> Unchecked:
@@ -79,6 +80,14 @@ def renamed_record(data: Any) -> Any:
     if isinstance(conditions := data.get("conditions"), Mapping) and conditions.get("source"):
         return data
     return {**data, "settings": renamed_settings(data["settings"], stored=True)}
+
+
+def renamed_task(name: str, stored: bool = False) -> str:
+    """Returns the name of a task as it is now: `ioi[gpt2]` is `ioi[tokenizer=gpt2]`."""
+    new = _TOKENIZED.sub(r"\1[tokenizer=\2]", name)
+    if new != name:
+        _say(stored, name, new)
+    return new
 
 
 def takes_old_names(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

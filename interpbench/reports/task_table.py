@@ -7,12 +7,13 @@ from textwrap import shorten
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from interpbench.tasks.catalogue import families
 from interpbench.tasks.task import Task
 from interpbench.tasks.task_records import TaskRecord
 
 Records = Mapping[str, TaskRecord]
 WIDTHS = {
-    **{"name": 0, "id": 0, "family": 150, "layers": 95, "nodes": 105, "edges": 0, "inputs": 95},
+    **{"name": 0, "id": 0, "group": 150, "layers": 95, "nodes": 105, "edges": 0, "inputs": 95},
     **{"output": 120, "mask": 145, "circuit": 0, "model": 0, "what it computes": 190},
 }
 """Columns of the table, and how wide a terminal has to be to show them."""
@@ -34,7 +35,7 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
     """
     table = Table(
         title=f"{len(tasks)} tasks",
-        caption="edges: required / allowed / forbidden q/k/v edges",
+        caption="\n".join(["edges: required / allowed / forbidden q/k/v edges", *_with_parameters(tasks)]),
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
@@ -48,7 +49,7 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
         cells = {
             "name": task.name,
             "id": number(task),
-            "family": task.family,
+            "group": task.group,
             "layers": str(record.layers),
             "nodes": f"{record.nodes[0]}/{sum(record.nodes)}",
             "edges": "/".join(map(str, record.edges)),
@@ -61,6 +62,12 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
         }
         table.add_row(*(cells[name] for name in shown))
     return table
+
+
+def _with_parameters(tasks: Sequence[Task]) -> list[str]:
+    """Returns a line that says which tasks have parameters, if any has."""
+    names = ", ".join(task.name for task in tasks if task.name in families())
+    return [f"with parameters (see interpbench show): {names}"] * bool(names)
 
 
 def number(task: Task) -> str:
@@ -80,7 +87,7 @@ def output(task: Task) -> str:
 
 
 def tasks_markdown(tasks: Sequence[Task], records: Records) -> str:
-    """Returns the page `docs/tasks.md`: every task, family by family."""
+    """Returns the page `docs/tasks.md`: every task, group by group."""
     trivial = sum(records[task.name].trivial is not None for task in tasks)
     lines = [
         "# Tasks",
@@ -94,11 +101,11 @@ def tasks_markdown(tasks: Sequence[Task], records: Records) -> str:
         "classes of the compiled program that no input reaches. *Margin*: the compiled network's smallest",
         "distance between the right class and the next, or its largest error (±) for a number.",
     ]
-    by_family = sorted(tasks, key=lambda task: (task.family, task.legacy_id or 0, task.name))
-    for family, group in groupby(by_family, key=lambda task: task.family):
+    by_group = sorted(tasks, key=lambda task: (task.group, task.legacy_id or 0, task.name))
+    for name, group in groupby(by_group, key=lambda task: task.group):
         lines += [
             "",
-            f"## {family.replace('_', ' ').capitalize()}",
+            f"## {name.replace('_', ' ').capitalize()}",
             "",
             f"| {' | '.join(COLUMNS)} |",
             f"|{'|'.join(COLUMNS.values())}|",
@@ -113,6 +120,8 @@ def _row(task: Task, record: TaskRecord) -> str:
         notes.append(f"The same program as {task.program_name}.")
     if record.trivial:
         notes.append(f"Trivial: {record.trivial}.")
+    if task.name in families():
+        notes.append(f"Parameters: {'; '.join(families()[task.name].describe())}.")
     unreached = f", {record.unreached} unreached" if record.unreached else ""
     sampler = ", balanced draws" if task.sampler else ""
     cells = [

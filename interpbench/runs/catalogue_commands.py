@@ -13,7 +13,7 @@ from interpbench.tasks.catalogue import get_task
 @subcommand(
     "tasks",
     "list all tasks, or those of a kind",
-    argument("--family", help="only those of this family"),
+    argument("--group", "--family", help="only those of this group"),
     argument("--min-edges", type=int, default=0, help="only those with so many required q/k/v edges"),
     argument("--causal", action="store_true", help="only those with causal attention"),
     argument("--write", action="store_true", help="measure all tasks; write records, docs/tasks.md"),
@@ -25,7 +25,7 @@ def _tasks(arguments: Namespace) -> int:
     if arguments.write:
         write_records()
     else:
-        show_tasks(console(WIDE), arguments.family, arguments.min_edges, arguments.causal)
+        show_tasks(console(WIDE), arguments.group, arguments.min_edges, arguments.causal)
     return 0
 
 

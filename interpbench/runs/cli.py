@@ -75,9 +75,10 @@ def _finished(config: Config) -> RunOutcome | None:
 
 
 def _evaluate(arguments: Sequence[str]) -> int:
+    from interpbench.runs.overrides import hydra_overrides
     from interpbench.runs.own_methods import offer_methods
 
-    overrides = renamed_overrides(arguments)
+    overrides = hydra_overrides(renamed_overrides(arguments))
     command = Command("evaluate", partial(_run_evaluation, overrides), _check_evaluation)
     return run_hydra(command, expand(offer_methods(overrides)))
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from interpbench.discovery.known_methods import check_method
+from interpbench.runs.overrides import listed
 
 MANY = "all"
 
@@ -23,7 +24,7 @@ def expand(arguments: Sequence[str]) -> list[str]:
     expanded: list[str] = []
     for argument in arguments:
         key, _, value = argument.partition("=")
-        names = [name.strip() for name in value.strip("[]").split(",") if name.strip()]
+        names = listed(value.strip("[]"))
         if key == "method" and (value == MANY or len(names) > 1):
             _check(names)
             expanded.append(f"methods={MANY if MANY in names else _listed(names)}")
@@ -41,4 +42,5 @@ def _check(names: Sequence[str]) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"[{','.join(names)}]"
+    quoted = (f"'{name}'" if "[" in name else name for name in names)
+    return f"[{','.join(quoted)}]"

@@ -22,7 +22,7 @@ from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
 from interpbench.scoring.results import CircuitBehaviour
 from interpbench.scoring.stability import stability
-from interpbench.tasks.catalogue import known_task
+from interpbench.tasks.catalogue import program_of
 from interpbench.tasks.problem import Pairs, Problem
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ class Bench:
     @cached_property
     def program(self) -> str:
         """The task whose program it is, where tasks share one; its own for a task that is not ours."""
-        task = known_task(self.checkpoint.task.partition("[")[0])
-        return self.checkpoint.task if task is None else task.program_name
+        return program_of(self.checkpoint.task)
 
     @cached_property
     def left_out(self) -> list[str]:

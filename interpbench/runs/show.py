@@ -14,25 +14,26 @@ from interpbench.core.text import printable, terminal
 from interpbench.reports.tables import circuit_lines
 from interpbench.reports.task_table import output, task_table
 from interpbench.runs.measure_tasks import record_of
-from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.catalogue import catalogue, families, get_task
+from interpbench.tasks.family import split_name
 from interpbench.tasks.shapes import shape
 
 
-def show_tasks(console: Console, family: str | None = None, min_edges: int = 0, causal: bool = False) -> None:
-    """Prints the catalogue; or of one family, with so many required edges, or causal tasks only.
+def show_tasks(console: Console, group: str | None = None, min_edges: int = 0, causal: bool = False) -> None:
+    """Prints the catalogue; or of one group, with so many required edges, or causal tasks only.
 
     Raises:
-        UnknownNameError: for a family that there is not.
+        UnknownNameError: for a group that there is not.
     """
     tasks = catalogue().values()
-    families = {task.family for task in tasks}
-    if family is not None and family not in families:
-        raise UnknownNameError("family", family, families)
+    groups = {task.group for task in tasks}
+    if group is not None and group not in groups:
+        raise UnknownNameError("group", group, groups)
     known = {task.name: record_of(task) for task in tasks}
     chosen = [
         task
         for task in tasks
-        if family in (None, task.family)
+        if group in (None, task.group)
         and known[task.name].edges[0] >= min_edges
         and (task.attention == "causal" or not causal)
     ]
@@ -51,7 +52,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     record = record_of(task)
     truth = Truth.from_json(alignment.graph, record.truth)
     number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
-    console.print(f"[bold]{task.name}[/]{number}: {terminal(task.description)}\n", highlight=False)
+    console.print(f"[bold]{terminal(task.name)}[/]{number}: {terminal(task.description)}\n", highlight=False)
     if task.program_name != task.name:
         console.print(f"The same program as {task.program_name}.\n", highlight=False)
     console.print("[bold]Program[/]")
@@ -71,6 +72,10 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
         + ("" if record.margin is None else f"\n  {margin} of the compiled network: {record.margin:g}"),
         highlight=False,
     )
+    if (family := families().get(split_name(task.name)[0])) is not None:
+        console.print("\n[bold]Parameters[/]")
+        for line in family.describe():
+            console.print(f"  {printable(line)}", markup=False, highlight=False)
     counts = ", ".join(
         f"{truth.count('qkv_edge', state)} {state.name.lower()}"
         for state in (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)

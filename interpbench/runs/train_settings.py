@@ -22,6 +22,7 @@ from interpbench.core.files import check_writable, read_bytes, sha256
 from interpbench.core.old_names import renamed
 from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.family import split_name
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
@@ -130,12 +131,12 @@ class TrainConfig:
 
 
 def own_experiment(task: str | int | None) -> str | None:
-    """Returns the name of a task, without its tokenizer, if `configs/experiment` has a file of that name."""
+    """Returns the name of a task, without its parameters, if `configs/experiment` has a file of that name."""
     if task in (None, "???"):
         return None
     if not isinstance(task, str | int):  # pyright: ignore[reportUnnecessaryIsInstance]  as Hydra gives it
         raise ConfigError(f"task={task}: one name or number is wanted; several are a sweep, -m task=hist,ioi")
-    name = get_task(task).name.partition("[")[0]
+    name, _ = split_name(get_task(task).name)
     return name if (Path(config_folder()) / "experiment" / f"{name}.yaml").is_file() else None
 
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Task(ABC):
     """What all tasks have in common.
 
     Attributes:
-        name: the slug by which it is asked for.
+        name: the slug by which it is asked for; the catalogue gives it.
         description: one true sentence.
         build: makes the program.
         vocab: the tokens; a token's code is its place here.
@@ -34,22 +34,22 @@ class Task(ABC):
         attention: whether the network may look ahead.
         legacy_id: the number in the published benchmark.
         alignment: variable to node (`"a1.h2"`), where a RASP program's differs from Tracr's.
-        family: the file that declares it.
+        group: the file that declares it.
         duplicate_of: the task with the same program on another vocabulary, if there is one.
         variant_of: the task whose program this is on other inputs, or answered at other positions.
         tolerance: the largest error that counts as correct, for numerical outputs.
         sampler: draws sequences, where uniform ones would be poor.
     """
 
-    name: str
-    description: str
+    name: str = ""
+    description: str = ""
     build: Callable[[], Any]
     vocab: tuple[Any, ...]
     length: int
     attention: AttentionKind
     legacy_id: int | None = None
     alignment: Mapping[str, str] = field(default_factory=dict[str, str])
-    family: str = ""
+    group: str = ""
     duplicate_of: str | None = None
     variant_of: str | None = None
     tolerance: float = 0.05
@@ -136,15 +136,6 @@ class RaspTask(Task):
         return self.program.listing()
 
 
-class InTokens(NamedTuple):
-    """What of a task differs in the tokens of a tokenizer."""
-
-    domain: Domain
-    vocab: tuple[Any, ...]
-    length: int
-    build: Callable[[], CausalModel]
-
-
 @dataclass(frozen=True, kw_only=True)
 class CausalTask(Task):
     """A hand-written causal model.
@@ -154,14 +145,11 @@ class CausalTask(Task):
         alignment: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
         network: what its network has instead of what the default rule gives.
         published: what the published network has instead of that.
-        tokenized: what differs in the tokens of a tokenizer (a name on the hub, or a folder); None where the
-            tokens are no words.
     """
 
     domain: Domain = field()  # pyright: ignore[reportIncompatibleVariableOverride]  what it is made of
     network: ModelSettings = field(default_factory=ModelSettings)
     published: ModelSettings = field(default_factory=ModelSettings)
-    tokenized: Callable[[str], InTokens] | None = None
 
     @cached_property
     def causal_model(self) -> CausalModel:

@@ -63,6 +63,17 @@ def test_a_task_can_be_added_in_one_function(tmp_path):
         catalogue._tasks._values.pop("is_vowel", None)
 
 
+def test_a_family_of_tasks_can_be_added(tmp_path):
+    try:
+        run(snippet("@task_family("), tmp_path)
+        task = catalogue.get_task("token_before[steps=2]")
+        assert task.causal_model.outputs(task.domain.all())[-1].tolist() == [-1, -1, 2, 2]
+    finally:
+        for registered in (catalogue._tasks._values, catalogue._families, catalogue._members):
+            for name in [name for name in registered if name.startswith("token_before")]:
+                registered.pop(name)
+
+
 def test_a_causal_model_can_be_written_by_hand(tmp_path):
     from interpbench.alignment.alignment import align
     from interpbench.alignment.find_ground_truth import find_truth

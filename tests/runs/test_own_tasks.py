@@ -47,7 +47,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_file_a_file_and_name_and_a_module_are_tasks(own: Path) -> None:
     task = get_task("my_task.py:is_a")
     assert task is get_task("my_task.py") is get_task(str(own / "my_task.py:is_a")) is get_task("is_a")
-    assert (task.name, task.family) == ("is_a", "my_task")
+    assert (task.name, task.group) == ("is_a", "my_task")
     assert get_task("my_two:two").name == "two"
 
 

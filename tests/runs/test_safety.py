@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable
@@ -91,21 +92,23 @@ def test_evaluating_all_models_runs_no_code_of_theirs(hostile: Callable[[str], P
     assert {path.relative_to(folder).parts[0] for path in written} == {"out"}
 
 
+@pytest.mark.parametrize("name", ["ioi[tokenizer=gpt2]", "ioi[gpt2]"])
 def test_a_tokenizer_of_a_record_is_not_fetched(
-    hostile: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    hostile: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     def fetch(*_: Any, **__: Any) -> None:
         pytest.fail("it was fetched")
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
-    folder = hostile("ioi[gpt2]")
+    folder = hostile(name)
     monkeypatch.chdir(folder)
     settings: dict[str, Any] = {"method": {"name": "random"}, "checkpoint": "x", "pictures": False}
     records, failures = evaluate(EvaluateConfig(**settings, out=str(folder / "out")))
     assert [record.program for record in records] == ["ioi"] and not failures
-    with pytest.raises(CheckpointError, match=r"'ioi\[gpt2\]' reads a tokenizer: say it yourself, --task"):
+    said = f"'{name}' is made from parameters: say it yourself, --task '{name}'"
+    with pytest.raises(CheckpointError, match=re.escape(said)):
         evaluate(EvaluateConfig(**settings, data="fresh", out=str(folder / "out")))
-    with pytest.raises(CheckpointError, match="reads a tokenizer"):
+    with pytest.raises(CheckpointError, match="is made from parameters"):
         certify_checkpoints("x")
 
 

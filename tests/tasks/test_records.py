@@ -70,12 +70,12 @@ def test_the_table_lists_everything_on_one_line_each() -> None:
 
 
 def test_filters() -> None:
-    text = listed(family="sorting")
+    text = listed(group="sorting")
     assert "sort_digits" in text and "frac_prevs" not in text
     text = listed(causal=True, min_edges=6)
     assert "paren_balance" in text and "sort_digits" not in text and "frac_prevs" not in text
     with pytest.raises(UnknownNameError, match="did you mean sorting"):
-        listed(family="sortin")
+        listed(group="sortin")
 
 
 def test_show_draws_the_circuit(tmp_path: Path) -> None:

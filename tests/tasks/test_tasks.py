@@ -85,7 +85,7 @@ def test_task_describes_itself(task: Task) -> None:
     assert re.fullmatch(r"[A-Z].{10,}\.", task.description), "a sentence, please, in the docstring"
     assert task.listing()
     folders = [*interpbench.tasks.programs.__path__, *interpbench.tasks.handwritten.__path__]
-    assert task.family in {info.name for info in pkgutil.iter_modules(folders)}
+    assert task.group in {info.name for info in pkgutil.iter_modules(folders)}
     if task.duplicate_of is not None:
         assert task.listing() == get_task(task.duplicate_of).listing()
 

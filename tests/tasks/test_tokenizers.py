@@ -8,13 +8,18 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from interpbench.causal.model import changed
+from interpbench.core import old_names
 from interpbench.core.errors import TaskError
-from interpbench.runs.overrides import hydra_overrides
-from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.catalogue import get_task, known_task, program_of
 from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.family import with_parameters
 from interpbench.tasks.handwritten.ioi import large
 from interpbench.tasks.handwritten.ioi.words import NAMES
 from interpbench.tasks.tokenizers import Tokenized, Words
+
+
+def tokenized(folder: Path) -> str:
+    return with_parameters("ioi", {"tokenizer": str(folder)})
 
 
 def make(folder: Path, texts: list[str], size: int) -> Path:
@@ -39,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_prompts_are_the_same_in_tokens(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        task = get_task(f"ioi[{str(folder).replace('/', '--')}]")
+        task = get_task(tokenized(folder))
     inputs = task.domain
     assert isinstance(inputs, Tokenized)
     words = Words(str(folder))
@@ -62,7 +67,7 @@ def test_prompts_are_the_same_in_tokens(folder: Path, caplog: pytest.LogCaptureF
 
 
 def test_answers_are_those_of_the_words(folder: Path) -> None:
-    task = get_task(f"ioi[{str(folder).replace('/', '--')}]")
+    task = get_task(tokenized(folder))
     inputs = task.domain
     assert isinstance(inputs, Tokenized)
     rng = np.random.default_rng(1)
@@ -83,23 +88,22 @@ def test_answers_are_those_of_the_words(folder: Path) -> None:
 
 def test_a_tokenizer_that_cannot_be_used_is_one_line(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(TaskError, match=r"only 0 of 100 names are one token"):
-        get_task(f"ioi[{str(make(tmp_path / 'tiny', ['x'], 260)).replace('/', '--')}]")
+        get_task(tokenized(make(tmp_path / "tiny", ["x"], 260)))
     with pytest.raises(TaskError, match=r"no tokenizer '.*nowhere' on disk or on the hub") as caught:
-        get_task(f"ioi[{str(tmp_path / 'nowhere').replace('/', '--')}]")
+        get_task(tokenized(tmp_path / "nowhere"))
     assert "\n" not in str(caught.value)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "tokenizer.json").write_text("{")
     with pytest.raises(TaskError, match="no tokenizer"):
-        get_task(f"ioi[{str(tmp_path / 'broken').replace('/', '--')}]")
-    with pytest.raises(TaskError, match=r"task hist has no words for a tokenizer; ioi, ioi_next_token"):
-        get_task("hist[gpt2]")
+        get_task(tokenized(tmp_path / "broken"))
+    with pytest.raises(TaskError, match=r"task hist has no parameters; ioi, ioi_next_token"):
+        get_task("hist[tokenizer=gpt2]")
 
 
-def test_the_command_line_names_the_tokenizer() -> None:
-    assert hydra_overrides(["task=ioi", "seed=1"]) == ["task=ioi", "seed=1"]
-    given = ["task=ioi,ioi_next_token", "task.tokenizer=a/b", "seed=1"]
-    assert hydra_overrides(given) == ["task='ioi[a--b]','ioi_next_token[a--b]'", "seed=1"]
-    assert hydra_overrides(["task=ioi", "task.tokenizer=null"]) == ["task=ioi"]
-    assert hydra_overrides(["task=ioi", "alignment.tokens=m0"]) == ["task=ioi", "+alignment.tokens=m0"]
-    with pytest.raises(SystemExit):
-        hydra_overrides(["task=ioi", "task.tokeniser=gpt2"])
+def test_the_old_name_of_a_task_in_tokens_is_read(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    old_names._warn.cache_clear()
+    old = f"ioi[{str(folder).replace('/', '--')}]"
+    task = get_task(old)
+    assert task is get_task(tokenized(folder)) is known_task(old) and task.name == tokenized(folder)
+    assert f"{old} is now {task.name}; only this version reads the old name" in caplog.text
+    assert program_of(old) == program_of(task.name) == task.program_name == "ioi"

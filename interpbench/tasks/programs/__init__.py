@@ -1,1 +1,1 @@
-"""The programs, in families: one decorated function a task."""
+"""The programs, in groups: one decorated function a task."""

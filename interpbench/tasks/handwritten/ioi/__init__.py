@@ -1,69 +1,80 @@
 """Indirect-object identification: who gets the object? The circuit of the published model, made exact."""
 
-from collections.abc import Callable
+from pydantic.dataclasses import dataclass
 
-from interpbench.causal.model import CausalModel
-from interpbench.tasks.catalogue import causal_task
+from interpbench.core.config import STRICT
+from interpbench.tasks.catalogue import task_family
 from interpbench.tasks.handwritten.ioi.model import ioi_causal_model
 from interpbench.tasks.handwritten.ioi.prompts import Prompts
 from interpbench.tasks.handwritten.ioi.templates import LARGE, PUBLISHED
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
-from interpbench.tasks.task import InTokens
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.task import CausalTask
 from interpbench.tasks.tokenizers import Tokenized, Words
 
 large = Prompts(LARGE, NAMES, PLACES, OBJECTS)
 published = Prompts(PUBLISHED, NAMES[:100], ("store", "market"), ("milk", "egg", "bread"))
 ALIGNMENT = {"duplicate": "a1.h1", "s_inhibition": "a2.h1", "name_mover": "a4.h1"}
-NETWORK = {
-    **{"n_layers": 6, "n_heads": 4, "d_model": 64, "d_head": 32, "d_mlp": 256},
-    **{"normalization": "LNPre", "activation": "gelu_new"},
-}
-WIDE = {"d_head": 16, "d_mlp": 3072, "init_std": 0.02}
+NETWORK = ModelSettings(
+    n_layers=6, n_heads=4, d_model=64, d_head=32, d_mlp=256, normalization="LNPre", activation="gelu_new"
+)
+WIDE = ModelSettings(d_head=16, d_mlp=3072, init_std=0.02)
 FEWEST_NAMES = 20
 """A tokenizer that has fewer of the names as single tokens is refused."""
 
 
+@dataclass(frozen=True, config=STRICT)
+class PromptTokens:
+    """What tokens prompts are written in.
+
+    Attributes:
+        tokenizer: a Hugging Face tokenizer, by its name on the hub or its folder; None for whole words.
+    """
+
+    tokenizer: str | None = None
+
+
 def _task(
-    name: str, prompts: Prompts, only_at_end: bool, variant_of: str | None = None
-) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
-    """Registers a task with what all have in common: the published nodes and network."""
+    prompts: Prompts, tokens: PromptTokens, only_at_end: bool, variant_of: str | None = None
+) -> CausalTask:
+    """Returns a task with what all have in common: the published nodes and network.
 
-    def in_tokens(tokenizer: str) -> InTokens:
-        words = Words(tokenizer)
-        names = words.single(prompts.names, FEWEST_NAMES)
-        some = Prompts(prompts.templates, names, prompts.places, prompts.objects)
-        domain = Tokenized(some, some.vocab, some.length, words, len(names))
-        vocab, length = domain.vocab, domain.length
-        return InTokens(
-            domain, vocab, length, lambda: ioi_causal_model(vocab, len(names), length, only_at_end)
-        )
-
-    return causal_task(
-        name,
-        vocab=prompts.vocab,
-        length=prompts.length,
-        domain=prompts,
+    With a tokenizer, names that are several of its tokens are left out.
+    """
+    domain: Prompts | Tokenized = prompts
+    names = len(prompts.names)
+    if tokens.tokenizer is not None:
+        words = Words(tokens.tokenizer)
+        single = words.single(prompts.names, FEWEST_NAMES)
+        some, names = Prompts(prompts.templates, single, prompts.places, prompts.objects), len(single)
+        domain = Tokenized(some, some.vocab, some.length, words, names)
+    vocab, length = domain.vocab, domain.length
+    return CausalTask(
+        build=lambda: ioi_causal_model(vocab, names, length, only_at_end),
+        vocab=vocab,
+        length=length,
+        domain=domain,
+        attention="causal",
         alignment=ALIGNMENT,
         network=NETWORK,
         published=WIDE,
         variant_of=variant_of,
-        tokenized=in_tokens,
     )
 
 
-@_task("ioi", large, only_at_end=True)
-def ioi() -> CausalModel:
+@task_family("ioi", PromptTokens, one_program=True)
+def ioi(tokens: PromptTokens) -> CausalTask:
     """At the end of a prompt in which someone gives an object to someone, the name of who gets it."""
-    return ioi_causal_model(large.vocab, len(large.names), large.length, only_at_end=True)
+    return _task(large, tokens, only_at_end=True)
 
 
-@_task("ioi_next_token", large, only_at_end=False, variant_of="ioi")
-def ioi_next_token() -> CausalModel:
+@task_family("ioi_next_token", PromptTokens, one_program=True)
+def ioi_next_token(tokens: PromptTokens) -> CausalTask:
     """At every position of such a prompt where one name leads, that name: at first and from the giver on."""
-    return ioi_causal_model(large.vocab, len(large.names), large.length, only_at_end=False)
+    return _task(large, tokens, only_at_end=False, variant_of="ioi")
 
 
-@_task("ioi_published_prompts", published, only_at_end=True, variant_of="ioi")
-def ioi_published_prompts() -> CausalModel:
+@task_family("ioi_published_prompts", PromptTokens, one_program=True)
+def ioi_published_prompts(tokens: PromptTokens) -> CausalTask:
     """As ioi, on the few prompts of the published model: two orders of names, two places, three objects."""
-    return ioi_causal_model(published.vocab, len(published.names), published.length, only_at_end=True)
+    return _task(published, tokens, only_at_end=True, variant_of="ioi")
