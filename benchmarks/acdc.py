@@ -20,8 +20,9 @@ from interpbench.discovery.acdc import Acdc
 from interpbench.discovery.method import clean_and_patch
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Candidates
 
 
 def network(seed: int = 0, spread: float = 2.0) -> Transformer:
@@ -54,8 +55,8 @@ def sequential(made: Problem, threshold: float) -> tuple[np.ndarray, int]:
     calls = 2
 
     def measure(state: np.ndarray) -> float:
-        candidate = Candidates(torch.from_numpy(state[None]).double(), runs.patch)
-        return float(runs.metric(made.network.run(runs.residuals[0], candidate)).mean())
+        circuit = Circuits(torch.from_numpy(state[None]).double(), runs.patch)
+        return float(runs.metric(frozen_run(made.network, runs.clean[0], circuit)).mean())
 
     current = measure(removed)
     for index in reversed(range(len(graph.readers))):

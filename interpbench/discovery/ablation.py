@@ -10,9 +10,10 @@ from interpbench.circuits.scores import Cost
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.attention import by_rows
-from interpbench.transformer.fast.frozen_parts import Packed
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
+from interpbench.transformer.fast.packed import Packed
 from interpbench.transformer.layers import Block
-from interpbench.transformer.patching import Candidates, run_circuits
 
 GateAblationValue = Literal["learned", AblationValue]
 """An `AblationValue`, or `learned`: one vector for each circuit and writer, the same for all inputs and
@@ -77,7 +78,9 @@ class Ablation:
         same = bool((problem.clean[:, 0] == problem.clean[0, 0]).all())
         self._alike, self._bos = (ablation == "learned" and of for of in (causal and same, not causal))
         live = None if ablation == "learned" else _live(problem, fixed)
-        self._chunks = [_chunk(problem, runs, rows, live) for rows in chunks(self.examples, candidates)]
+        self._chunks = [
+            _chunk(problem, runs, rows, live) for rows in chunks(problem, self.examples, candidates)
+        ]
         self.like = runs.clean.new_empty(0)
         """Of the activations' type, on their device."""
         self.constants: list[Tensor] = []
@@ -115,10 +118,8 @@ class Ablation:
         gradients = [torch.zeros_like(leaf) for leaf in leaves]
         for chunk in self._chunks:
             moved = None if shifts is None else leaves[1]
-            candidates = Candidates(leaves[0], chunk.patch, shifts=moved, whole=True, bos=self._bos)
-            logits = run_circuits(
-                self.network, chunk.embedding, candidates, count, only=chunk.only, packed=chunk.packed
-            )
+            circuits = Circuits(leaves[0], chunk.patch, shifts=moved, whole=True, bos=self._bos)
+            logits = frozen_run(self.network, chunk.embedding, circuits, chunk.only, chunk.packed)
             each = chunk.metric(logits).sum(1) / self.examples
             values += each.detach()
             for total, gradient in zip(gradients, torch.autograd.grad(each.sum(), leaves)):
@@ -137,10 +138,10 @@ class Ablation:
         """
         runs = self._runs
         patch = runs.patch[..., :1] if self._alike else runs.patch[..., rows, None]
-        candidates = Candidates(removed, patch, shifts=shifts, whole=True, bos=self._bos)
-        logits = self.network.run(runs.clean[0][..., rows], candidates)
+        circuits = Circuits(removed, patch, shifts=shifts, whole=True, bos=self._bos)
+        logits = frozen_run(self.network, runs.clean[0][..., rows, None], circuits)
         self.cost.count(len(rows), backward=True)
-        return runs.metric.part(rows)(logits)
+        return runs.metric.part(rows)(logits[..., 0])
 
 
 def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
@@ -176,10 +177,9 @@ def _chunk(problem: Problem, runs: Runs, rows: slice, live: Tensor | None) -> _C
     if live is None:
         return _Chunk(embedding, patch, metric.at(only), examples, only, None)
     blocks = [cast(Block, block) for block in problem.network.blocks]
-    heads = range(problem.network.cfg.n_heads)
     keys_and_values = [
-        block.attn.project(slice(1, 3), residual[..., rows], None, block.ln1, heads, True)[0]
-        for block, residual in zip(blocks, runs.residuals)
+        block.attn.project(block.ln1(residual[..., rows]), block.attn.maps(slice(1, 3)))
+        for block, residual in zip(blocks, runs.cache.residuals)
     ]
     packed = Packed(live[:, rows], only, keys_and_values)
     return _Chunk(packed.pack(embedding), packed.pack(patch), metric.at(only), examples, None, packed)

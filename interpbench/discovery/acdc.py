@@ -29,11 +29,10 @@ from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
+from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, measured, method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.patching import Candidates, run_circuits
 
 FIRST_WIDTH = 8
 GRID = (*(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)), 1.0)
@@ -109,7 +108,7 @@ class _Search:
         self.problem, self.runs, self.thresholds, self.cost = problem, runs, thresholds, cost
         self.graph, self.max_width = problem.graph, max_width
         self.removed = np.zeros((len(thresholds), *self.graph.legal.shape), bool)
-        self.current = [float(runs.metric(problem.network.run(runs.residuals[0])).mean())] * len(thresholds)
+        self.current = [float(runs.metric(runs.logits).mean())] * len(thresholds)
         self.differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).cpu().numpy()
         self.width = [min(FIRST_WIDTH, max_width)] * len(thresholds)
 
@@ -149,7 +148,8 @@ class _Search:
                     states.setdefault(key, state.copy())
                     keys.append(key)
                 tried[search] = keys
-            values = dict(zip(states, self._evaluate(reader, list(states.values()))))
+            every = np.stack(list(states.values()))
+            values = dict(zip(states, measured(self.problem, self.runs, every, self.cost).tolist()))
             for search, keys in tried.items():
                 accepted = 0
                 for key in keys:
@@ -162,33 +162,3 @@ class _Search:
                 done[search] += accepted + (not full)
                 width = self.width[search]
                 self.width[search] = min(2 * width, self.max_width) if full else max(1, width // 2)
-
-    def _live(self, layer: int, states: np.ndarray) -> list[bool]:
-        """Returns the writers to compute: those that anyone sees and that may write other than clean.
-
-        In the current layer these are the heads, and the MLP, of which an input edge is removed.
-        """
-        seen: np.ndarray = np.any(self.graph.legal & ~states, axis=(0, 1))
-        touched = {
-            Node(place.layer, place.head)
-            for place, removed in zip(self.graph.readers, np.any(states, axis=(0, 2)).tolist())
-            if removed
-        }
-        return [
-            bool(seen[w]) and (node.layer > layer or node in touched or node == Node(layer))
-            for w, node in enumerate(self.graph.nodes)
-        ]
-
-    def _evaluate(self, reader: int, states: list[np.ndarray]) -> list[float]:
-        """Returns the metric of every state, running from the reader's layer on."""
-        runs, network, examples = self.runs, self.problem.network, len(self.problem.clean)
-        layer = self.graph.readers[reader].layer
-        values: list[float] = []
-        for tried in chunks(len(states), examples):
-            some = np.stack(states[tried])
-            masks = torch.from_numpy(some).to(runs.clean)
-            candidates = Candidates(masks, runs.patch, runs.clean, layer, live=self._live(layer, some))
-            logits = run_circuits(network, runs.residuals[layer], candidates, len(some), layer)
-            values += runs.metric(logits).mean(1).tolist()
-            self.cost.count(len(some) * examples)
-        return values

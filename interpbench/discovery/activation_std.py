@@ -11,7 +11,7 @@ from interpbench.discovery.features import by_edge, sides, spread
 from interpbench.discovery.method import legal_scores, method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.patching import record
+from interpbench.transformer.recording import record
 
 
 @method("activation_std")

@@ -16,7 +16,6 @@ from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, l
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import SlopeName
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.attention import attention_scores, softmax
 from interpbench.transformer.layers import Block
 
 FEWEST_LAYERS = 4
@@ -132,27 +131,16 @@ def _through_softmax(edges: Tensor, layer: int, problem: Problem, runs: Runs, so
     attention, heads = block.attn, graph.n_heads
     first = graph.readers_of_layer(layer).start
     before = graph.writers_before(graph.readers[first])
-    clean = runs.residuals[layer][..., some.rows]
-    seen = block.ln1(torch.cat([clean[None], clean + some.delta[:before]]))  # [1 + W, D, T, B]
+    clean = runs.cache.residuals[layer][..., some.rows]
+    patched = (clean + some.delta[:before]).permute(1, 2, 0, 3).flatten(2)  # [D, T, W × B]
 
-    def project(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-        return torch.einsum("hde,wdtb->whetb", weight, x) + bias[:, :, None, None]
-
-    scale = attention.W_Q.shape[2] ** -0.5
-    q, k = project(attention.W_Q, attention.b_Q, seen) * scale, project(attention.W_K, attention.b_K, seen)
-    q, k = attention.placed(q), attention.placed(k)
-    v = project(attention.W_V, attention.b_V, seen[:1])[0]
+    q, k, v = attention.project(block.ln1(clean))
+    fixed = torch.stack([q, k]).repeat(1, 1, 1, 1, before)
+    moved_q, moved_k = attention.project(block.ln1(patched), attention.maps(slice(0, 2)))
     by_mixed = torch.einsum("hdtb,hed->hetb", some.writers[before : before + heads].mean(3), attention.W_O)
-    by_pattern = torch.einsum("heqb,hekb->hqkb", by_mixed, v)
-
-    def pattern(q: Tensor, k: Tensor) -> Tensor:
-        shape = torch.broadcast_shapes(q.shape, k.shape)
-        scores = attention_scores(
-            q.expand(shape).flatten(0, 1), k.expand(shape).flatten(0, 1), attention.causal
-        )
-        return softmax(scores).unflatten(0, shape[:2])
-
-    plain = pattern(q[:1], k[:1])
-    for slot, moved in enumerate((pattern(q[1:], k[:1]), pattern(q[:1], k[1:]))):
-        effects = ((moved - plain) * by_pattern).sum((2, 3))  # [W, H, B]
-        edges[first + slot * heads : first + (slot + 1) * heads, :before] = effects.transpose(0, 1)
+    by_pattern = torch.einsum("heqb,hekb->hqkb", by_mixed, v).unsqueeze(3)
+    plain = attention.pattern(q, k).unsqueeze(3)
+    for slot, pair in enumerate(((moved_q, fixed[1]), (fixed[0], moved_k))):
+        moved = attention.pattern(*pair).unflatten(3, (before, -1))
+        effects = ((moved - plain) * by_pattern).sum((1, 2))  # [H, W, B]
+        edges[first + slot * heads : first + (slot + 1) * heads, :before] = effects

@@ -15,7 +15,8 @@ from interpbench.circuits.scores import Cost
 from interpbench.discovery.method import AblationValue, Runs, ablation_values, chunks, known_metric
 from interpbench.tasks.problem import Metric, Problem
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Taps, record, run_circuits
+from interpbench.transformer.recording import record
+from interpbench.transformer.taps import Taps
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,10 @@ def slopes(
         blocked: a layer whose outputs pass no gradient on.
     """
     network, points = network or problem.network, len(moved)
-    for rows in chunks(len(problem.clean), points, gradient=True):
+    for rows in chunks(problem, len(problem.clean), points):
         delta = (runs.patch - runs.clean)[..., rows]
         stream, taps = runs.clean[0, ..., rows].detach().requires_grad_(), Taps(delta, moved, blocked)
-        logits = run_circuits(network, stream, taps, points)
+        logits = network.run_groups(stream, taps, points)
         value = runs.metric.part(rows)(logits).sum()
         cost.count(stream.shape[-1] * points, backward=True)
         yield Slopes(rows, delta, *_gradients(value, taps, points))
@@ -111,7 +112,7 @@ def clean_slopes(
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)
     cost.count(len(problem.corrupted))
     patch = ablation_values(corrupted.stack, ablation)
-    for rows in chunks(len(problem.clean), 1, gradient=True):
+    for rows in chunks(problem, len(problem.clean), 1):
         some = replace(problem, clean=problem.clean[rows], scored=problem.scored[:, rows])
         embedding = network.embedding(some.clean).detach()
         taps = Taps()

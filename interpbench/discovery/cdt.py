@@ -16,7 +16,6 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.attention import attend
 from interpbench.transformer.layers import Block, Mlp, Norm
 
 TOLERANCE = 1e-8
@@ -81,7 +80,7 @@ class ContextualDecomposition:
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, "logit_diff", self.ablation, cost)
         sweep = Sweep(problem, runs, self.opposite_signs, cost)
-        for some in chunks(len(graph.nodes), len(problem.clean)):
+        for some in chunks(problem, len(graph.nodes), len(problem.clean)):
             sweep.follow(some)
         nodes, edges = sweep.logits, np.where(graph.legal, sweep.logits - sweep.without, np.nan)
         if self.absolute:
@@ -112,28 +111,22 @@ class Layer:
 
     Args:
         block: the weights.
-        residuals: the residual stream `[D, T, B]` before and after it.
+        residuals: the residual stream `[D, T, B]` before it, before its MLP and after it.
         written: `[H + 1, D, T, B]`, what its heads and its MLP write.
         opposite_signs: apply the rule for opposite signs.
     """
 
-    def __init__(self, block: Block, residuals: list[Tensor], written: Tensor, opposite_signs: bool):
-        self.block, self.attention, self.mlp, self.opposite_signs = (
-            block,
-            block.attn,
-            cast(Mlp, block.mlp),
-            opposite_signs,
-        )
-        attention = block.attn
-        self.weights = torch.stack((attention.W_Q, attention.W_K, attention.W_V))
-        self.biases = torch.stack((attention.b_Q, attention.b_K, attention.b_V))
-        self.before, self.after = residuals
-        self.projected = torch.einsum("xhde,dtb->xhetb", self.weights, block.ln1(self.before))
-        self.gathered = self.gather(*(self.projected + self.biases[..., None, None]).unsqueeze(-2)).squeeze(
-            -2
-        )
+    def __init__(
+        self, block: Block, residuals: tuple[Tensor, Tensor, Tensor], written: Tensor, opposite_signs: bool
+    ):
+        self.block, self.opposite_signs = block, opposite_signs
+        self.attention, self.mlp = block.attn, cast(Mlp, block.mlp)
+        self.weights, self.biases = self.attention.maps()
+        self.before, self.middle, self.after = residuals
+        self.projected = self._linear(block.ln1(self.before))
+        whole = (self.projected + self.biases[..., None, None]).unsqueeze(-2)
+        self.gathered = self.gather(*whole).squeeze(-2)
         self.attended, self.written = written[:-1].sum(0), written[-1]
-        self.middle = self.before + self.attended + attention.b_O[:, None, None]
         self.entered = torch.einsum("dm,dtb->mtb", self.mlp.W_in, block.ln2(self.middle))
         self.hidden = self.entered + self.mlp.b_in[:, None, None]
         self.active = self.mlp.activate(self.hidden)
@@ -145,21 +138,25 @@ class Layer:
         middle = relevant + self.shared(summed)
         return self.settled(middle + self.transform(middle), self.after)
 
+    def _linear(self, x: Tensor) -> Tensor:
+        """Returns queries, keys and values without their biases, of `[D, T, ...]`: `[3, H, E, T, ...]`."""
+        maps = self.weights, torch.zeros_like(self.biases)
+        return self.attention.project(x.flatten(2), maps).unflatten(4, x.shape[2:])
+
     def project(self, relevant: Tensor) -> Tensor:
         """Returns the relevant parts of queries, keys and values `[3, H, E, T, K, B]`."""
         normed = _norm(self.block.ln1, relevant, self.before)
-        projected = torch.einsum("xhde,dtkb->xhetkb", self.weights, normed)
-        return _biased(projected, self.projected, self.biases)
+        return _biased(self._linear(normed), self.projected, self.biases)
 
     def gather(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Averages values by softmax(q k): `[H, E, T, K, B]` each, and the result."""
-        scaled = q * q.shape[1] ** -0.5
-        mixed, _ = attend(scaled.flatten(3), k.flatten(3), v.flatten(3), self.attention.causal)
-        return mixed.view_as(v)
+        pattern = self.attention.pattern(q.flatten(3), k.flatten(3))
+        return self.attention.mix(pattern, v.flatten(3)).view_as(v)
 
     def spread(self, gathered: Tensor) -> Tensor:
         """Returns what each head writes, `[D, T, H, K, B]`."""
-        return torch.einsum("hed,hetkb->dthkb", self.attention.W_O, gathered)
+        written = self.attention.write(gathered.flatten(3)).unflatten(3, gathered.shape[3:])
+        return written.permute(1, 2, 0, 3, 4)
 
     def shared(self, summed: Tensor) -> Tensor:
         """Adds to what all heads write, `[D, T, K, B]`, its share of the output bias."""
@@ -203,14 +200,15 @@ class Sweep:
     """
 
     def __init__(self, problem: Problem, runs: Runs, opposite_signs: bool, cost: Cost):
-        self.graph, self.network, self.runs, self.cost = problem.graph, problem.network, runs, cost
+        self.problem, self.graph, self.network = problem, problem.graph, problem.network
+        self.runs, self.cost = runs, cost
         count, each = len(self.graph.nodes), self.graph.n_heads + 1
         self.layers: list[Layer] = []
-        for number, block in enumerate(self.network.blocks):
+        streams = zip(runs.cache.residuals, runs.cache.middles, runs.cache.residuals[1:])
+        for number, (block, residuals) in enumerate(zip(self.network.blocks, streams)):
             written = runs.clean[1 + number * each :][:each]
-            residuals = runs.residuals[number : number + 2]
             self.layers.append(Layer(cast(Block, block), residuals, written, opposite_signs))
-        clean = float(runs.metric(self.network.run(runs.residuals[0])).abs().mean())
+        clean = float(runs.metric(runs.logits).abs().mean())
         self.clean = max(clean, TOLERANCE)
         self.logits, self.without = np.zeros(count), np.zeros(self.graph.legal.shape)
         self.shares = np.full((count, count), -np.inf)
@@ -288,10 +286,10 @@ class Sweep:
 
     def _ahead(self, relevant: Tensor, start: int) -> np.ndarray:
         """Returns `[K]`, minus the metric of the relevant logits, from the residual stream before a layer."""
-        values, whole, examples = list[float](), self.runs.residuals[-1], relevant.shape[3]
+        values, whole, examples = list[float](), self.runs.cache.residuals[-1], relevant.shape[3]
         norm, unembed = self.network.ln_final, self.network.unembed
         logits = torch.einsum("dv,dtb->vtb", unembed.W_U, norm(whole))
-        for some in chunks(relevant.shape[2], examples):
+        for some in chunks(self.problem, relevant.shape[2], examples):
             part = relevant[:, :, some]
             for layer in self.layers[start:]:
                 part = layer(part)

@@ -1,6 +1,5 @@
 """Exact edge patching: every edge alone, replaced by its patch, and how far the output moves."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -9,11 +8,10 @@ from pydantic.dataclasses import dataclass
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import AblationValue, clean_and_patch, edge_by_edge, method
+from interpbench.discovery.method import AblationValue, clean_and_patch, method, single_edge_effects
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.patching import Candidates
 
 
 @method("exact")
@@ -45,16 +43,11 @@ class Exact:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Runs all edges of a layer's readers in as few calls as memory allows."""
+        """Runs the edges into one layer together, from that layer on."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
-        differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).tolist()
-        edges = [(r, w) for r, w in np.argwhere(graph.legal).tolist() if differs[w]]
-
-        def patch(chosen: Sequence[tuple[int, int]], layer: int) -> Candidates:
-            masks = runs.clean.new_zeros(len(chosen), *graph.legal.shape)
-            for candidate, (reader, writer) in enumerate(chosen):
-                masks[candidate, reader, writer] = 1
-            return Candidates(masks, runs.patch, runs.clean, layer)
-
-        return Scores(graph, edge_by_edge(problem, runs, edges, patch, cost), cost=cost)
+        differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).cpu().numpy()
+        edges = np.argwhere(graph.legal & differs)
+        scores = np.where(graph.legal, 0.0, np.nan)
+        scores[tuple(edges.T)] = single_edge_effects(problem, runs, edges, cost)
+        return Scores(graph, scores, cost=cost)

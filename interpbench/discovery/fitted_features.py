@@ -18,7 +18,7 @@ from interpbench.discovery.method import method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import record
+from interpbench.transformer.recording import record
 
 FILE = Path(__file__).with_name("fitted_features.json")
 NODE_FEATURES = (

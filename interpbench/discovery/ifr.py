@@ -13,7 +13,7 @@ from interpbench.core.config import STRICT
 from interpbench.discovery.method import method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.patching import record
+from interpbench.transformer.recording import record
 
 
 @method("ifr")
@@ -59,7 +59,7 @@ class InformationFlowRoutes:
         cost, graph = Cost(), problem.graph
         _, clean = record(problem.network, problem.clean)
         cost.count(len(problem.clean))
-        stack, network = clean.stack, problem.network
+        stack = clean.stack
         nearness = np.full(graph.legal.shape, np.nan)
         everywhere = torch.ones_like(problem.scored)
         for layer, residual in enumerate(clean.residuals):
@@ -69,11 +69,8 @@ class InformationFlowRoutes:
                 nearness[-1, :before] = _importance(residual, stack[:before], problem.scored)
                 break
             nearness[readers, :before] = _importance(residual, stack[:before], everywhere)
-            heads = stack[before : before + graph.n_heads].sum(0)
-            bias = network.get_submodule(f"blocks.{layer}.attn").get_parameter("b_O")
-            seen = residual + heads + bias[:, None, None]
             before += graph.n_heads
-            nearness[readers.stop, :before] = _importance(seen, stack[:before], everywhere)
+            nearness[readers.stop, :before] = _importance(clean.middles[layer], stack[:before], everywhere)
         return Scores(graph, _routes(graph, nearness) if self.routes else nearness, cost=cost)
 
 

@@ -12,7 +12,8 @@ from interpbench.discovery.method import AblationValue, chunks, clean_and_patch,
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.patching import Candidates, run_circuits
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
 
 
 @method("mask_ig")
@@ -59,10 +60,10 @@ class MaskIg:
         legal = torch.from_numpy(graph.legal).to(runs.clean)
         shares = torch.linspace(0, 1, points).to(legal)[:, None, None]
         total = torch.zeros_like(legal, dtype=torch.float64)
-        for rows in chunks(len(problem.clean), points, gradient=True):
+        for rows in chunks(problem, len(problem.clean), points):
             masks = (shares * legal).requires_grad_()
-            stream, candidates = runs.clean[0, ..., rows], Candidates(masks, runs.patch[..., rows])
-            logits = run_circuits(problem.network, stream, candidates, points)
+            stream, circuits = runs.clean[0, ..., rows], Circuits(masks, runs.patch[..., rows])
+            logits = frozen_run(problem.network, stream, circuits)
             value = runs.metric.part(rows)(logits).sum()
             total += torch.autograd.grad(value, masks)[0].sum(0)
             cost.count(stream.shape[-1] * points, backward=True)

@@ -7,7 +7,7 @@ writes the rest.
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -26,19 +26,14 @@ from interpbench.core.user_code import is_own, own_name, own_source
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import METRICS
 from interpbench.tasks.problem import Metric, Problem
-from interpbench.transformer.model import Interventions, Transformer
-from interpbench.transformer.patching import record, run_circuits
+from interpbench.transformer.fast.run_circuits import SingleEdges, rows_per_call, run_circuits
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.recording import ActivationCache, record
 
 AblationValue = Literal["resample", "mean", "mean_position", "zero"]
 """What takes the place of an activation: that of the corrupted input; the corrupted inputs' mean over
 examples and positions; their mean over examples at each position; zeros. What the embedding writes has the
 position in it, which is replaced as well; in EAP-IG's code positions belong to no node and stay."""
-
-ROWS_PER_CALL = 8_192
-"""About how many rows go through the network in one call."""
-
-ROWS_PER_GRADIENT = 1_024
-"""The same where every activation is kept for a gradient, and more would not stay in the cache."""
 
 
 class Method(Protocol):
@@ -128,16 +123,21 @@ class Runs:
     """The clean run, what is patched in, and the metric.
 
     Attributes:
-        clean: `[W, D, T, B]` what every writer writes on the clean inputs.
-        patch: `[W, D, T, B]` what replaces it.
-        residuals: the clean residual stream `[D, T, B]` before each layer and before the logits.
+        cache: the activations on the clean inputs.
+        logits: `[V, T, B]`, the clean logits.
+        patch: `[W, D, T, B]`, what replaces what writers write.
         metric: logits to a number for each example.
     """
 
-    clean: Tensor
+    cache: ActivationCache
+    logits: Tensor
     patch: Tensor
-    residuals: list[Tensor]
     metric: Metric
+
+    @property
+    def clean(self) -> Tensor:
+        """What every writer writes on the clean inputs, `[W, D, T, B]`."""
+        return self.cache.stack
 
 
 @torch.no_grad()
@@ -160,8 +160,7 @@ def clean_and_patch(problem: Problem, metric: str, ablation: AblationValue, cost
     cost.count(len(problem.clean))
     cost.count(len(problem.clean))
     patch = ablation_values(corrupted.stack, ablation)
-    measured = Metric(metric, problem, clean_logits, corrupted_logits)
-    return Runs(clean.stack, patch, clean.residuals, measured)
+    return Runs(clean, clean_logits, patch, Metric(metric, problem, clean_logits, corrupted_logits))
 
 
 def known_metric(name: str, problem: Problem) -> None:
@@ -185,50 +184,56 @@ def ablation_values(corrupted: Tensor, ablation: AblationValue) -> Tensor:
     return corrupted.mean(over, keepdim=True).expand_as(corrupted).contiguous()
 
 
-def chunks(count: int, rows_each: int, gradient: bool = False) -> list[slice]:
-    """Cuts `count` items, of `rows_each` rows each, into calls of about `ROWS_PER_CALL` rows.
-
-    With `gradient`, into calls of about `ROWS_PER_GRADIENT`.
-    """
-    rows = min(ROWS_PER_CALL, ROWS_PER_GRADIENT) if gradient else ROWS_PER_CALL
-    at_once = max(1, rows // rows_each)
+def chunks(problem: Problem, count: int, rows_each: int) -> list[slice]:
+    """Cuts `count` items, of `rows_each` rows each, into calls of about `rows_per_call` rows."""
+    at_once = max(1, rows_per_call(problem.network.cfg) // rows_each)
     return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
 
 
 @torch.no_grad()
-def edge_by_edge(
-    problem: Problem,
-    runs: Runs,
-    edges: Sequence[tuple[int, int]],
-    patch: Callable[[Sequence[tuple[int, int]], int], Interventions],
-    cost: Cost,
+def measured(
+    problem: Problem, runs: Runs, edges: np.ndarray | SingleEdges, cost: Cost, patch: Tensor | None = None
+) -> np.ndarray:
+    """Returns the mean metric `[K]` of circuits.
+
+    Args:
+        problem: the problem.
+        runs: its runs.
+        edges: `[K, R, W]` bool, the edges that each circuit patches.
+        cost: gets the runs added.
+        patch: `[W, D, T, B]`, what is patched in, if not that of `runs`.
+    """
+    values = runs.clean.new_empty(len(edges), len(problem.clean))
+    patch = runs.patch if patch is None else patch
+    for part in run_circuits(problem.network, runs.cache, patch, edges):
+        values[part.circuits, part.examples] = runs.metric.part(part.examples)(part.logits)
+        cost.count(part.logits[0, 0].numel())
+    return values.mean(1).double().cpu().numpy()
+
+
+def single_edge_effects(
+    problem: Problem, runs: Runs, edges: np.ndarray, cost: Cost, patch: Tensor | None = None
 ) -> np.ndarray:
     """Returns how far the metric moves from its clean value with each edge alone patched.
 
     Args:
         problem: the problem.
         runs: its runs.
-        edges: (reader, writer) of the edges to patch.
-        patch: makes, for some edges into one layer and that layer, the interventions, a candidate an edge.
+        edges: `[E, 2]`, the reader and the writer of each.
         cost: gets the runs added.
+        patch: `[W, D, T, B]`, what is patched in, if not that of `runs`.
 
     Returns:
-        `[R, W]` scores, 0 for the other legal edges and NaN for illegal ones.
+        `[E]`.
     """
-    graph, examples = problem.graph, len(problem.clean)
-    clean = float(runs.metric(problem.network.run(runs.residuals[0])).mean())
-    scores = np.where(graph.legal, 0.0, np.nan)
+    graph = problem.graph
+    clean = float(runs.metric(runs.logits).mean())
+    effects = np.zeros(len(edges))
+    layers = np.array([reader.layer for reader in graph.readers])[edges[:, 0]]
     for layer in range(graph.n_layers + 1):
-        here = [(reader, writer) for reader, writer in edges if graph.readers[reader].layer == layer]
-        for some in chunks(len(here), examples):
-            chosen = here[some]
-            patched = patch(chosen, layer)
-            logits = run_circuits(problem.network, runs.residuals[layer], patched, len(chosen), layer)
-            moved = runs.metric(logits).mean(1)
-            for (reader, writer), value in zip(chosen, moved.tolist()):
-                scores[reader, writer] = value - clean
-            cost.count(len(chosen) * examples)
-    return scores
+        here = np.flatnonzero(layers == layer)
+        effects[here] = measured(problem, runs, SingleEdges(graph, edges[here]), cost, patch) - clean
+    return effects
 
 
 def legal_scores(problem: Problem, values: Tensor) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Path patching (Wang et al. 2023, section 3.1; Goldowsky-Dill et al. 2023, section 2)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,12 +11,13 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.discovery.directions import Direction, directed
-from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, edge_by_edge, method
+from interpbench.discovery.method import AblationValue, Runs, chunks, clean_and_patch, measured, method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.model import Interventions
-from interpbench.transformer.patching import run_circuits
+from interpbench.transformer.interventions import Together
+from interpbench.transformer.recording import Recording
+from interpbench.transformer.routes import RoutedWriters
 
 
 @method("path_patching")
@@ -57,70 +58,28 @@ class PathPatching:
     @directed
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Runs many senders, then many edges of a layer, in one call."""
+        """Runs many senders in one call; then each sender's receivers, which see all that it has changed."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
-        free = [node.head is None and node.layer >= 0 and self.frozen == "heads" for node in graph.nodes]
-        seen = _senders(problem, runs, free, cost)
-
-        def patch(chosen: Sequence[tuple[int, int]], layer: int) -> _Receivers:
-            return _Receivers([r for r, _ in chosen], torch.stack([seen[r][..., w, :] for r, w in chosen]))
-
-        edges = [(r, w) for r, w in np.argwhere(graph.legal).tolist()]
-        return Scores(graph, edge_by_edge(problem, runs, edges, patch, cost), cost=cost)
-
-
-def _senders(problem: Problem, runs: Runs, free: Sequence[bool], cost: Cost) -> list[Tensor]:
-    """Returns, for each reader, what it sees `[D, T, W, B]` when each writer is the sender."""
-    count = len(free)
-    found: list[list[Tensor]] = []
-    for rows in chunks(len(problem.clean), count):
-        patch = _Senders(runs.clean[..., rows], runs.patch[..., rows], free)
-        stream = runs.clean[0, ..., rows]
-        run_circuits(problem.network, stream, patch, count)
-        cost.count(stream.shape[-1] * count)
-        found.append([x for place, readers in patch.seen for x in [place] * readers])
-    return [torch.cat(pieces, -1) for pieces in zip(*found)]
+        scores = np.full(graph.legal.shape, np.nan)
+        clean = float(runs.metric(runs.logits).mean())
+        for sender, written in enumerate(_senders(problem, runs, self.frozen == "heads", cost)):
+            receivers = np.flatnonzero(graph.legal[:, sender])
+            edges = np.eye(len(graph.readers), dtype=bool)[receivers, :, None] & graph.legal
+            scores[receivers, sender] = measured(problem, runs, edges, cost, written) - clean
+        return Scores(graph, scores, cost=cost)
 
 
-class _Senders(Interventions):
-    """Every writer the sender once, rows sender-major; notes the streams that readers see."""
-
-    def __init__(self, clean: Tensor, patch: Tensor, free: Sequence[bool]):
-        self.clean, self.patch, self.free = clean, patch, free
-        self.seen: list[tuple[Tensor, int]] = []
-
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Holds what is frozen at clean, and patches the sender."""
-        chosen = list(writers)
-        own = outputs.view(*outputs.shape[:3], len(self.free), -1)
-        if not self.free[chosen[0]]:
-            own = self.clean[chosen].unsqueeze(3).expand_as(own)
-        own = own.clone()
-        for place, writer in enumerate(chosen):
-            own[place, :, :, writer] = self.patch[writer]
-        return own.flatten(3)
-
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Notes the stream, and for how many readers it is."""
-        self.seen.append((residual.view(*residual.shape[:2], len(self.free), -1), len(readers)))
-        return residual, None
-
-
-class _Receivers(Interventions):
-    """One receiver for each candidate, rows candidate-major, that sees `received [K, D, T, B]`."""
-
-    def __init__(self, receivers: Sequence[int], received: Tensor):
-        self.receivers, self.received = receivers, received
-
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Replaces what each candidate's receiver sees."""
-        place = {reader: index for index, reader in enumerate(readers)}
-        hit = [candidate for candidate, reader in enumerate(self.receivers) if reader in place]
-        if not hit:
-            return residual, None
-        shape = *residual.shape[:2], len(self.receivers), -1
-        own = residual.view(shape).expand(len(place), *[-1] * 4).clone()
-        where = [place[self.receivers[candidate]] for candidate in hit]
-        own[where, :, :, hit] = self.received[hit]
-        return residual[..., :0], own.flatten(3)
+def _senders(problem: Problem, runs: Runs, free_mlps: bool, cost: Cost) -> Iterator[Tensor]:
+    """Yields what all nodes write, `[W, D, T, B]`, with each node in turn patched and others frozen."""
+    network, nodes, examples = problem.network, problem.graph.nodes, len(problem.clean)
+    free = torch.tensor([free_mlps and node.head is None and node.layer >= 0 for node in nodes])
+    sources = torch.stack([runs.patch, runs.clean], 1)
+    senders = torch.eye(len(nodes), dtype=torch.bool)
+    chosen = torch.stack([senders, ~senders & ~free], 2).to(sources)
+    for some in chunks(problem, len(nodes), examples):
+        recording, routed = Recording(), RoutedWriters(chosen[some], sources)
+        count = some.stop - some.start
+        network.run_groups(runs.clean[0], Together(routed, recording), count)
+        cost.count(count * examples)
+        yield from recording.cache.stack.unflatten(3, (count, examples)).unbind(3)

@@ -5,7 +5,7 @@ logit of the clean answer minus that of the corrupted answer, the mean over scor
 is the distance from the corrupted output towards the clean one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.core import seeds
 from interpbench.tasks.problem import Metric, Problem
-from interpbench.transformer.patching import Candidates, record, run_circuits
+from interpbench.transformer.fast.run_circuits import Part, run_circuits
+from interpbench.transformer.recording import record
 
-ROWS_PER_CALL = 512
 SMALLEST_GAP = 1e-9
 """Of a corruption that is not dead."""
 
@@ -37,7 +37,7 @@ class Behaviour:
         self.problem, self.graph = problem, problem.graph
         self.logits, clean = record(problem.network, problem.clean)
         corrupted_logits, corrupted = record(problem.network, problem.corrupted)
-        self._clean, self._patch = clean.stack, corrupted.stack
+        self._clean, self._patch = clean, corrupted.stack
         self._metric = Metric("logit_diff", problem, self.logits, corrupted_logits)
         self.full, self.empty = (self._measured(x) for x in (self.logits, corrupted_logits))
         self.changed = float(_changed(problem, self.logits, corrupted_logits).mean())
@@ -60,31 +60,25 @@ class Behaviour:
             circuits: bool `[reader, writer]`, the edges that are kept.
         """
         new = {key: c for c in circuits if (key := c.tobytes()) not in self._known}
-        keep = list(new.values())
-        for values, key in zip(self._run(keep, self._patch), new):
-            self._known[key] = self._measured(values)
+        found = np.empty((len(new), len(self.problem.clean)))
+        for part in self._run(list(new.values()), self._patch):
+            found[part.circuits, part.examples] = self._measured(part.logits, part.examples)
+        self._known.update(zip(new, found))
         return np.stack([self._known[c.tobytes()] for c in circuits])
 
     def outputs(self, circuit: np.ndarray, sources: np.ndarray) -> Tensor:
         """Returns logits `[V, T, B]` of a circuit, edges outside it reading clean inputs `sources` `[B]`."""
-        (logits,) = self._run([circuit], self._clean[..., torch.from_numpy(sources).to(self._clean.device)])
-        return logits
+        stack = self._clean.stack
+        parts = self._run([circuit], stack[..., torch.from_numpy(sources).to(stack.device)])
+        return torch.cat([part.logits[:, :, 0] for part in parts], -1)
 
-    @torch.no_grad()
-    def _run(self, keep: Sequence[np.ndarray], patch: Tensor) -> list[Tensor]:
-        """Returns the logits `[V, T, B]` of each circuit."""
-        examples, network = len(self.problem.clean), self.problem.network
-        at_once = max(1, ROWS_PER_CALL // examples)
-        logits: list[Tensor] = []
-        for first in range(0, len(keep), at_once):
-            removed = self.graph.legal & ~np.stack(keep[first : first + at_once])
-            masks = torch.from_numpy(removed).to(self._clean)
-            candidates = Candidates(masks, patch, self._clean)
-            logits += run_circuits(network, self._clean[0], candidates, len(removed)).unbind(2)
-        return logits
+    def _run(self, keep: Sequence[np.ndarray], patch: Tensor) -> Iterator[Part]:
+        """Runs the circuits that keep these edges."""
+        removed = self.graph.legal & ~np.array(keep, bool).reshape(-1, *self.graph.legal.shape)
+        return run_circuits(self.problem.network, self._clean, patch, removed)
 
-    def _measured(self, logits: Tensor) -> np.ndarray:
-        return -self._metric(logits).double().cpu().numpy()
+    def _measured(self, logits: Tensor, examples: slice = slice(None)) -> np.ndarray:
+        return -self._metric.part(examples)(logits).double().cpu().numpy()
 
     def generator(self, *names: str | int) -> np.random.Generator:
         """Returns a random generator of that name."""

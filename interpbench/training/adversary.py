@@ -21,9 +21,9 @@ from interpbench.circuits.grades import Standard, bound
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.intervention_tests import Chunk, InterventionTests, random_routes
-from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL
 from interpbench.training.settings import CertificateSettings
-from interpbench.transformer.model import Interventions
+from interpbench.transformer.fast.run_circuits import NUMBERS_PER_CALL
+from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.routes import RoutedWriters, Routes
 
 RANDOM = 64
@@ -243,8 +243,8 @@ class _Search:
     def _run(self, number: int, sets: np.ndarray, masks: Tensor) -> Tensor:
         """Returns what `_lowest` does of one of the chunks with some sets patched."""
         chunk = self.chunks[number]
-        embedding = chunk.base.stack[0].repeat(1, 1, len(sets))
-        logits = self.evaluation.network.run(embedding, self._patched(masks, self.given[number]))
+        patch = self._patched(masks, self.given[number])
+        logits = self.evaluation.network.run_groups(chunk.base.stack[0], patch, len(sets)).flatten(2)
         return self._lowest(chunk, sets, logits)
 
     @staticmethod

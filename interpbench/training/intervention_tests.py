@@ -15,7 +15,8 @@ from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.certificate_counts import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
 from interpbench.circuits.ground_truth import State, Truth, required_edges
 from interpbench.circuits.naming import edge_name
-from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation, Inputs
+from interpbench.training.interventional_accuracy import Activations, Evaluation, Inputs
+from interpbench.transformer.fast.run_circuits import NUMBERS_PER_CALL
 from interpbench.transformer.routes import Replaced, Routes
 
 SPARSE: tuple[Kind, ...] = ("variables", "effective", "effective_positions", "required_edges")

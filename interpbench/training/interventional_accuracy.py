@@ -14,11 +14,11 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed
 from interpbench.circuits.naming import Node
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
+from interpbench.transformer.fast.run_circuits import SingleEdges, rows_per_call, run_circuits
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Candidates, record, run_circuits
-
-NUMBERS_PER_CALL = 1 << 22
-"""How many numbers the readers of one layer may see in one call: more leave the cache and fill memory."""
+from interpbench.transformer.recording import record
 
 NO_CLASS = -2
 """What logits that are not finite predict: no answer is this."""
@@ -88,8 +88,7 @@ class Evaluation:
         self.network, self.alignment = network, alignment
         self.task, self.causal_model = alignment.task, alignment.task.causal_model
         self.reads = structural_reads(alignment)
-        cfg = network.cfg
-        self.rows_per_call = max(256, NUMBERS_PER_CALL // (cfg.d_model * cfg.n_ctx * 3 * cfg.n_heads))
+        self.rows_per_call = rows_per_call(network.cfg)
         self.device = network.unembed.W_U.device
 
     @torch.no_grad()
@@ -99,8 +98,8 @@ class Evaluation:
         for first in range(0, len(tokens), self.rows_per_call):
             chunk = tokens[first : first + self.rows_per_call]
             ids = torch.from_numpy(self.task.token_ids(chunk)).to(self.device)
-            logits, recorder = record(self.network, ids)
-            chunks.append((logits, recorder.stack, recorder.residuals))
+            logits, cache = record(self.network, ids)
+            chunks.append((logits, cache.stack, cache.residuals))
         logits, stack = (torch.cat([part[i] for part in chunks], -1) for i in (0, 1))
         residuals = [torch.cat(layer, -1) for layer in zip(*(part[2] for part in chunks))]
         return Activations(tokens, self.causal_model.run(tokens), stack, residuals, logits)
@@ -176,53 +175,16 @@ class Evaluation:
         """Yields slices of rows that go together."""
         return (slice(first, first + self.rows_per_call) for first in range(0, rows, self.rows_per_call))
 
-    @torch.no_grad()
-    def patched(
-        self,
-        base: Activations,
-        patch: Tensor,
-        nodes: np.ndarray | None = None,
-        edges: np.ndarray | None = None,
-        start: int = 0,
-        live: list[bool] | None = None,
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Runs candidates on all rows of `base`, in chunks of candidates.
-
-        Args:
-            base: a clean run of N rows.
-            patch: `[W, D, T, N]` what is patched in, row by row.
-            nodes: `[K, W]` bool, the writers that each candidate replaces, or
-            edges: `[K, R, W]` bool, the edges that it patches.
-            start: the first layer with an intervention.
-            live: `[W]`, the writers that may write other than clean; None for all from `start` on.
-
-        Yields:
-            The number of a candidate and its predictions `[N, pos]`.
-        """
-        chosen = edges if edges is not None else nodes
-        assert chosen is not None
-        rows = len(base.tokens)
-        at_once = max(1, self.rows_per_call // rows)
-        for first in range(0, len(chosen), at_once):
-            some = torch.from_numpy(chosen[first : first + at_once]).to(self.device)
-            masks = some.to(patch.dtype) if edges is not None else None
-            by_node = None if edges is not None else some
-            candidates = Candidates(masks, patch, base.stack, start, by_node, live)
-            logits = run_circuits(self.network, base.residuals[start], candidates, len(some), start)
-            for place in range(len(some)):
-                yield first + place, self.predictions(logits[:, :, place])
-
     def single_nodes(
         self, base: Activations, patch: Tensor, nodes: Sequence[Node]
     ) -> Iterator[tuple[Node, np.ndarray]]:
-        """Yields predictions with each node patched alone, computing only what comes after it."""
+        """Yields predictions `[N, pos]` with each node patched alone by `patch [W, D, T, N]`, row by row."""
         graph = self.alignment.graph
         for half in sorted({(node.layer, node.head is None) for node in nodes}):
             here = [node for node in nodes if (node.layer, node.head is None) == half]
             masks = np.zeros((len(here), len(graph.nodes)), bool)
             masks[np.arange(len(here)), [graph.node_index[node] for node in here]] = True
-            live = [(node.layer, node.head is None) > half for node in graph.nodes]
-            for number, predictions in self.patched(base, patch, masks, start=max(half[0], 0), live=live):
+            for number, predictions in self.patched(base, patch, nodes=masks):
                 yield here[number], predictions
 
     def single_edges(
@@ -236,15 +198,23 @@ class Evaluation:
         targets = graph.reader_destination[edges[:, 0]]
         for target in sorted(set(targets.tolist())):
             here = np.flatnonzero(targets == target)
-            reader = graph.readers[edges[here[0], 0]]
-            node = Node(reader.layer, reader.head)
-            live = [
-                other.layer > reader.layer or other in (node, Node(reader.layer)) for other in graph.nodes
-            ]
-            masks = np.zeros((len(here), *graph.legal.shape), bool)
-            masks[np.arange(len(here)), edges[here, 0], edges[here, 1]] = True
-            for number, predictions in self.patched(base, patch, edges=masks, start=reader.layer, live=live):
+            for number, predictions in self.patched(base, patch, edges=SingleEdges(graph, edges[here])):
                 yield int(here[number]), predictions
+
+    def patched(
+        self,
+        base: Activations,
+        patch: Tensor,
+        nodes: np.ndarray | None = None,
+        edges: np.ndarray | SingleEdges | None = None,
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields the number and the predictions `[N, pos]` of each circuit, as `run_circuits` takes them."""
+        several: dict[int, list[np.ndarray]] = {}
+        for part in run_circuits(self.network, base, patch, edges, nodes):
+            for place, number in enumerate(range(part.circuits.start, part.circuits.stop)):
+                several.setdefault(number, []).append(self.predictions(part.logits[:, :, place]))
+                if part.examples.stop == len(base.tokens):
+                    yield number, np.concatenate(several.pop(number))
 
     @torch.no_grad()
     def with_written(
@@ -270,8 +240,8 @@ class Evaluation:
             patch = torch.empty_like(clean)
             patch[around] = clean[around]
             patch[index] = written[..., some]
-            candidates = Candidates(None, patch, clean, layer, chosen, live)
-            logits = self.network.run(base.residuals[layer][..., rows], candidates, layer)
+            circuits = Circuits(None, patch, clean, layer, chosen, live)
+            logits = frozen_run(self.network, base.residuals[layer][..., rows], circuits)[:, :, 0]
             wanted = answers[row[some]]
             right[some] = self.right(self.predictions(logits), wanted)
             share = self.margins(logits, wanted) / self.margins(base.logits[..., rows], wanted).clamp(

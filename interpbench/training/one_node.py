@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from interpbench.circuits.naming import Node, Slot
+from interpbench.circuits.naming import SLOTS, Node, Slot
 from interpbench.training.interventional_accuracy import Activations
-from interpbench.transformer.attention import attend, attention_scores, softmax
 from interpbench.transformer.layers import Block, Mlp
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.row_products import mix, scores
@@ -53,22 +52,16 @@ class Head(NodeOnCleanRun):
 
     def __init__(self, network: Transformer, node: Node, run: Activations):
         super().__init__(network, node)
+        assert node.head is not None
         attn, head = self.block.attn, node.head
         self.x = run.residuals[node.layer]
-        scale = attn.W_Q.shape[2] ** -0.5
-        self.weights: dict[Slot, Tensor] = {
-            "q": attn.W_Q[head].T * scale,
-            "k": attn.W_K[head].T,
-            "v": attn.W_V[head].T,
-        }
-        biases = {"q": attn.b_Q[head] * scale, "k": attn.b_K[head], "v": attn.b_V[head]}
-        self.biases = {slot: bias[:, None, None] for slot, bias in biases.items()}
-        self.output, self.causal = attn.W_O[head].T, attn.causal
+        weights, biases = (each[:, 0] for each in attn.maps(heads=[head]))
+        self.weights: dict[Slot, Tensor] = dict(zip(SLOTS, weights))
+        self.biases: dict[Slot, Tensor] = dict(zip(SLOTS, biases[..., None, None]))
+        self.output = attn.outputs([head])[0]
         seen = self.block.ln1(self.x)
-        self.clean = {
-            slot: self._placed(slot, self._projected(slot, seen) + self.biases[slot]) for slot in self.weights
-        }
-        self.pattern = softmax(self._scores(self.clean["q"][None], self.clean["k"][None]))[0]
+        self.clean = {slot: self._projected(slot, seen) + self.biases[slot] for slot in SLOTS}
+        self.pattern = attn.pattern(self.clean["q"][None], self.clean["k"][None])[0]
 
     def numbers(self, length: int) -> int:
         """The projections, the pattern, and with a LayerNorm the inputs."""
@@ -87,15 +80,8 @@ class Head(NodeOnCleanRun):
     def _moved(self, slot: Slot, deltas: Tensor) -> Tensor:
         """Returns the projections `[K, E, T, N]` with deltas in the input."""
         if isinstance(self.block.ln1, torch.nn.Identity):
-            return self.clean[slot] + self._placed(slot, self._projected(slot, deltas))
-        return self._placed(slot, self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot])
-
-    def _placed(self, slot: Slot, projected: Tensor) -> Tensor:
-        """Returns projections as scores take them."""
-        return projected if slot == "v" else self.block.attn.placed(projected)
-
-    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return attention_scores(q, k, self.causal)
+            return self.clean[slot] + self._projected(slot, deltas)
+        return self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot]
 
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
         """By the pattern for queries and keys, by the values for values."""
@@ -116,7 +102,7 @@ class Head(NodeOnCleanRun):
         """Returns by how much the pattern changes with other queries, or keys, `[K, Q, K, N]`."""
         fixed = self.clean["k" if slot == "q" else "q"].expand_as(moved)
         pair = (moved, fixed) if slot == "q" else (fixed, moved)
-        return softmax(self._scores(*pair)).sub_(self.pattern)
+        return self.block.attn.pattern(*pair).sub_(self.pattern)
 
     def changes(self, slot: Slot, deltas: Tensor) -> Tensor:
         """Returns by how much its mixed values change, `[K, E, T, N]`, with each edge patched."""
@@ -130,12 +116,12 @@ class Head(NodeOnCleanRun):
         """Attends with one of the three changed."""
         parts = {name: values[..., rows] for name, values in self.clean.items()}
         if isinstance(self.block.ln1, torch.nn.Identity):
-            parts[slot] = parts[slot] + self._placed(slot, self._projected(slot, delta))
+            parts[slot] = parts[slot] + self._projected(slot, delta)
         else:
-            moved = self._projected(slot, self.block.ln1(self.x[..., rows] + delta))
-            parts[slot] = self._placed(slot, moved + self.biases[slot])
-        q, k, v = (parts[name][None] for name in ("q", "k", "v"))
-        mixed, _ = attend(q, k, v, self.causal)
+            parts[slot] = self._projected(slot, self.block.ln1(self.x[..., rows] + delta)) + self.biases[slot]
+        q, k, v = (parts[name][None] for name in SLOTS)
+        attn = self.block.attn
+        mixed = attn.mix(attn.pattern(q, k), v)
         return (self.output @ mixed[0].flatten(1)).view(-1, *mixed.shape[2:])
 
 

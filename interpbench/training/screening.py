@@ -24,10 +24,11 @@ from torch import Tensor
 
 from interpbench.circuits.naming import Node, Reader, Slot
 from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
-from interpbench.training.interventional_accuracy import NUMBERS_PER_CALL, Activations, Evaluation
+from interpbench.training.interventional_accuracy import Activations, Evaluation
 from interpbench.training.last_layer import Bound, is_bounded
 from interpbench.training.one_node import Head, NodeOnCleanRun, reader
-from interpbench.transformer.routes import WriterTaps
+from interpbench.transformer.fast.run_circuits import NUMBERS_PER_CALL
+from interpbench.transformer.taps import WriterTaps
 
 LEAST = 1e-3
 """The least clean margin that a change is divided by."""

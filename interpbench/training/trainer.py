@@ -29,7 +29,7 @@ from interpbench.training.state import load_state, save_state
 from interpbench.training.stopping import broken, hopeless, learning_rate, tries_certificate
 from interpbench.training.validation import Validation, validate
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Worlds
+from interpbench.transformer.worlds import Worlds
 
 log = logging.getLogger(__name__)
 

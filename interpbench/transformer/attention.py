@@ -1,12 +1,10 @@
 """Attention on feature-first tensors.
 
-Shapes: H heads, E head width, T positions, N rows. Rows are the last, contiguous axis: at the sizes of
-this project (5 to 16 positions, heads 3 to 16 wide) products of whole row vectors beat thousands of tiny
-matrix products on a CPU, forward and backward. An accelerator, and a CPU that has few rows of many
-positions, gets batched products.
+Shapes: H heads, E head width, T positions, N rows; Q positions of queries, K of keys. Rows are the last,
+contiguous axis: at the sizes of this project (5 to 16 positions, heads 3 to 16 wide) products of whole row
+vectors beat thousands of tiny matrix products on a CPU, forward and backward. An accelerator, and a CPU that
+has few rows of many positions, gets batched products.
 """
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -19,34 +17,29 @@ def softmax(scores: Tensor) -> Tensor:
     return scores.softmax(2)
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool,
-    normalise: Callable[[Tensor], Tensor] = softmax,
-    only: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Softmax attention of q (scaled already), k, v `[H, E, T, N]`.
+def attention_scores(q: Tensor, k: Tensor, causal: bool, at: Tensor | None = None) -> Tensor:
+    """Returns products of queries and keys, minus infinity where no key may be seen.
 
-    `normalise` turns scores `[H, Q, K, N]` into the pattern. `only [N]` is the position of each row's query
-    if it has only one.
+    Args:
+        q: `[H, E, Q, N]`, divided by √E already.
+        k: `[H, E, K, N]`.
+        causal: whether keys come no later than queries.
+        at: `[N]`, the position of each row's query if it has only one.
 
     Returns:
-        The averaged values `[H, E, Q, N]` and the pattern.
+        `[H, Q, K, N]`.
     """
-    pattern = normalise(attention_scores(q, k, causal, only))
     if _by_rows(k):
-        return row_products.attend_values(pattern, v), pattern
-    return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0), pattern
-
-
-def attention_scores(q: Tensor, k: Tensor, causal: bool, only: Tensor | None = None) -> Tensor:
-    """Returns `[H, Q, K, N]`: products of queries and keys, minus infinity where no key may be seen."""
-    if _by_rows(k):
-        return _mask(row_products.scores(q, k), causal, only)
+        return _mask(row_products.scores(q, k), causal, at)
     products = q.permute(3, 0, 2, 1) @ k.permute(3, 0, 1, 2)  # [N, H, Q, K]
-    return _mask(products.permute(1, 2, 3, 0), causal, only)
+    return _mask(products.permute(1, 2, 3, 0), causal, at)
+
+
+def mix_values(pattern: Tensor, v: Tensor) -> Tensor:
+    """Averages values `[H, E, K, N]` by a pattern `[H, Q, K, N]`, to `[H, E, Q, N]`."""
+    if _by_rows(v):
+        return row_products.attend_values(pattern, v)
+    return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0)
 
 
 def _by_rows(k: Tensor) -> bool:
@@ -58,11 +51,11 @@ def by_rows(length: int, device: torch.device) -> bool:
     return device.type == "cpu" and length <= 16
 
 
-def _mask(scores: Tensor, causal: bool, only: Tensor | None) -> Tensor:
+def _mask(scores: Tensor, causal: bool, at: Tensor | None) -> Tensor:
     if not causal:
         return scores
     length = scores.shape[2]
-    if only is not None:
-        return scores.masked_fill(torch.arange(length, device=only.device)[:, None] > only, -torch.inf)
+    if at is not None:
+        return scores.masked_fill(torch.arange(length, device=at.device)[:, None] > at, -torch.inf)
     future = torch.full((length, length), -torch.inf, dtype=scores.dtype, device=scores.device).triu(1)
     return scores + future[None, :, :, None]

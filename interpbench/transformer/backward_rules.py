@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from interpbench.transformer.attention import attend
+from interpbench.transformer.attention import attention_scores
 from interpbench.transformer.layers import Attention, Block, Mlp, Norm
 from interpbench.transformer.model import Transformer
 
@@ -60,16 +60,18 @@ class RuledAttention(Attention):
 
     rules: Rules
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, only: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Averages values by the attention pattern."""
-        q, k, v = (scaled(x, scale) for x, scale in zip((q, k, v), self.rules.qkv))
-        return attend(q, k, v, self.causal, self._pattern, only)
-
-    def _pattern(self, scores: Tensor) -> Tensor:
+    def pattern(self, q: Tensor, k: Tensor, at: Tensor | None = None) -> Tensor:
+        """Returns the ordinary pattern."""
+        q, k = (scaled(self.placed(x), scale) for x, scale in zip((q, k), self.rules.qkv))
+        scores = attention_scores(q, k, self.causal, at)
         if self.rules.freeze_pattern:
             return scores.softmax(2).detach()
         result: Tensor = _Softmax.apply(scores, self.rules.temperature)  # type: ignore[assignment]
         return result
+
+    def mix(self, pattern: Tensor, v: Tensor) -> Tensor:
+        """Averages values by the attention pattern."""
+        return super().mix(pattern, scaled(v, self.rules.qkv[2]))
 
 
 class _Softmax(Function):

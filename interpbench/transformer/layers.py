@@ -1,4 +1,8 @@
-"""The parts of a transformer, weights named and shaped as TransformerLens's; tensors as in `model.py`."""
+"""The parts of a transformer, weights named and shaped as TransformerLens's; tensors as in `model.py`.
+
+Each part offers its steps (queries, keys and values; pattern; mixed values; hidden units), so that whoever
+follows activations through a part in another way uses these and writes none of them again.
+"""
 
 from collections.abc import Sequence
 
@@ -6,14 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from interpbench.transformer.activation import activate
-from interpbench.transformer.attention import attend
+from interpbench.transformer.attention import attention_scores, mix_values, softmax
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.fast.frozen_parts import Packed, attend_and_write, features_last
-from interpbench.transformer.fast.patch_differences import Mixture
 from interpbench.transformer.gated_mlp import GatedMlp
 from interpbench.transformer.rms_norm import RMSNorm
 from interpbench.transformer.rotary import turned
 from interpbench.transformer.row_products import normalise
+
+ALL = slice(None)
+Maps = tuple[Tensor, Tensor]
+"""What makes queries, keys and values of inputs: weights `[kind, H, E, D]` and biases `[kind, H, E]`."""
 
 
 class Embed(nn.Module):
@@ -61,7 +67,10 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads: `W_Q, W_K, W_V [H, D, E]`, `W_O [H, E, D]` and their biases."""
+    """Heads: `W_Q, W_K, W_V [H, D, E]`, `W_O [H, E, D]` and their biases.
+
+    Queries are divided by √E where they are made, so that scores are products of queries and keys.
+    """
 
     def __init__(self, cfg: TransformerConfig):
         super().__init__()
@@ -72,105 +81,48 @@ class Attention(nn.Module):
         self.b_O = nn.Parameter(torch.zeros(cfg.d_model), cfg.biases)
         self.causal, self.rotary = cfg.attention == "causal", cfg.positions == "rotary"
 
-    def placed(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Returns queries or keys `[..., E, T, N]` as scores take them, turned if positions are rotary."""
-        return turned(x, positions) if self.rotary else x
-
-    def project(
-        self,
-        kinds: slice,
-        shared: Tensor,
-        split: Tensor | Mixture | None,
-        ln: nn.Module,
-        heads: Sequence[int],
-        rows_last: bool,
-    ) -> list[Tensor]:
-        """Normalises inputs as `Interventions.read` gives them, and makes queries, keys or values of them.
-
-        Args:
-            kinds: some of queries, keys and values, in this order.
-            shared: what readers see alike.
-            split: an input for each kind and head.
-            ln: comes first.
-            heads: which heads.
-            rows_last: the order in memory for inputs that are mixtures; else E comes last.
-
-        Returns:
-            `[kind, H, E, T, N]` of shared rows and of split ones, or of those that there are.
-        """
+    def maps(self, kinds: slice = ALL, heads: Sequence[int] | None = None) -> Maps:
+        """Returns what makes queries, keys and values, or some `kinds` of these, of all heads or some."""
         scale = self.W_Q.shape[2] ** -0.5
-        weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)[kinds]).transpose(
-            2, 3
-        )  # [kind, H, E, D]
+        weights = torch.stack((self.W_Q * scale, self.W_K, self.W_V)[kinds]).transpose(2, 3)
         biases = torch.stack((self.b_Q * scale, self.b_K, self.b_V)[kinds])
-        if len(heads) < len(self.W_Q):
+        if heads is not None and len(heads) < len(self.W_Q):
             weights, biases = weights[:, heads], biases[:, heads]
-        width, features = weights.shape[2:]
-        parts: list[Tensor] = []
-        if shared.shape[2] or split is None:
-            flat = ln(shared).flatten(1)
-            projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, features), flat)
-            parts.append(projected.view(*biases.shape, shared.shape[1], -1))
-        if split is not None:
-            own = weights.reshape(-1, width, features), biases.reshape(-1, width)
-            projected = _projected(split, ln, *own, rows_last)
-            parts.append(projected.unflatten(0, biases.shape[:2]))
-        return parts
+        return weights, biases
 
-    def forward(
-        self,
-        parts: Sequence[Sequence[Tensor]],
-        heads: Sequence[int],
-        summed: bool = False,
-        only: Tensor | None = None,
-        packed: Packed | None = None,
-        others: Tensor | None = None,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Runs some heads.
+    def project(self, x: Tensor, maps: Maps | None = None) -> Tensor:
+        """Maps a normalised residual stream `[D, T, N]`, seen by all alike, to `[kind, H, E, T, N]`."""
+        weights, biases = maps or self.maps()
+        projected = torch.addmm(biases.view(-1, 1), weights.reshape(-1, len(x)), x.flatten(1))
+        return projected.view(*biases.shape, *x.shape[1:])
 
-        Args:
-            parts: for shared rows and for split ones, as `project` makes them, queries, keys and values
-                `[3, H, E, T, N]`, or queries `[1, H, E, 1, N]` and keys and values.
-            heads: which heads.
-            summed: whether their sum is wanted.
-            only: `[N]`, the positions of the queries if there is one a row.
-            packed: which positions there are of which examples.
-            others: keys and values of what it leaves out.
+    def project_each(self, x: Tensor, maps: Maps | None = None) -> Tensor:
+        """Maps an input for each kind and head, `[kind × H, D, T, N]`, to `[kind, H, E, T, N]`."""
+        weights, biases = maps or self.maps()
+        each = biases.reshape(-1, biases.shape[2], 1), weights.reshape(-1, *weights.shape[2:])
+        return torch.baddbmm(*each, x.flatten(2)).view(*biases.shape, *x.shape[2:])
 
-        Returns:
-            What they write, `[H, D, T, N]`, or their sum `[D, T, N]`; and their patterns `[H, Q, K, N]`, for
-            shared rows and for split ones.
-        """
-        if self.rotary:
-            parts = [self._placed(part, only) for part in parts]
+    def placed(self, x: Tensor, at: Tensor | None = None) -> Tensor:
+        """Returns queries or keys `[..., E, T, N]` as scores take them, turned if positions are rotary."""
+        return turned(x, at) if self.rotary else x
+
+    def pattern(self, q: Tensor, k: Tensor, at: Tensor | None = None) -> Tensor:
+        """Returns the attention pattern `[H, Q, K, N]`; `at [N]`, the position of a row's only query."""
+        return softmax(attention_scores(self.placed(q, at), self.placed(k), self.causal, at))
+
+    def mix(self, pattern: Tensor, v: Tensor) -> Tensor:
+        """Averages values by the attention pattern, `[H, E, Q, N]`."""
+        return mix_values(pattern, v)
+
+    def outputs(self, heads: Sequence[int] | None = None) -> Tensor:
+        """Returns what maps the mixed values of some heads to what they write, `[H, D, E]`."""
         output = self.W_O.transpose(1, 2)
-        if len(heads) < len(self.W_Q):
-            output = output[heads]
-        if packed or (len(parts) == 1 and type(self) is Attention and features_last(parts[0][0])):
-            written, pattern = attend_and_write(parts[0], output, self.causal, only, packed, others)
-            return written.sum(0) if summed else written, [pattern]
-        results = []
-        for part in parts:
-            q, k, v = (one for some in part for one in some.unbind())
-            results.append(self.mix(q, k, v, only))
-        patterns = [pattern for _, pattern in results]
-        mixed = torch.cat([values for values, _ in results], -1) if len(results) > 1 else results[0][0]
-        count, _, length, _ = mixed.shape
-        features = self.W_O.shape[2]
-        if summed:
-            total = output.transpose(0, 1).reshape(features, -1) @ mixed.flatten(0, 1).flatten(1)
-            return total.view(features, length, -1), patterns
-        written = output @ mixed.flatten(2)
-        return written.view(count, features, length, -1), patterns
+        return output if heads is None or len(heads) == len(output) else output[heads]
 
-    def _placed(self, part: Sequence[Tensor], only: Tensor | None) -> list[Tensor]:
-        """Returns the queries, keys and values of `forward`, the first two as scores take them."""
-        q, k, v = (one for some in part for one in some.unbind())
-        return [self.placed(q, only)[None], self.placed(k)[None], v[None]]
-
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, only: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Averages values: q (scaled), k, v `[H, E, T, N]` to `[H, E, T, N]` and the pattern."""
-        return attend(q, k, v, self.causal, only=only)
+    def write(self, mixed: Tensor, heads: Sequence[int] | None = None) -> Tensor:
+        """Maps mixed values `[H, E, Q, N]` to what each head writes, `[H, D, Q, N]`."""
+        written = self.outputs(heads) @ mixed.flatten(2)
+        return written.view(*written.shape[:2], *mixed.shape[2:])
 
 
 class Mlp(nn.Module):
@@ -229,38 +181,7 @@ class Unembed(nn.Module):
         self.W_U = nn.Parameter(torch.empty(cfg.d_model, cfg.d_out))
         self.b_U = nn.Parameter(torch.zeros(cfg.d_out), cfg.biases)
 
-
-def _projected(
-    split: Tensor | Mixture, norm: nn.Module, weight: Tensor, bias: Tensor, rows_last: bool = True
-) -> Tensor:
-    """Normalises each reader's own input and maps it by `weight [R, E, D]` and `bias [R, E]`.
-
-    Returns `[R, E, T, N]`; what a mixture gives has its features last in memory unless `rows_last`.
-    """
-    if isinstance(split, Mixture):
-        if type(norm) is nn.Identity:
-            return split.project(weight, bias, None, rows_last)
-        if type(norm) is Norm:
-            return split.project(*norm.folded(weight, bias), norm.eps, rows_last)
-        split = split.copied()
-    projected = torch.baddbmm(bias.unsqueeze(2), weight, norm(split).flatten(2))
-    return projected.view(*bias.shape, *split.shape[2:])
-
-
-def normalised(
-    split: Mixture, norm: nn.Module, weight: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalises a single reader's input `[D, T, N]`, and folds a norm's weights into the next ones."""
-    if type(norm) is Norm:
-        weights, biases = norm.folded(weight[None], bias[None])
-        return split.inputs(norm.eps)[0], weights[0], biases[0]
-    return norm(split.copied())[0], weight, bias
-
-
-def join(shared: Tensor, split: Tensor | Mixture | None) -> Tensor:
-    """Puts shared rows and the rows of a single reader back together."""
-    if split is None:
-        return shared
-    if isinstance(split, Mixture):
-        return split.copied()[0]
-    return torch.cat([shared, split[0]], -1) if shared.shape[2] else split[0]
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps the normalised residual stream `[D, T, N]` to logits `[V, T, N]`."""
+        logits = self.W_U.T @ x.flatten(1)
+        return logits.view(-1, *x.shape[1:]) + self.b_U[:, None, None]

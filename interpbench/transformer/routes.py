@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.model import Interventions
+from interpbench.transformer.interventions import Interventions
 
 
 class Routes(Interventions):
@@ -132,20 +132,3 @@ class Replaced(Interventions):
             return outputs
         some = slice(writers[0], writers[0] + len(writers))
         return torch.where(self.replaced[some, None, None], self.patch[some], outputs)
-
-
-class WriterTaps(Replaced):
-    """The same, and keeps what every writer then writes, connected to the logits, to take gradients there."""
-
-    def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets an earlier run."""
-        self.outputs: list[Tensor] = []
-        """`[some writers, D, T, N]`, in the writers' order."""
-
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Replaces and keeps."""
-        written = super().write(writers, outputs)
-        if not written.requires_grad:
-            written = written.detach().requires_grad_()
-        self.outputs.append(written)
-        return written

@@ -16,6 +16,9 @@ from interpbench.scoring.curves import score
 from interpbench.tasks.metrics import METRICS
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
+from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.model import Transformer
 from tests.builders import problem, quick
 from tests.oracles.acdc import acdc as literal_acdc
@@ -89,7 +92,8 @@ class TestContract:
 
     def test_does_not_depend_on_how_the_batch_is_cut(self, name, monkeypatch):
         whole = quick(name)(problem()).edges
-        monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 10)
+        monkeypatch.setattr("interpbench.transformer.fast.run_circuits.LEAST_ROWS", 1)
+        monkeypatch.setattr("interpbench.transformer.fast.run_circuits.NUMBERS_PER_CALL", 2000)
         np.testing.assert_allclose(quick(name)(problem()).edges, whole, atol=1e-12)
 
     def test_refuses_unknown_settings(self, name):
@@ -209,16 +213,13 @@ def test_eap_equals_finite_differences():
     made = problem(4)
     runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     scores = get_method("eap", {"absolute": False})(made).edges
-    from interpbench.transformer.patching import Candidates
-
     graph, step = made.graph, 1e-5
     for r, w in np.argwhere(graph.legal)[::7]:
         masks = torch.zeros(2, *graph.legal.shape, dtype=torch.float64)
         masks[0, r, w], masks[1, r, w] = step, -step
         with torch.no_grad():
-            residual = runs.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
-            logits = made.network.run(residual, Candidates(masks, runs.patch))
-        up, down = runs.metric(logits.view(5, 4, 2, -1)).mean(1).tolist()
+            logits = frozen_run(made.network, runs.clean[0], Circuits(masks, runs.patch))
+        up, down = runs.metric(logits).mean(1).tolist()
         assert scores[r, w] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
 
 
@@ -234,7 +235,6 @@ def test_eap_edges_of_a_node_sum_to_its_node_attribution():
     made = problem(5, normalization="LNPre")
     runs = clean_and_patch(made, "logit_diff", "resample", Cost())
     scores = get_method("eap", {"absolute": False})(made).edges
-    from interpbench.transformer.model import Interventions
 
     class Nudge(Interventions):
         def __init__(self, amount):

@@ -10,8 +10,11 @@ from interpbench.discovery.method import ablation_values, clean_and_patch, get_m
 from interpbench.tasks.problem import Problem
 from interpbench.transformer.backward_rules import Rules, with_rules
 from interpbench.transformer.config import TransformerConfig
-from interpbench.transformer.model import Interventions, Transformer
-from interpbench.transformer.patching import Candidates, record
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
+from interpbench.transformer.interventions import Interventions
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.recording import record
 from tests.builders import TRAINED, problem
 from tests.oracles.contextual import reached, relevance
 from tests.oracles.discovery import importance, path_effect, routes
@@ -102,9 +105,8 @@ def test_both_ends_average_the_two_gradients():
             masks = torch.zeros(2, *graph.legal.shape, dtype=torch.float64)
             masks[0, r, w], masks[1, r, w] = step, -step
             further = start.stack + (runs.patch - runs.clean)
-            residual = start.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
-            logits = made.network.run(residual, Candidates(masks, further, start.stack))
-            up, down = runs.metric(logits.view(5, 4, 2, -1)).mean(1).tolist()
+            logits = frozen_run(made.network, start.residuals[0], Circuits(masks, further, start.stack))
+            up, down = runs.metric(logits).mean(1).tolist()
             expected = (clean[r, w] + (up - down) / (2 * step)) / 2
             assert ends[r, w] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 

@@ -8,7 +8,9 @@ from interpbench.circuits.scores import Cost
 from interpbench.discovery import hard_concrete
 from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
-from interpbench.transformer.patching import Candidates, record
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
+from interpbench.transformer.recording import record
 from tests.builders import TRAINED, problem
 
 
@@ -34,7 +36,8 @@ def test_learned_masks_and_ablation_values_get_the_metrics_gradient(monkeypatch)
     shifts = torch.randn(ablation.shifts.shape, dtype=torch.float64).requires_grad_()
     whole = ablation.loss(removed, shifts)
     first = torch.autograd.grad(whole.sum(), (removed, shifts))
-    monkeypatch.setattr("interpbench.discovery.method.ROWS_PER_CALL", 4)
+    monkeypatch.setattr("interpbench.transformer.fast.run_circuits.LEAST_ROWS", 4)
+    monkeypatch.setattr("interpbench.transformer.fast.run_circuits.NUMBERS_PER_CALL", 1)
     cut = Ablation(made, "kl", "learned", Cost(), 2, 2).loss(removed, shifts)
     torch.testing.assert_close(cut, whole)
     for a, b in zip(torch.autograd.grad(cut.sum(), (removed, shifts)), first):
@@ -86,7 +89,7 @@ def test_learned_ablation_values_start_at_the_mean_and_leave_bos_alone(attention
     _, clean = record(made.network, made.clean)
     patch = clean_and_patch(made, "kl", "mean", Cost()).patch
     patch[:, :, 0] = clean.stack[:, :, 0]
-    everything = made.network.run(clean.stack[0], Candidates(removed[:1], patch, bos=True))
+    everything = frozen_run(made.network, clean.stack[0], Circuits(removed[:1], patch, bos=True))
     expected = clean_and_patch(made, "kl", "mean", Cost()).metric(everything).mean()
     torch.testing.assert_close(learned.loss(removed)[0], expected)
     assert not torch.allclose(learned.loss(removed), mean.loss(removed))

@@ -57,7 +57,17 @@ def _seen(edge, vectors, patch, position, patched_edges, mixed, routes):
     return patch[edge[0]][position] if edge in patched_edges else vectors[position]
 
 
-def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=None, first=False, routes=None):
+def run(
+    model,
+    tokens,
+    patched_edges=(),
+    patched_nodes=(),
+    patch=None,
+    mixed=None,
+    first=False,
+    routes=None,
+    parts=None,
+):
     """Runs one row of token ids.
 
     Args:
@@ -67,11 +77,12 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
         mixed: (writer name, reader name) -> function of output and patch, which gives what is seen.
         routes: (writer name, reader name, position) -> the outputs of another run, which its reader sees.
         first: whether every writer writes its patch at the first position.
+        parts: (head name, "q", "k", "v" or "pattern") -> list over positions of vectors, which the head has.
 
     Returns:
         logits: list over positions of vectors; outputs: writer name -> list over positions of vectors.
     """
-    p = dict(model.named_parameters())
+    p, parts = dict(model.named_parameters()), parts or {}
     cfg, length = model.cfg, len(tokens)
     outputs, biases = {}, [torch.zeros(cfg.d_model, dtype=p["embed.W_E"].dtype) for _ in range(1)]
 
@@ -96,6 +107,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
             def project(kind, t, head=head, a=a, layer=layer):
                 x = _norm(model, f"blocks.{layer}.ln1", read(f"a{layer}.h{head}<{kind.lower()}>", t))
                 made = x @ p[f"{a}W_{kind}"][head] + p[f"{a}b_{kind}"][head]
+                made = parts.get((f"a{layer}.h{head}", kind.lower()), {t: made})[t]
                 return made if kind == "V" else _turn(model, made, t)
 
             q, k, v = ([project(kind, t) for t in range(length)] for kind in "QKV")
@@ -103,6 +115,7 @@ def run(model, tokens, patched_edges=(), patched_nodes=(), patch=None, mixed=Non
             for t in range(length):
                 seen = range(t + 1) if cfg.attention == "causal" else range(length)
                 weights = torch.stack([q[t] @ k[s] / math.sqrt(cfg.d_head) for s in seen]).softmax(0)
+                weights = parts.get((f"a{layer}.h{head}", "pattern"), {t: weights})[t][: len(seen)]
                 z = sum(w * v[s] for w, s in zip(weights, seen))
                 out.append(z @ p[f"{a}W_O"][head])
             written[f"a{layer}.h{head}"] = out

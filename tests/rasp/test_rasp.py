@@ -30,7 +30,7 @@ from interpbench.rasp.weights import compiled_network
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.task import RaspTask
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import record
+from interpbench.transformer.recording import record
 from tests import ROOT
 from tests.builders import RASP
 

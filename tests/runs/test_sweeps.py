@@ -121,10 +121,10 @@ def test_a_parallel_process_that_dies_ends_the_sweep_with_what_there_is(
 SLURM = {
     "sbatch": """
 last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\).*/\\1/p' "$1")
-for task in $(seq 0 "$last"); do
+(sleep 1; for task in $(seq 0 "$last"); do
     SLURM_JOB_ID=$task SLURM_ARRAY_JOB_ID=99 SLURM_ARRAY_TASK_ID=$task SLURM_NTASKS=1 SLURM_PROCID=0 \\
-    SLURM_JOB_NUM_NODES=1 SLURM_NODEID=0 SLURM_LOCALID=0 sh "$1" > /dev/null 2>&1 &
-done
+    SLURM_JOB_NUM_NODES=1 SLURM_NODEID=0 SLURM_LOCALID=0 sh "$1"
+done) > /dev/null 2>&1 &
 echo Submitted batch job 99
 """,
     "srun": """
@@ -135,7 +135,7 @@ exec "$@"
 """,
     "sacct": "echo 'JobID|State|NodeList'",
 }
-"""A cluster of one machine, as far as submitit looks."""
+"""A cluster of one machine, as far as submitit looks; jobs start one by one, after `sbatch` has answered."""
 
 
 def test_a_cluster_gets_one_array_of_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

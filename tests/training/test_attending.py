@@ -14,7 +14,8 @@ from interpbench.training.losses import LEAST, attention_loss
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
-from interpbench.transformer.patching import Worlds, record
+from interpbench.transformer.recording import record
+from interpbench.transformer.worlds import Worlds
 from tests.builders import CPU, QUICK, setting, trainer
 
 IOI = ("ioi", "ioi_next_token")

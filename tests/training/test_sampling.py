@@ -11,8 +11,9 @@ from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
-from interpbench.transformer.patching import Worlds, record
+from interpbench.transformer.recording import record
 from interpbench.transformer.routes import Replaced, Routes
+from interpbench.transformer.worlds import Worlds
 from tests.builders import CPU, setting
 
 

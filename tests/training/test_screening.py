@@ -8,6 +8,8 @@ from interpbench.circuits.naming import Node
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.one_node import reader
 from interpbench.training.screening import EdgeScreen
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
 from tests.builders import chunk_of, direct, evaluation_of, intervention_tests_of, margin_of, released_tests
 from tests.wrong_networks import cancelling_heads, right_network, without_gradients
 
@@ -66,10 +68,9 @@ def test_one_node_alone_changes_as_it_does_in_the_network(shape):
 
 
 def patched_output(ev, base, source, mask, index):
-    """Returns what a writer writes with edges patched, by the kernel for candidate circuits."""
-    from interpbench.transformer.patching import Candidates
+    """Returns what a writer writes with edges patched, by the fast way of circuits."""
 
-    class Kept(Candidates):
+    class Kept(Circuits):
         def write(self, writers, outputs):
             written = super().write(writers, outputs)
             if index in writers:
@@ -81,7 +82,7 @@ def patched_output(ev, base, source, mask, index):
 
     kept = Kept(torch.from_numpy(mask).float(), source.stack, base.stack)
     with torch.no_grad():
-        ev.network.run(base.stack[0], kept)
+        frozen_run(ev.network, base.stack[0], kept)
     return kept.kept
 
 

@@ -17,7 +17,7 @@ from interpbench.training.losses import position_losses
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
-from interpbench.transformer.patching import Worlds
+from interpbench.transformer.worlds import Worlds
 from tests.builders import CPU, QUICK, setting, trainer
 
 

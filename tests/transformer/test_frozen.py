@@ -10,10 +10,13 @@ from interpbench.discovery import ablation
 from interpbench.discovery.ablation import Ablation
 from interpbench.discovery.method import clean_and_patch, get_method
 from interpbench.tasks.problem import Problem
-from interpbench.transformer.attention import attend
+from interpbench.transformer.attention import attention_scores, mix_values, softmax
 from interpbench.transformer.fast import frozen_parts
-from interpbench.transformer.fast.frozen_parts import Packed
-from interpbench.transformer.patching import Candidates, record
+from interpbench.transformer.fast import packed as packing
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
+from interpbench.transformer.fast.packed import Packed
+from interpbench.transformer.recording import record
 from tests.builders import SHAPES, inputs, network
 
 DOUBLE = torch.float64
@@ -59,13 +62,11 @@ def test_attention(causal, only, cached, monkeypatch):
     length, rows = 5, 5
     q = draw(1, 3, length if only is None else 1, rows, 2).permute(0, 1, 4, 2, 3)
     others, output = draw(2, 3, length, rows, 2).permute(0, 1, 4, 2, 3), draw(3, 6, 2).detach()
-    values, pattern = attend(q[0], *others, causal, only=only)
+    pattern = softmax(attention_scores(q[0], others[0], causal, only))
+    values = mix_values(pattern, others[1])
     expected = torch.einsum("hde,heqn->hdqn", output, values)
     projected = [q, others] if only is not None else [torch.cat([q, others])]
-    got, seen = frozen_parts.attend_and_write(projected, output, causal, only)
-    agree(got, expected, q, others)
-    torch.testing.assert_close(seen, pattern)
-    assert not seen.requires_grad
+    agree(frozen_parts.attend_and_write(projected, output, causal, only), expected, q, others)
 
 
 @pytest.mark.parametrize("start", [0, 1])
@@ -74,8 +75,7 @@ def test_a_single_position_equals_that_one_of_all(model, start, patched):
     graph, rng = model.cfg.graph, np.random.default_rng(1)
     with torch.no_grad():
         clean, patch = record(model, inputs(1))[1], record(model, inputs(2))[1].stack
-    residual = clean.residuals[start].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
-    only = torch.tensor([3, 0, 2, 3, 0, 2])
+    only = torch.tensor([3, 0, 2])
     masks = torch.from_numpy(rng.random((2, *graph.legal.shape)) * graph.legal)
     masks[:, : graph.readers_of_layer(start).start] = 0
     nodes = torch.from_numpy(rng.random((2, len(graph.nodes))) < 0.3)
@@ -86,15 +86,15 @@ def test_a_single_position_equals_that_one_of_all(model, start, patched):
     def run(only):
         leaf = masks.clone().requires_grad_(patched == "edges")
         chosen = {
-            "edges": lambda: Candidates(leaf, patch, clean.stack, start),
-            "some edges": lambda: Candidates(leaf, patch, clean.stack, start),
-            "nodes": lambda: Candidates(None, patch, clean.stack, start, nodes),
-            "nothing": lambda: None,
+            "edges": lambda: Circuits(leaf, patch, clean.stack, start),
+            "some edges": lambda: Circuits(leaf, patch, clean.stack, start),
+            "nodes": lambda: Circuits(None, patch, clean.stack, start, nodes),
+            "nothing": lambda: Circuits(None, patch, clean.stack, start, nodes & False),
         }[patched]()
-        return model.run(residual, chosen, start, only), leaf
+        return frozen_run(model, clean.residuals[start], chosen, only), leaf
 
     (whole, first), (narrow, second) = run(None), run(only)
-    expected = whole.gather(1, only.expand(len(whole), 1, -1))
+    expected = whole.gather(1, only.expand(len(whole), 1, 2, -1))
     torch.testing.assert_close(narrow, expected)
     if patched == "edges":
         grads = [
@@ -107,7 +107,7 @@ def test_a_single_position_equals_that_one_of_all(model, start, patched):
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES[:4] if shape[2] == "causal"], ids=str)
 def test_positions_that_cannot_matter_need_not_be_computed(shape, aligned, monkeypatch):
     """Before the first token that differs, and after the position that is wanted."""
-    monkeypatch.setattr(frozen_parts, "ALIGNED", aligned)
+    monkeypatch.setattr(packing, "ALIGNED", aligned)
     network_ = network(*shape)
     tokens, other = inputs(1, rows=4), inputs(2, rows=4)
     only = torch.tensor([3, 2, 3, 1])
@@ -116,7 +116,7 @@ def test_positions_that_cannot_matter_need_not_be_computed(shape, aligned, monke
     with torch.no_grad():
         clean, patch = record(network_, tokens)[1], record(network_, other)[1].stack
         keys_and_values = [
-            block.attn.project(slice(1, 3), residual, None, block.ln1, range(3), True)[0]
+            block.attn.project(block.ln1(residual), block.attn.maps(slice(1, 3)))
             for block, residual in zip(network_.blocks, clean.residuals)
         ]
     positions = torch.arange(4)[:, None]
@@ -129,11 +129,10 @@ def test_positions_that_cannot_matter_need_not_be_computed(shape, aligned, monke
 
     def run(embedding, patch, **how):
         leaf = masks.clone().requires_grad_()
-        rows = embedding.unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
-        logits = network_.run(rows, Candidates(leaf, patch), **how)
+        logits = frozen_run(network_, embedding, Circuits(leaf, patch), **how)
         return logits, torch.autograd.grad(logits.square().sum(), leaf)[0]
 
-    plain = run(embedding, patch, only=only.repeat(2))
+    plain = run(embedding, patch, only=only)
     fast = run(packed.pack(embedding), packed.pack(patch), packed=packed)
     for got, expected in zip(fast, plain):
         torch.testing.assert_close(got, expected)
@@ -162,9 +161,7 @@ def test_ablations_are_the_same_where_only_what_matters_is_computed(kind, monkey
         runs = clean_and_patch(made, "kl", "mean" if kind == "learned" else kind, Cost())
         if kind == "learned":
             runs.patch[:, :, 0] = runs.clean[:, :, 0]
-        rows = runs.clean[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
-        logits = network_.run(rows, Candidates(removed, runs.patch))
-        return runs.metric(logits.view(*logits.shape[:2], 2, -1)).mean(1)
+        return runs.metric(frozen_run(network_, runs.clean[0], Circuits(removed, runs.patch))).mean(1)
 
     plain = loss()
     torch.testing.assert_close(plain[0], literal())

@@ -8,10 +8,14 @@ import pytest
 import torch
 
 from interpbench.transformer import row_products
-from interpbench.transformer.attention import attend
+from interpbench.transformer.attention import attention_scores, mix_values, softmax
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.fast.circuits import Circuits
+from interpbench.transformer.fast.frozen_run import frozen_run
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import Candidates, Worlds, record
+from interpbench.transformer.recording import record
+from interpbench.transformer.routes import Replaced
+from interpbench.transformer.worlds import Worlds
 from tests.builders import inputs, network
 from tests.oracles import transformer as oracle
 
@@ -39,9 +43,8 @@ def test_edge_patches_equal_the_oracle(model, start):
         masks[:, : graph.readers_of_layer(1).start] = False
     with torch.no_grad():
         (_, clean), (_, patch) = record(model, tokens), record(model, source)
-        candidates = Candidates(torch.from_numpy(masks).double(), patch.stack, clean.stack, start)
-        residual = clean.residuals[start].unsqueeze(2).expand(-1, -1, 4, -1).flatten(2)
-        logits = model.run(residual, candidates, start).view(5, 4, 4, 3)
+        circuits = Circuits(torch.from_numpy(masks).double(), patch.stack, clean.stack, start)
+        logits = frozen_run(model, clean.residuals[start], circuits)
         for k, mask in enumerate(masks):
             edges = [(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(mask)]
             expected = literal(model, tokens, source, edges)
@@ -57,14 +60,13 @@ def test_shifts_are_added_to_the_patch_of_their_candidate(model, start):
     with torch.no_grad():
         clean, patch = record(model, inputs(1))[1], record(model, inputs(2))[1].stack
         shifts = torch.randn(2, *patch.shape[:2], dtype=torch.float64)
-        residual = clean.residuals[start].unsqueeze(2)
-        both = Candidates(chosen, patch, clean.stack, start, shifts=shifts)
-        got = model.run(residual.expand(-1, -1, 2, -1).flatten(2), both, start).view(5, 4, 2, 3)
+        residual = clean.residuals[start]
+        got = frozen_run(model, residual, Circuits(chosen, patch, clean.stack, start, shifts=shifts))
         for k, shift in enumerate(shifts):
             moved = patch + shift[..., None, None]
             moved[:, :, 0] = patch[:, :, 0]  # BOS
-            alone = Candidates(chosen[k : k + 1], moved, clean.stack, start)
-            torch.testing.assert_close(got[:, :, k], model.run(residual[:, :, 0], alone, start))
+            alone = Circuits(chosen[k : k + 1], moved, clean.stack, start)
+            torch.testing.assert_close(got[:, :, k], frozen_run(model, residual, alone)[:, :, 0])
 
 
 def test_node_patches_equal_the_oracle_and_full_columns(model):
@@ -74,14 +76,14 @@ def test_node_patches_equal_the_oracle_and_full_columns(model):
     columns = nodes[:, None, :] & graph.legal
     with torch.no_grad():
         (_, clean), (_, patch) = record(model, tokens), record(model, source)
-        residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, len(nodes), -1).flatten(2)
-        by_node = model.run(residual, Candidates(None, patch.stack, nodes=torch.from_numpy(nodes)))
-        by_edges = model.run(residual, Candidates(torch.from_numpy(columns).double(), patch.stack))
+        ran = Circuits(None, patch.stack, nodes=torch.from_numpy(nodes))
+        by_node = frozen_run(model, clean.residuals[0], ran)
+        ran = Circuits(torch.from_numpy(columns).double(), patch.stack)
+        by_edges = frozen_run(model, clean.residuals[0], ran)
         torch.testing.assert_close(by_node, by_edges)
         for k, node in enumerate(graph.nodes):
             expected = literal(model, tokens, source, nodes=[str(node)])
-            got = by_node.view(5, 4, len(nodes), 3)[:, :, k].permute(2, 1, 0)
-            torch.testing.assert_close(got, expected)
+            torch.testing.assert_close(by_node[:, :, k].permute(2, 1, 0), expected)
 
 
 def test_full_mask_gives_the_patched_run_and_empty_mask_the_model(model):
@@ -90,8 +92,7 @@ def test_full_mask_gives_the_patched_run_and_empty_mask_the_model(model):
     masks = torch.stack([torch.zeros(graph.legal.shape), torch.from_numpy(graph.legal)]).double()
     with torch.no_grad():
         (logits, clean), (patched, patch) = record(model, tokens), record(model, source)
-        residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
-        got = model.run(residual, Candidates(masks, patch.stack)).view(5, 4, 2, 3)
+        got = frozen_run(model, clean.residuals[0], Circuits(masks, patch.stack))
     torch.testing.assert_close(got[:, :, 0], logits)
     torch.testing.assert_close(got[:, :, 1], patched)
 
@@ -102,10 +103,10 @@ def test_masks_and_shifts_have_exact_gradients(model):
     masks = torch.rand(2, *graph.legal.shape, generator=generator, dtype=torch.float64)
     with torch.no_grad():
         clean, patch = record(model, tokens)[1], record(model, inputs(2))[1].stack
-        residual = clean.residuals[0].unsqueeze(2).expand(-1, -1, 2, -1).flatten(2)
 
     def value(masks, shifts):
-        return model.run(residual, Candidates(masks, patch, shifts=shifts)).square().mean()
+        ran = Circuits(masks, patch, shifts=shifts)
+        return frozen_run(model, clean.residuals[0], ran).square().mean()
 
     shifts = torch.randn(2, *patch.shape[:2], generator=generator, dtype=torch.float64)
     leaves = masks.requires_grad_(), shifts.requires_grad_()
@@ -186,7 +187,8 @@ def test_attention_paths_agree(length, rows):
         if causal:
             scores = scores.masked_fill(future, -torch.inf)
         expected = torch.einsum("hqkn,hekn->heqn", scores.softmax(2), v)
-        torch.testing.assert_close(attend(q, k, v, causal)[0], expected)
+        pattern = softmax(attention_scores(q, k, causal))
+        torch.testing.assert_close(mix_values(pattern, v), expected)
 
 
 def test_worlds_gradient_equals_separate_runs():
@@ -202,9 +204,9 @@ def test_worlds_gradient_equals_separate_runs():
     together = model.blocks[0].attn.W_O.grad.clone()
     model.zero_grad()
     _, patch = record(model, source)
-    chosen = torch.zeros(1, len(graph.nodes), dtype=torch.bool)
-    chosen[0, 5] = True
-    model.run(model.embedding(base), Candidates(None, patch.stack, nodes=chosen)).square().sum().backward()
+    chosen = torch.zeros(len(graph.nodes), 1, dtype=torch.bool)
+    chosen[5] = True
+    model.run(model.embedding(base), Replaced(chosen, patch.stack)).square().sum().backward()
     torch.testing.assert_close(together, model.blocks[0].attn.W_O.grad)
 
 

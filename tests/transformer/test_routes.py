@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.transformer.patching import record
-from interpbench.transformer.routes import Replaced, RoutedWriters, Routes, WriterTaps
+from interpbench.transformer.recording import record
+from interpbench.transformer.routes import Replaced, RoutedWriters, Routes
+from interpbench.transformer.taps import WriterTaps
 from tests.builders import SHAPES, inputs, network, shape_name
 from tests.oracles import transformer as oracle
 

@@ -8,8 +8,9 @@ import torch
 
 from interpbench.core.errors import CheckpointError, ConfigError
 from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.head_parts import HeadParts
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.patching import record
+from interpbench.transformer.recording import record
 
 PLAIN = TransformerConfig(
     n_layers=2, n_heads=3, d_model=12, d_head=4, d_mlp=20, d_vocab=7, d_out=4, n_ctx=6, init_std=0.2
@@ -127,6 +128,20 @@ def test_activations_are_equal() -> None:
             mixed = cache[f"blocks.{node.layer}.attn.hook_z"][:, :, node.head]
             theirs = mixed @ bridge.W_O[node.layer, node.head]
         close(theirs.permute(2, 1, 0), written, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cfg", [PLAIN, replace(PLAIN, positions="rotary")], ids=["learned", "rotary"])
+def test_parts_of_heads_are_what_hooks_hold(cfg: TransformerConfig) -> None:
+    model, tokens = random_model(cfg), some_tokens(cfg)
+    _, cache = model.to_transformer_lens().run_with_cache(tokens)
+    heads = [place for place, node in enumerate(cfg.graph.nodes) if node.head is not None]
+    parts = HeadParts(keep=[(head, part) for head in heads for part in ("q", "k", "v", "pattern")])
+    model.run(model.embedding(tokens), parts)
+    for (place, part), values in parts.kept.items():
+        node = cfg.graph.nodes[place]
+        theirs = cache[f"blocks.{node.layer}.attn.hook_{part}"]
+        theirs = theirs[:, node.head] if part == "pattern" else theirs[:, :, node.head].transpose(1, 2)
+        close(theirs.permute(1, 2, 0), values, atol=1e-5, rtol=1e-5)
 
 
 def boot(**settings: Any) -> Any:
