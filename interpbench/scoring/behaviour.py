@@ -14,7 +14,7 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.core import seeds
 from interpbench.tasks.problem import Metric, Problem
-from interpbench.transformer.fast.run_circuits import Part, run_circuits
+from interpbench.transformer.fast.run_circuits import CircuitLogits, run_circuits
 from interpbench.transformer.recording import record
 
 SMALLEST_GAP = 1e-9
@@ -72,10 +72,10 @@ class Behaviour:
         parts = self._run([circuit], stack[..., torch.from_numpy(sources).to(stack.device)])
         return torch.cat([part.logits[:, :, 0] for part in parts], -1)
 
-    def _run(self, keep: Sequence[np.ndarray], patch: Tensor) -> Iterator[Part]:
+    def _run(self, keep: Sequence[np.ndarray], patch: Tensor) -> Iterator[CircuitLogits]:
         """Runs the circuits that keep these edges."""
         removed = self.graph.legal & ~np.array(keep, bool).reshape(-1, *self.graph.legal.shape)
-        return run_circuits(self.problem.network, self._clean, patch, removed)
+        return run_circuits(self.problem.network, self._clean, patch, removed, whole=True)
 
     def _measured(self, logits: Tensor, examples: slice = slice(None)) -> np.ndarray:
         return -self._metric.part(examples)(logits).double().cpu().numpy()

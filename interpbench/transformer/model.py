@@ -60,7 +60,7 @@ class Transformer(nn.Module):
             residual = self._layer(layer, residual, patch)
         logits = self.cfg.n_layers * (3 * self.cfg.n_heads + 1)
         shared, split = patch.read(range(logits, logits + 1), residual)
-        return self.unembed(self.ln_final(_joined(shared, split)))
+        return self.unembed(self.ln_final(_all_rows(shared, split)))
 
     def run_groups(self, embedding: Tensor, interventions: Interventions, count: int) -> Tensor:
         """Runs the same examples several times, for interventions whose rows are group-major.
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         residual = written.sum(0).add_(residual).add_(attn.b_O[:, None, None])
 
         shared, split = patch.read(range(reader + 3 * count, reader + 3 * count + 1), residual)
-        written = block.mlp(block.ln2(_joined(shared, split)))
+        written = block.mlp(block.ln2(_all_rows(shared, split)))
         return residual + patch.write(mlp, written[None])[0]
 
     def to_transformer_lens(self) -> Any:
@@ -123,7 +123,7 @@ class Transformer(nn.Module):
         return network
 
 
-def _joined(shared: Tensor, split: Tensor | None) -> Tensor:
+def _all_rows(shared: Tensor, split: Tensor | None) -> Tensor:
     """Puts shared rows and the rows of a single reader back together."""
     if split is None:
         return shared

@@ -37,8 +37,8 @@ def frozen_run(
 
     Args:
         network: the network.
-        stream: `[D, T, B]`: what the embedding writes, or the residual stream before layer `circuits.start`;
-            `[D, T, K, B]` if each circuit has its own.
+        stream: `[D, T, B]`: what the embedding writes, or the residual stream before the layer at which
+            circuits start; `[D, T, K, B]` if each circuit has its own.
         circuits: the circuits.
         only: `[B]`: the one position of each example whose logits are wanted; None for all.
         packed: instead of `only`, which positions the examples `[D, 1, F]` are, for circuits that patch all

@@ -20,7 +20,7 @@ from interpbench.transformer.fast.circuits import Circuits
 from interpbench.transformer.fast.frozen_run import frozen_run
 from interpbench.transformer.model import Transformer
 
-NUMBERS_PER_CALL = 1 << 22
+NUMBERS_PER_CALL = 1 << 23
 """About how many numbers the inputs of one layer's heads have in one call; more leave the cache."""
 LEAST_ROWS = 256
 """Rows that go through the network in one call, however large it is."""
@@ -56,7 +56,7 @@ class SingleEdges:
         return masks
 
 
-class Part(NamedTuple):
+class CircuitLogits(NamedTuple):
     """Logits `[V, T, K', B']` of some circuits on some examples."""
 
     circuits: slice
@@ -76,8 +76,11 @@ def run_circuits(
     patch: Tensor,
     edges: np.ndarray | SingleEdges | None = None,
     nodes: np.ndarray | None = None,
-) -> Iterator[Part]:
+    whole: bool = False,
+) -> Iterator[CircuitLogits]:
     """Runs every circuit on every example, computing only what can differ from the clean run.
+
+    Sums are rounded in another order where less is computed, which depends on the circuits of a call.
 
     Args:
         network: a network without parts of one's own.
@@ -85,6 +88,7 @@ def run_circuits(
         patch: `[W, D, T, B]`, what is patched in.
         edges: `[K, R, W]` bool, the edges that each circuit patches, or
         nodes: `[K, W]` bool, the nodes that each replaces.
+        whole: compute everything, so that a circuit's logits are the same whatever others are run with it.
 
     Yields:
         The logits, circuits in their order, each with all examples where these fit into a call.
@@ -98,16 +102,16 @@ def run_circuits(
     rows = rows_per_call(network.cfg)
     for circuits in _slices(count, max(1, rows // examples)):
         chosen = given[circuits]
-        start, live = computed(network.cfg.graph, chosen, by_edge=edges is not None)
+        start, live = (0, None) if whole else computed(network.cfg.graph, chosen, edges is not None)
         some = torch.from_numpy(chosen).to(patch.device)
         masks, replaced = (some.to(patch.dtype), None) if edges is not None else (None, some)
         for part in _slices(examples, rows):
-            whole = part.stop - part.start == examples
+            every = part.stop - part.start == examples
             stack, given_patch, stream = (
-                x if whole else x[..., part] for x in (clean.stack, patch, clean.residuals[start])
+                x if every else x[..., part] for x in (clean.stack, patch, clean.residuals[start])
             )
             ran = Circuits(masks, given_patch, stack, start, replaced, live)
-            yield Part(circuits, part, frozen_run(network, stream, ran))
+            yield CircuitLogits(circuits, part, frozen_run(network, stream, ran))
 
 
 def computed(graph: Graph, chosen: np.ndarray, by_edge: bool) -> tuple[int, list[bool]]:
