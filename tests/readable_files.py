@@ -205,11 +205,16 @@ def state(folder: Path) -> Kind:
         parts = (Recipe(), TrainerSettings(batch=4), CertificateSettings(), 0, folder)
         return Trainer(Transformer(cfg, 0), alignment, truth, *parts)
 
+    def goes_on() -> object:
+        resumed = trainer()
+        assert resumed.resume()
+        return resumed.step()
+
     made = trainer()
     made.step()
     made.save()
     assert made.state_file is not None
-    return Kind(made.state_file, lambda: trainer().step())
+    return Kind(made.state_file, goes_on)
 
 
 KINDS: dict[str, Callable[[Path], Kind]] = {
