@@ -46,7 +46,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         return found
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
-        return [hub.model(name, online=True)]
+        return [hub.model(name)]
     near = did_you_mean(name, available)
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")
 
