@@ -107,9 +107,9 @@ def wilcoxon(differences: np.ndarray) -> float:
 
 def holm(p: Sequence[float]) -> list[float]:
     """Returns p-values corrected for their number by Holm's step-down rule (Holm 1979)."""
-    from statsmodels.stats.multitest import multipletests  # not above: it takes a second, tables alone need it
+    from statsmodels.stats.multitest import multipletests  # a second, which tables alone need
 
-    return multipletests(p, method="holm")[1].tolist()
+    return np.asarray(multipletests(p, method="holm")[1]).tolist()
 
 
 def mean_ranks(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -117,6 +117,21 @@ def test_every_method_has_a_yaml_and_every_yaml_a_method() -> None:
     assert [path.name for path in yamls] == [f"{name}.yaml" for name in methods()]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "homes"),
+    [
+        (r"\.errors\(", ["core/config.py"]),  # what pydantic complains of, in words
+        (r"\bbeta\w*inv\b|proportion_confint|binomtest", ["core/clopper_pearson.py"]),
+        (r"\bConsole\(", ["core/console.py", "core/progress.py", "runs/sweep.py"]),  # output, errors, a file
+        (r"np\.broadcast_to\(np\.arange\(tokens\.shape", ["causal/attention.py"]),
+        (r"multipletests", ["scoring/comparison.py"]),
+    ],
+)
+def test_what_is_done_in_many_places_has_one_home(pattern: str, homes: list[str]) -> None:
+    found = [path for path in PACKAGE if re.search(pattern, path.read_text())]
+    assert [str(path.relative_to(ROOT / "interpbench")) for path in found] == homes
+
+
 def test_modules_that_prose_names_are_there() -> None:
     """A name in backticks, as `training.screening` or `training/screening.py`, is not renamed by itself."""
     folders = "|".join(path.name for path in (ROOT / "interpbench").iterdir() if path.is_dir())
