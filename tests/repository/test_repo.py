@@ -132,6 +132,19 @@ def test_what_is_done_in_many_places_has_one_home(pattern: str, homes: list[str]
     assert [str(path.relative_to(ROOT / "interpbench")) for path in found] == homes
 
 
+REACHES = r"sys\.argv(\[[^]]*\])?\s*=[^=]|sys\.path\.(append|insert|extend)|hydra\._internal|hydra\.main\b"
+"""What changes the command line or the search path of a process, or depends on the inside of Hydra."""
+
+
+def test_nothing_reaches_into_the_process_or_into_hydra() -> None:
+    """Except that a user who names a file of their own can import what lies beside it."""
+    found = [path for path in PACKAGE if re.search(REACHES, path.read_text())]
+    assert [str(path.relative_to(ROOT / "interpbench")) for path in found] == ["core/user_code.py"]
+    for line in ("typed, sys.argv = sys.argv, []", "sys.argv[1:] = []", "sys.argv = []", "hydra._internal"):
+        assert re.search(REACHES, line), line
+    assert not re.search(REACHES, "finish(lambda: _train(sys.argv[1:])); made = sys.argv == []")
+
+
 def test_modules_that_prose_names_are_there() -> None:
     """A name in backticks, as `training.screening` or `training/screening.py`, is not renamed by itself."""
     folders = "|".join(path.name for path in (ROOT / "interpbench").iterdir() if path.is_dir())
