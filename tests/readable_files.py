@@ -161,7 +161,7 @@ def leaderboard(folder: Path) -> Kind:
 
 def blind(folder: Path, name: str) -> Kind:
     """Past the hashes of the problem, which find every change."""
-    here = write_problem(load_checkpoint(RELEASED / "frac_prevs"), folder / "problem")
+    here = write_problem(load_checkpoint(RELEASED / "frac_prevs"), folder / "problem").folder
     path = key_path(here) if name == "key" else here / name
     record = json.loads((here / "problem.json").read_text())
 

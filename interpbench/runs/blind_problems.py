@@ -52,9 +52,9 @@ def export_problem(name: str, out: Path | None = None) -> Path:
     place = find_checkpoint(name)
     _ = check_files(place) if is_ours(place) else None
     check_free(out)
-    folder = write_problem(load(name), out)
+    folder, number = write_problem(load(name), out)
     log.info("problem: %s, to be given away", folder)
-    log.info("id:      %s", problem_id(folder))
+    log.info("id:      %s", number)
     log.info("key:     %s, to be kept until all answers are in", key_path(folder))
     return folder
 

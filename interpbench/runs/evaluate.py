@@ -144,15 +144,18 @@ def _on_checkpoint(
         draw_roc(known)
 
 
-def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> EvaluationRecord:
-    """Runs a method on one checkpoint, scores it, and writes record and pictures."""
-    (choice,) = config.chosen
+def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> dict[Path, EvaluationRecord]:
+    """Runs the chosen methods on one checkpoint, scores them, writes records and pictures.
+
+    Returns:
+        Each record, by its file.
+    """
     bench = Bench(checkpoint, partial(_pairs, checkpoint, config), config)
-    path = config.file(checkpoint, choice)
-    record = _evaluate(path, bench, choice, config)
+    files = {config.file(checkpoint, choice): choice for choice in config.chosen}
+    made = {path: _evaluate(path, bench, choice, config) for path, choice in files.items()}
     if config.pictures:
-        draw_roc({path: record})
-    return record
+        draw_roc(made)
+    return made
 
 
 def _evaluate(path: Path, bench: Bench, choice: MethodChoice, config: EvaluateConfig) -> EvaluationRecord:

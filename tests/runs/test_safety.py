@@ -268,7 +268,7 @@ def test_certificates_are_checked(checkpoint: Path, changes: dict[str, Any], sai
 
 
 def test_keys_of_blind_problems_are_checked(checkpoint: Path, tmp_path: Path) -> None:
-    problem = write_problem(load_checkpoint(checkpoint), tmp_path / "problem")
+    problem = write_problem(load_checkpoint(checkpoint), tmp_path / "problem").folder
     path = key_path(problem)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     good = path.read_text()
