@@ -19,8 +19,8 @@ from interpbench.checkpoints.pickles import read_plain, read_weights
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.io.score_files import read_scores, write_scores
 from interpbench.core.files import read_json, sha256
-from interpbench.runs.leaderboard import page, read_board
-from interpbench.runs.page import read_results
+from interpbench.runs.evaluations_page import read_results
+from interpbench.runs.leaderboard_files import page, read_board
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import board_text, row

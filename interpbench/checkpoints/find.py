@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import FILES, RECORD, is_checkpoint, models_folder, released
-from interpbench.checkpoints.download import fetch
+from interpbench.checkpoints.fetch import fetch
 from interpbench.checkpoints.hub import home
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import CheckpointError, did_you_mean

@@ -12,8 +12,8 @@ from typing import Any
 import networkx as nx
 from tracr.rasp import causal_eval, rasp
 
-from interpbench.causal.attention import positions
 from interpbench.causal.model import CausalModel, Read, Variable
+from interpbench.causal.selection import positions
 from interpbench.core.errors import TaskError
 from interpbench.rasp import mechanisms as mech
 

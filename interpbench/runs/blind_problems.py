@@ -93,8 +93,8 @@ def verify_problem(
         log.info("not scored: that takes the key (--key FILE)")
         return None
 
+    from interpbench.reports.labels import LEVEL_NAMES, number
     from interpbench.reports.tables import rows_table
-    from interpbench.reports.text import LEVEL_NAMES, number
     from interpbench.scoring.curves import compare
 
     curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))

@@ -10,7 +10,7 @@ from interpbench.reports.report import write_report
 from interpbench.reports.tables import records_table
 from interpbench.runs.evaluate import evaluate_checkpoint
 from interpbench.runs.evaluate_settings import EvaluateConfig, results_folder
-from interpbench.runs.page import PAGE, write_folder_page
+from interpbench.runs.evaluations_page import PAGE, write_folder_page
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from interpbench.checkpoints.download import fetch
+from interpbench.checkpoints.fetch import fetch
 from interpbench.checkpoints.hub import SCHEME, SETTING, Repository, home, split
 from interpbench.core.errors import HubError
 

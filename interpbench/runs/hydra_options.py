@@ -44,14 +44,14 @@ class CommandLine(NamedTuple):
     Attributes:
         settings: what it says for the configuration, as Hydra takes it.
         sweeps: whether they are of a sweep.
-        asked: what it asks instead of a run, as `--help`; None for a run.
-        value: what `asked` is asked of, as `job`.
+        question: what it asks instead of a run, as `--help`; None for a run.
+        value: what belongs to the question, as `job` to `--cfg`.
         resolve: whether an answer is to be without interpolations.
     """
 
     settings: list[str]
     sweeps: bool
-    asked: str | None
+    question: str | None
     value: str
     resolve: bool
 
@@ -68,12 +68,14 @@ def parse(arguments: Sequence[str]) -> CommandLine:
             raise ConfigError(f"unknown option {shown(option)!r}{near}")
     parsed = vars(_parser().parse_intermixed_args(arguments))
     answers = ("help", "hydra_help", "version", "cfg", "info", "shell_completion")
-    asked = next((name for name in answers if parsed[name] not in (None, False)), None)
+    question = next((name for name in answers if parsed[name] not in (None, False)), None)
     settings: list[str] = [each for each in parsed["settings"] if each != SWEEP]
     sweeps = parsed["multirun"] or SWEEP in parsed["settings"]
-    if sweeps and asked not in (None, "help"):
-        raise ConfigError(f"a sweep takes settings, not the option '--{asked.replace('_', '-')}'")
-    return CommandLine(settings, sweeps, asked, str(parsed[asked]) if asked else "", parsed["resolve"])
+    if sweeps and question not in (None, "help"):
+        raise ConfigError(f"a sweep takes settings, not the option '--{question.replace('_', '-')}'")
+    return CommandLine(
+        settings, sweeps, question, str(parsed[question]) if question else "", parsed["resolve"]
+    )
 
 
 def answer(command: Command, line: CommandLine) -> str:
@@ -86,20 +88,20 @@ def answer(command: Command, line: CommandLine) -> str:
     import hydra
     from omegaconf import OmegaConf
 
-    if line.asked == "version":
+    if line.question == "version":
         return f"interpbench {version('interpbench')}, Hydra {hydra.__version__}\n"
-    if line.asked == "shell_completion":
+    if line.question == "shell_completion":
         return _complete(command.name, line.value)
-    settings = compose_run(command, line.settings).overrides if line.asked == "cfg" else line.settings
+    settings = compose_run(command, line.settings).overrides if line.question == "cfg" else line.settings
     composed = hydra.compose(command.name, settings, return_hydra_config=True)
-    if line.asked == "info":
+    if line.question == "info":
         return _information(composed.hydra.runtime)
     own = [key for key in composed if key != "hydra"]
     keys: list[Any] = {"hydra": ["hydra"], "all": ["hydra", *own]}.get(line.value, own)
     chosen = OmegaConf.masked_copy(composed, keys)
-    if line.asked == "cfg":
+    if line.question == "cfg":
         return OmegaConf.to_yaml(chosen, resolve=line.resolve)
-    texts = composed.hydra.help if line.asked == "help" else composed.hydra.hydra_help
+    texts = composed.hydra.help if line.question == "help" else composed.hydra.hydra_help
     groups = [str(group) for group in composed.hydra.runtime.choices]
     said = Template(texts.template).substitute(
         FLAGS_HELP=_parser(f"{command.name}.py").format_help(),
@@ -138,7 +140,7 @@ def _information(runtime: Any) -> str:
     return "\n".join(f"{title}\n" + "".join(f"  {each}\n" for each in part) for title, part in parts.items())
 
 
-def _complete(name: str, asked: str) -> str:
+def _complete(name: str, wanted: str) -> str:
     """Has Hydra print what a shell evaluates, or the completions of what is typed in one.
 
     Raises:
@@ -150,10 +152,10 @@ def _complete(name: str, asked: str) -> str:
 
     found = cast("list[type[CompletionPlugin]]", Plugins.instance().discover(CompletionPlugin))
     shells = {plugin.provides(): plugin for plugin in found}
-    what, _, shell = asked.partition("=")
+    what, _, shell = wanted.partition("=")
     if what not in COMPLETION or shell not in shells:
         choices = [f"{each}={one}" for each in COMPLETION[:2] for one in sorted(shells)]
-        raise ConfigError(f"--shell-completion {shown(asked)!r}{did_you_mean(asked, choices)}")
+        raise ConfigError(f"--shell-completion {shown(wanted)!r}{did_you_mean(wanted, choices)}")
     plugin = shells[shell](GlobalHydra.instance().config_loader())
     if what == "query":
         plugin.query(name)

@@ -46,10 +46,10 @@ def _planned(command: Command, arguments: Sequence[str]) -> Composed | PlannedSw
 
     line = parse(arguments)
     check_settings(command.name, line.settings)
-    if line.sweeps and line.asked is None:
+    if line.sweeps and line.question is None:
         return plan(command, line.settings)
     with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
-        if line.asked is None:
+        if line.question is None:
             return compose_run(command, line.settings)
         sys.stdout.write(answer(command, line))
         return None

@@ -18,7 +18,7 @@ from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grad
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
-from interpbench.core.metrics import JsonLines, Sink, Wandb
+from interpbench.core.metric_sinks import JsonLines, Sink, Wandb
 from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome

@@ -57,6 +57,24 @@ def test_no_module_has_a_vague_name() -> None:
     assert vague == []
 
 
+NAMESAKES = {
+    "acdc": "the method, and the file that its authors' code writes",
+    "config": "strict conversion, and the shape of a transformer",
+    "eap_ig": "the method, and the file that its authors' code writes",
+    "model": "of any kind: causal, transformer, and that of IOI",
+    "strata": "of any task, and those of IOI",
+}
+"""Names that several modules have, and what tells these apart besides their package."""
+
+
+def test_modules_have_names_of_their_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE:
+        if path.name != "__init__.py":
+            places.setdefault(path.stem, []).append(str(path.relative_to(ROOT)))
+    assert {name for name, found in places.items() if len(found) > 1} == set(NAMESAKES)
+
+
 @pytest.mark.parametrize("name", [n for n in names(PACKAGE) if not n.endswith("old_names.py")])
 def test_names_are_those_of_the_glossary(name: str) -> None:
     tree = ast.parse((ROOT / name).read_text())
@@ -123,7 +141,7 @@ def test_every_method_has_a_yaml_and_every_yaml_a_method() -> None:
         (r"\.errors\(", ["core/config.py"]),  # what pydantic complains of, in words
         (r"\bbeta\w*inv\b|proportion_confint|binomtest", ["core/clopper_pearson.py"]),
         (r"\bConsole\(", ["core/console.py", "core/progress.py", "runs/sweep.py"]),  # output, errors, a file
-        (r"np\.broadcast_to\(np\.arange\(tokens\.shape", ["causal/attention.py"]),
+        (r"np\.broadcast_to\(np\.arange\(tokens\.shape", ["causal/selection.py"]),
         (r"multipletests", ["scoring/comparison.py"]),
     ],
 )

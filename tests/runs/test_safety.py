@@ -24,8 +24,8 @@ from interpbench.core.text import code, markdown, mathtext, printable, terminal
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
-from interpbench.runs.leaderboard import read_board
-from interpbench.runs.page import write_folder_page
+from interpbench.runs.evaluations_page import write_folder_page
+from interpbench.runs.leaderboard_files import read_board
 from interpbench.tasks import catalogue
 from tests import ROOT
 from tests.builders import edit, run_script
