@@ -91,6 +91,12 @@ def test_no_test_file_imports_another() -> None:
     assert [name for name in names(MODULES) if imports.search((ROOT / name).read_text())] == []
 
 
+def test_tests_lie_in_folders_called_as_the_packages_that_they_are_of() -> None:
+    packages = {path.parent.name for path in (ROOT / "interpbench").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders == {*packages, "repository"} and not list((ROOT / "tests").glob("test_*.py"))
+
+
 def test_no_test_returns_before_its_end() -> None:
     """What returns early passes, whatever comes after it."""
     early: list[str] = []
