@@ -35,7 +35,8 @@ class Hub:
         replaced: path to a body to send instead, under the hash of the right one.
         before: called with every path before it is answered.
         headers: header to a value to send instead.
-        sha: what to call every commit instead; and `listed`, a file that is said to be there too.
+        sha: what to call every commit instead; `listed`, a file that is said to be there too; and `large`,
+            what to say that the SHA-256 of every large file is.
     """
 
     commits: dict[str, dict[str, Files]] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Hub:
     headers: dict[str, str] = field(default_factory=dict)
     sha: str = ""
     listed: str = ""
+    large: str = ""
     address: str = ""
 
     @property
@@ -178,15 +180,18 @@ class Handler(BaseHTTPRequestHandler):
             **({self.hub.listed: b"x"} if self.hub.listed else {}),
         }
         if what == "tree":
-            return self.json(
-                [
-                    {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
-                    for path, data in files.items()
-                ]
-            )
+            return self.json([self.entry(path, data) for path, data in files.items()])
         siblings = [{"rfilename": path} for path in files]
         sha = self.hub.sha or commit
         return self.json({"id": repository, "sha": sha, "siblings": siblings, "private": False})
+
+    def entry(self, path: str, data: bytes) -> dict[str, object]:
+        """Returns what is listed of a file."""
+        listed = {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
+        if not path.endswith(LARGE):
+            return listed
+        digest = self.hub.large or hashlib.sha256(data).hexdigest()
+        return {**listed, "lfs": {"oid": digest, "size": len(data), "pointerSize": 134}}
 
     def receive(self, repository: str) -> None:
         if self.headers.get("Authorization") != "Bearer secret":

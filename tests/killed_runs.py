@@ -14,7 +14,7 @@ import torch
 
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.core import files, metrics
+from interpbench.core import files, metric_sinks
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 from interpbench.training import trainer
@@ -77,7 +77,7 @@ def run(out: Path, last: int = -1) -> int:
             places = Places(last)
             Path.replace = places.around(Path.replace)  # type: ignore[method-assign]
             files._remove_abandoned = places.around(files._remove_abandoned)  # type: ignore[assignment]
-            metrics.JsonLines.write = places.around(metrics.JsonLines.write)  # type: ignore[method-assign]
+            metric_sinks.JsonLines.write = places.around(metric_sinks.JsonLines.write)  # type: ignore[method-assign]
             tried = trainer.tries_certificate
 
             def later(

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -86,6 +86,13 @@ class Key:
     truth: TruthNames
 
 
+class WrittenProblem(NamedTuple):
+    """A blind problem that was written: its folder, and its id."""
+
+    folder: Path
+    id: str
+
+
 def key_path(folder: Path) -> Path:
     """Returns where a problem's key is, unless it was moved: beside the folder."""
     return folder.with_name(f"{folder.name}.key.json")
@@ -115,7 +122,7 @@ def check_free(folder: Path | None) -> Path | None:
     return folder
 
 
-def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
+def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> WrittenProblem:
     """Writes a checkpoint as a blind problem and, beside the folder, the key, which no other user may read.
 
     Of the vocabulary only token ids go into the bundle, and of the program nothing but its data.
@@ -123,9 +130,6 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     Args:
         checkpoint: with its stored pairs of inputs.
         folder: None for one in `runs/problems` that is called by the commitment.
-
-    Returns:
-        The folder.
 
     Raises:
         InterpBenchError: if the folder is there and not empty, or the checkpoint has no data.
@@ -157,7 +161,7 @@ def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> Path:
     for name, data in files.items():
         write_bytes(folder / name, data)
     write_bytes(key_path(folder), key, 0o600)
-    return folder
+    return WrittenProblem(folder, sha256(files[PROBLEM]))
 
 
 def read_problem(folder: Path) -> ProblemRecord:

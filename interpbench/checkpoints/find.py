@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import FILES, RECORD, is_checkpoint, models_folder, released
-from interpbench.checkpoints.download import fetch
+from interpbench.checkpoints.fetch import fetch
 from interpbench.checkpoints.hub import home
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
@@ -46,7 +46,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         return found
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
-        return [hub.model(name, online=True)]
+        return [hub.model(name)]
     near = did_you_mean(name, available)
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")
 

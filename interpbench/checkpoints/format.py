@@ -22,7 +22,7 @@ from safetensors.torch import save as save_tensors
 
 from interpbench.checkpoints.certificate_file import OldCertificateError, check_files, identified, read_proof
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
-from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes
+from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes, record_from
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import EMBED, Node, parse_node
@@ -102,7 +102,7 @@ def save_checkpoint(
     certificate: Mapping[str, Any] | None,
     pairs: Pairs | None = None,
     task: str | None = None,
-) -> None:
+) -> Checkpoint:
     """Writes a checkpoint; the record gets its format number and the hash of the weights.
 
     Args:
@@ -112,19 +112,23 @@ def save_checkpoint(
         certificate: what was measured, which is written with what it is of; None for none.
         pairs: inputs for discovery.
         task: SHA-256 of the task, which a certificate needs.
+
+    Returns:
+        What `read_checkpoint` would read: the network is a copy, whose weights are frozen and on the CPU.
     """
+    state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    weights, shape = save_tensors(state), TypeAdapter(TransformerConfig).dump_python(network.cfg)
+    data = {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)}
+    made, proof = record_from(data, folder / RECORD), None
     if pairs is not None:
         write_bytes(folder / DATA, save_tensors(asdict(pairs)))
-    weights = save_tensors(
-        {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    )
     write_bytes(folder / WEIGHTS, weights)
-    shape = TypeAdapter(TransformerConfig).dump_python(network.cfg)
-    write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
+    write_json(folder / RECORD, data)
     if certificate is not None:
         assert task is not None, "a certificate names its task"
-        truth = Truth.from_json(network.cfg.graph, record["truth"])
-        write_json(folder / CERTIFICATE, identified(certificate, sha256(weights), truth, task))
+        proof = identified(certificate, made.sha256, made.read_truth, task)
+        write_json(folder / CERTIFICATE, proof)
+    return Checkpoint(read_network(weights, made.shape, folder / WEIGHTS), made, proof, folder)
 
 
 def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:

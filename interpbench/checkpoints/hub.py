@@ -1,25 +1,22 @@
-"""Models on a Hugging Face repository: download, cache, upload. The network is used only where it is asked.
+"""Models on a Hugging Face repository: download and upload. The network is used only where it is asked.
 
-A repository is named `owner/name@revision`. Files land in the cache of `huggingface_hub`, which locks them
-and lets nothing half-written appear; a broken download goes on where it was as long as the process lives,
-and whole files are never fetched again. All files of a model come from one commit, and each must have the
-hash that the index of that commit says.
+A repository is named `owner/name@revision`. Its files land in the cache of `huggingface_hub`, whose
+`snapshot_download` fetches what is missing of a model from one commit, goes on with what broke off, and lets
+nothing half-written appear. What it does not do is done here: to compare each file with the hash that the
+index of that commit says, to fetch a damaged file again, and to say which file is missing and why where it
+returns a folder that lacks some.
 """
 
-import contextlib
-import errno
-import json
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from interpbench.checkpoints.checkpoint_files import is_checkpoint
-from interpbench.checkpoints.index import INDEX, Index, files_of, problem, read_index
+from interpbench.checkpoints.checkpoint_files import RECORD
+from interpbench.checkpoints.hub_transfer import UPLOAD, byte_bar, cache_folder, endpoint, explained
+from interpbench.checkpoints.index import INDEX, Index, IndexedFile, problem, read_index
 from interpbench.core.errors import HubError, did_you_mean
-from interpbench.core.files import read_bytes
 from interpbench.core.progress import Display
 from interpbench.core.text import shown
 
@@ -29,18 +26,7 @@ HOME: str | None = None
 PINNED = {"cybershiptrooper/InterpBench": "a1242a84"}
 """The commit that is meant where a repository is named without a revision."""
 SCHEME = "hf://"
-UPLOAD = "upload"
 _REPOSITORY = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-]+))?")
-_ANSWERED = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
-"""What a hub may call a commit or the content of a file."""
-_UNWRITABLE = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
-    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT),
-)
-
-
-class MissingError(HubError):
-    """A repository, revision or file that is not on the hub."""
 
 
 @dataclass(frozen=True)
@@ -68,32 +54,63 @@ class Repository:
             raise HubError(f"which revision of {text}? Write {text}@COMMIT, or {text}@main for the newest")
         return cls(found[1], revision)
 
-    def file(
-        self, path: str, online: bool, force: bool = False, report: Callable[[int], object] | None = None
-    ) -> Path:
+    def file(self, path: str, online: bool, force: bool = False) -> Path:
         """Returns a file in the cache, downloaded if it is not there and `online`.
 
         Args:
             path: in the repository.
             online: whether the network may be used.
             force: download it although it is there.
-            report: called with every number of bytes that arrived.
 
         Raises:
             HubError: one line, whatever goes wrong.
         """
         from huggingface_hub import hf_hub_download
 
-        with self._explained(path):
+        with explained(self.name, self.revision, path):
             place = hf_hub_download(
                 self.name,
                 path,
                 revision=self.revision,
                 cache_dir=cache_folder(),
-                endpoint=_endpoint(),
+                endpoint=endpoint(),
                 force_download=force,
                 local_files_only=not online,
-                tqdm_class=_bar(report or (lambda _: None)),
+            )
+        return Path(place)
+
+    def snapshot(
+        self,
+        patterns: Sequence[str],
+        what: str,
+        online: bool,
+        force: bool = False,
+        report: Callable[[int], object] = lambda _: None,
+    ) -> Path:
+        """Returns the folder of one commit in the cache, with the files that match shell patterns.
+
+        Args:
+            patterns: of paths in the repository.
+            what: names them all in an error.
+            online: whether the network may be used.
+            force: download them although they are there.
+            report: called with every number of bytes that arrived, from several threads.
+
+        Raises:
+            HubError: one line, whatever goes wrong.
+        """
+        from huggingface_hub import snapshot_download
+
+        with explained(self.name, self.revision, what):
+            place = snapshot_download(
+                self.name,
+                revision=self.revision,
+                cache_dir=cache_folder(),
+                endpoint=endpoint(),
+                force_download=force,
+                local_files_only=not online,
+                allow_patterns=list(patterns),
+                tqdm_class=byte_bar(report),
             )
         return Path(place)
 
@@ -110,27 +127,35 @@ class Repository:
         except HubError as error:
             if not online:
                 raise HubError(f"{error}; interpbench download fetches it anew") from None
-            path = self._anew(INDEX, path)
+            with explained(self.name, self.revision, INDEX):
+                path.unlink(missing_ok=True)  # what was written in the place of the cache's link would stay
+            path = self.file(INDEX, online, force=True)
             index = read_index(path)
         return index, Repository(self.name, path.parent.name)
 
-    def model(self, name: str, online: bool, refresh: bool = False) -> Path:
-        """Returns the folder of a model in the cache, whole and verified.
+    def model(self, name: str, refresh: bool = False) -> Path:
+        """Returns the folder of a model in the cache, whole and verified; what is missing is downloaded.
 
         Args:
             name: its name or published number.
-            online: whether what is missing may be downloaded.
             refresh: look for a newer commit of a branch, and replace damaged files.
 
         Raises:
-            HubError: if there is no such model, or it is missing, changed or damaged.
+            HubError: if there is no such model, or it cannot be had, is changed or damaged.
         """
-        index, at = self.index(online) if refresh or not self.is_cached(INDEX) else self.index(False)
+        index, at = self.index(online=refresh or not self.is_cached(INDEX))
         found = index.name_of(name)
         if found is None:
             raise HubError(f"no model {name!r} in {at}{did_you_mean(name, index.models)}")
-        files = index.models[found].files
-        total = sum(file.size for file in files.values() if file) // 1000
+        files = {f"{found}/{file}": entry for file, entry in index.models[found].files.items()}
+        record = f"{found}/{RECORD}"
+        folder = at._verified(found, {path: file for path, file in files.items() if path != record}, refresh)
+        if record in files:  # comes last: a folder with a record is whole
+            at._verified(found, {record: files[record]}, refresh)
+        return folder / found
+
+    def _verified(self, model: str, files: Mapping[str, IndexedFile], refresh: bool) -> Path:
+        """Returns the folder of a commit in the cache in which some files of a model are the indexed ones."""
         arrived = 0
 
         def report(count: int) -> None:
@@ -138,28 +163,22 @@ class Repository:
             arrived += count
             display.update(arrived // 1000, "kB")
 
-        paths: dict[str, Path] = {}
-        with Display(found, total) as display:
-            for file in files_of(index.models[found]):
-                place = f"{found}/{file}"
-                paths[file] = at.file(place, online, report=report)
-                wrong = problem(paths[file], files[file])
-                if wrong and refresh and online:
-                    paths[file] = at._anew(place, paths[file], report)
-                    wrong = problem(paths[file], files[file])
-                if wrong:
-                    again = "" if refresh else f"; interpbench download {found} fetches it anew"
-                    raise HubError(f"{at}: {place} {wrong}{again}")
-        return next(iter(paths.values())).parent
-
-    def _anew(self, path: str, cached: Path, report: Callable[[int], object] | None = None) -> Path:
-        """Downloads a file whose copy in the cache is damaged.
-
-        The copy goes first: a file that was written in the place of the cache's link would stay otherwise.
-        """
-        with self._explained(path):
-            cached.unlink(missing_ok=True)
-        return self.file(path, online=True, force=True, report=report)
+        with Display(model, sum(file.size for file in files.values()) // 1000) as display:
+            folder = self.snapshot(list(files), model, online=True, report=report)
+            for path in files:
+                if not (folder / path).exists():
+                    self.file(path, online=True)  # says why it is missing
+            wrong = [path for path, file in files.items() if problem(folder / path, file)]
+            if wrong and refresh:
+                for path in wrong:
+                    with explained(self.name, self.revision, path):
+                        (folder / path).unlink(missing_ok=True)
+                self.snapshot(wrong, model, online=True, force=True, report=report)
+        for path in wrong:
+            if said := problem(folder / path, files[path]):
+                again = "" if refresh else f"; interpbench download {model} fetches it anew"
+                raise HubError(f"{self}: {path} {said}{again}")
+        return folder
 
     def is_cached(self, path: str) -> bool:
         """Returns whether a file is in the cache."""
@@ -167,24 +186,6 @@ class Repository:
 
         found = try_to_load_from_cache(self.name, path, cache_folder(), self.revision)
         return isinstance(found, str) and Path(found).is_file()
-
-    def snapshot(self, patterns: list[str], what: str, online: bool) -> Path:
-        """Returns the folder of one commit in the cache, with the files that match shell patterns.
-
-        `what` names them all in an error.
-        """
-        from huggingface_hub import snapshot_download
-
-        with self._explained(what):
-            place = snapshot_download(
-                self.name,
-                revision=self.revision,
-                cache_dir=cache_folder(),
-                endpoint=_endpoint(),
-                local_files_only=not online,
-                allow_patterns=patterns,
-            )
-        return Path(place)
 
     def upload(self, files: Mapping[str, bytes], message: str, create: bool = False) -> "Repository":
         """Uploads files in one commit, all or none of them; returns the repository at that commit.
@@ -194,63 +195,13 @@ class Repository:
         """
         from huggingface_hub import CommitOperationAdd, HfApi
 
-        with self._explained(UPLOAD):
-            api = HfApi(endpoint=_endpoint())
+        with explained(self.name, self.revision, UPLOAD):
+            api = HfApi(endpoint=endpoint())
             if create:
                 api.create_repo(self.name, exist_ok=True)
             additions = [CommitOperationAdd(path, data) for path, data in sorted(files.items())]
             commit = api.create_commit(self.name, additions, commit_message=message, revision=self.revision)
         return Repository(self.name, commit.oid)
-
-    @contextlib.contextmanager
-    def _explained(self, path: str) -> Generator[None]:
-        """Turns whatever a transfer raises into one line."""
-        from huggingface_hub import errors
-        from huggingface_hub.utils import logging
-
-        level = logging.get_verbosity()
-        logging.set_verbosity_error()  # each attempt would be a line; the last one says all
-        try:
-            with _checked_answers():
-                yield
-        except errors.GatedRepoError:
-            raise HubError(f"{self.name} asks for permission; request it there, then set HF_TOKEN") from None
-        except errors.RepositoryNotFoundError:
-            made = " (--create makes it)" if path == UPLOAD else ""
-            raise MissingError(
-                f"there is no repository {self.name} at {_host()}{made}, or it is private; then set HF_TOKEN"
-            ) from None
-        except errors.RevisionNotFoundError:
-            raise MissingError(f"{self.name} has no revision {self.revision!r}") from None
-        except errors.RemoteEntryNotFoundError:
-            raise MissingError(f"{self} has no file {path}") from None
-        except errors.HfHubHTTPError as error:
-            raise HubError(f"{_host()} answers {_status(error)} for {self}: {path}") from None
-        except (errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError) as error:
-            raise HubError(f"{self}: {path} is not in the cache{self._why(error)}") from None
-        except errors.HTTPError as error:  # pyright: ignore[reportPrivateImportUsage]
-            raise HubError(f"the transfer of {self}: {path} broke off: {_line(error)}") from None
-        except OSError as error:
-            if error.errno in _UNWRITABLE:
-                raise HubError(f"cannot write to the cache {cache_folder()}: {error.strerror}") from None
-            raise HubError(f"the transfer of {self}: {path} failed: {_line(error)}") from None
-        except ValueError as error:
-            raise HubError(f"{self}: {path}: {_line(error)}") from None
-        finally:
-            logging.set_verbosity(level)
-
-    def _why(self, error: BaseException) -> str:
-        """Says why a file that is not in the cache could not be fetched."""
-        from huggingface_hub import errors
-
-        cause = error.__cause__ or error.__context__
-        if isinstance(cause, errors.OfflineModeIsEnabled):
-            return " and HF_HUB_OFFLINE is set"
-        if isinstance(cause, errors.HfHubHTTPError):
-            return f" and {_host()} answers {_status(cause)}"
-        if isinstance(cause, errors.FileMetadataError):
-            return f" and {_host()} does not answer as a hub does"
-        return "" if cause is None else f" and {_host()} cannot be reached ({_line(cause)})"
 
 
 def home() -> Repository | None:
@@ -278,112 +229,3 @@ def split(address: str) -> tuple[Repository, str]:
     if len(parts) < 3 or any(part in ("", ".", "..") for part in parts):
         raise HubError(f"{address!r} is not an address; write {SCHEME}owner/name@revision/folder")
     return Repository.parse("/".join(parts[:2])), "/".join(parts[2:])
-
-
-def cached_models() -> Iterator[tuple[str, Path]]:
-    """Yields the address and folder of every model in the cache, ours or published, of any repository."""
-    for snapshot in sorted(cache_folder().glob("models--*--*/snapshots/*")):
-        store = snapshot.parents[1]
-        name = store.name.removeprefix("models--").replace("--", "/", 1)
-        refs = [ref for ref in sorted((store / "refs").glob("*")) if ref.is_file()]  # others are not branches
-        names = [ref.name for ref in refs if _commit_of(ref) == snapshot.name]
-        revision = names[0] if names else snapshot.name
-        at = name if PINNED.get(name) == revision else f"{name}@{revision}"
-        for folder in sorted({path.parent for path in snapshot.rglob("*") if is_checkpoint(path.parent)}):
-            yield f"{SCHEME}{at}/{folder.relative_to(snapshot).as_posix()}", folder
-
-
-def _commit_of(ref: Path) -> str | None:
-    """Returns the commit that a branch of the cache is at; None if the file is damaged."""
-    try:
-        return read_bytes(ref, 1 << 10, HubError).decode(errors="replace")
-    except HubError:
-        return None
-
-
-def cache_folder() -> Path:
-    """Returns the folder of the cache, which `huggingface_hub` and its environment variables determine."""
-    if "HF_HUB_CACHE" in os.environ:
-        return Path(os.environ["HF_HUB_CACHE"])
-    if "HF_HOME" in os.environ:
-        return Path(os.environ["HF_HOME"]) / "hub"
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HUB_CACHE)
-
-
-@contextlib.contextmanager
-def _checked_answers() -> Generator[None]:
-    """Has every answer of a hub checked, as names in it become paths in the cache."""
-    from huggingface_hub import get_session
-
-    client: Any = get_session()
-    hooks = client.event_hooks
-    client.event_hooks = {**hooks, "response": [*hooks.get("response", []), _check_answer]}
-    try:
-        yield
-    finally:
-        client.event_hooks = hooks
-
-
-def _check_answer(response: Any) -> None:
-    """Refuses an answer whose ETag, commit or file names could lead out of the cache.
-
-    Raises:
-        HubError: naming what is wrong.
-    """
-    for header in ("etag", "x-linked-etag", "x-repo-commit"):
-        value = str(response.headers.get(header) or "")
-        if value and not _ANSWERED.fullmatch(value.lstrip("W/").strip('"')):
-            raise HubError(f"{_host()} answers with the {header} {value[:99]!r}, which is no hash")
-    if "/api/" not in str(response.url) or "json" not in str(response.headers.get("content-type")):
-        return
-    response.read()
-    try:
-        answer = json.loads(response.content)
-    except (ValueError, RecursionError):
-        return  # for huggingface_hub to complain of
-    one: Any = answer if isinstance(answer, dict) else {}
-    if not _ANSWERED.fullmatch(str(one.get("sha") or "none")):
-        raise HubError(f"{_host()} answers with the commit {str(one['sha'])[:99]!r}, which is no hash")
-    listed = answer if isinstance(answer, list) else one.get("siblings") or ()
-    for entry in listed if isinstance(listed, list) else ():
-        name = str(entry.get("path") or entry.get("rfilename") or "") if isinstance(entry, dict) else ""
-        if name.startswith("/") or ".." in name.split("/"):
-            raise HubError(f"{_host()} has a file {name[:99]!r}, which would be outside of the repository")
-
-
-def _endpoint() -> str | None:
-    return os.environ.get("HF_ENDPOINT")
-
-
-def _host() -> str:
-    return _endpoint() or "https://huggingface.co"
-
-
-def _status(error: Any) -> str:
-    """Returns the status of an answer, and what to do about it."""
-    status = error.response.status_code
-    return f"{status}; {'is HF_TOKEN right?' if status in (401, 403) else 'try again later'}"
-
-
-def _line(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its kind."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:200] if lines else type(error).__name__
-
-
-def _bar(report: Callable[[int], object]) -> Any:
-    """Returns a class that `huggingface_hub` uses as its progress bar, and which reports instead."""
-    from tqdm.auto import tqdm
-
-    class Reporter(tqdm):  # type: ignore[type-arg]
-        def __init__(self, *args: Any, **settings: Any):
-            super().__init__(*args, **{**settings, "disable": True})
-
-        def update(self, n: float | None = 1) -> bool | None:
-            """Reports bytes."""
-            report(int(n or 0))
-            return None
-
-    return Reporter

@@ -22,7 +22,7 @@ from torch import Tensor
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import published_weights
-from interpbench.checkpoints.download import GPT2, VOCABULARY
+from interpbench.checkpoints.fetch import GPT2, VOCABULARY
 from interpbench.checkpoints.format import Checkpoint, proof_of
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes

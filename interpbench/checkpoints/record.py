@@ -4,6 +4,7 @@ Everything in it is somebody's word. Its task is a name and never a file, an add
 means is looked up in the catalogue, or is what the user of a command says (`task=my_task.py:is_vowel`).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -84,6 +85,15 @@ def read_record(folder: Path) -> ModelRecord:
     data = read_numbered(path, FORMAT, "a checkpoint of this project")
     if isinstance(training := data.get("training"), dict):
         data["training"] = renamed(training, stored=True)  # pyright: ignore[reportUnknownArgumentType]
+    return record_from(data, path)
+
+
+def record_from(data: Mapping[str, Any], path: Path) -> ModelRecord:
+    """Returns the record that the file `path` holds, or is to hold.
+
+    Raises:
+        CheckpointError: one line, if something is missing or ill-typed, or the record contradicts itself.
+    """
     record = checked(ModelRecord, data, path, CheckpointError)
     try:
         _check(record)

@@ -88,7 +88,11 @@ def import_own(text: str) -> None:
 
 @cache
 def _import(place: str) -> str:
-    """Imports a user's file or module, once, and returns the module's name."""
+    """Imports a user's file or module, once, and returns the module's name.
+
+    Its folder, or for a module the working one, stays on the search path: what lies beside it can be
+    imported then, as by `python file.py`, also by a function of it that runs later.
+    """
     path = Path(place)
     is_file = path.suffix == ".py"
     if is_file:

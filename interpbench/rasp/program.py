@@ -13,6 +13,7 @@ import networkx as nx
 from tracr.rasp import causal_eval, rasp
 
 from interpbench.causal.model import CausalModel, Read, Variable
+from interpbench.causal.selection import positions
 from interpbench.core.errors import TaskError
 from interpbench.rasp import mechanisms as mech
 
@@ -156,7 +157,6 @@ class _Lowering:
         if isinstance(expression, rasp.TokensType):
             self.add(name, (), lambda tokens: tokens, self.program.vocab, False)
         elif isinstance(expression, rasp.IndicesType):
-            positions = np_positions
             self.add(name, (), positions, tuple(range(self.program.length)), False)
         elif isinstance(expression, rasp.Map):
             self._map(expression, name, numerical)
@@ -219,10 +219,3 @@ class _Lowering:
         else:
             mechanism = mech.pick(select, len(values))
         self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical)
-
-
-def np_positions(tokens: Any) -> Any:
-    """Returns the index of every position, in the shape of `tokens`."""
-    import numpy as np
-
-    return np.broadcast_to(np.arange(tokens.shape[1], dtype=np.int16), tokens.shape)

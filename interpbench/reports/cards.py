@@ -14,8 +14,8 @@ from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.core.text import code, markdown, printable, shown
 from interpbench.reports.certificates import LEGEND, certificate_markdown
 from interpbench.reports.drawing import draw_circuit
+from interpbench.reports.labels import LEVEL_NAMES
 from interpbench.reports.tables import circuit_lines
-from interpbench.reports.text import LEVEL_NAMES
 from interpbench.tasks.task import Task
 
 CARD, PICTURE = "README.md", "circuit.png"

@@ -25,7 +25,7 @@ from interpbench.circuits.grades import (
     wanted,
 )
 from interpbench.core.text import code, markdown, terminal
-from interpbench.reports.text import number, share
+from interpbench.reports.labels import number, share
 
 WORST = 4
 """How many places of a kind are listed, if there are more that miss something."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
 from interpbench.core.text import markdown
-from interpbench.reports.text import NOTHING, number
+from interpbench.reports.labels import NOTHING, number
 from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.leaderboard_data import Board

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
+from interpbench.reports.labels import number
 from interpbench.reports.palette import BLUE, VERMILLION, save
-from interpbench.reports.text import number
 from interpbench.scoring.hypotheses import LEVEL
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import DRAWN_LEVEL, TRUTH

@@ -21,8 +21,8 @@ from interpbench.circuits.ordered_scores import scores_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.errors import CheckpointError, ScoresError
 from interpbench.core.files import write_text
+from interpbench.reports.labels import LEVEL_NAMES
 from interpbench.reports.layout import GAP, HEIGHT, PORT, TIP, WIDTH, Layout, Wire
-from interpbench.reports.text import LEVEL_NAMES
 from interpbench.scoring.curves import Groups, labels_and_scores
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.results import Faithfulness

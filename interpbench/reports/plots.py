@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from interpbench.circuits.ground_truth import LEVELS
 from interpbench.core.text import mathtext
+from interpbench.reports.labels import LEVEL_NAMES, method_labels, number
 from interpbench.reports.palette import COLOURS, save
-from interpbench.reports.text import LEVEL_NAMES, method_labels, number
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.results import LevelScores
 

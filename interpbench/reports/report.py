@@ -9,8 +9,8 @@ from urllib.parse import quote
 from interpbench.core.files import write_text
 from interpbench.core.text import markdown
 from interpbench.reports.certificates import verdict_sentence
+from interpbench.reports.labels import LEVEL_NAMES
 from interpbench.reports.tables import mean_rows, records_rows
-from interpbench.reports.text import LEVEL_NAMES
 from interpbench.scoring.evaluation_record import EvaluationRecord
 
 READING = """\

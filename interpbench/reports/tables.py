@@ -9,7 +9,7 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core.text import printable, terminal
-from interpbench.reports.text import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
+from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
 from interpbench.scoring.evaluation_record import EvaluationRecord
 
 

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
 def show(name: str | int) -> None:
     """Prints a task's program, domain, circuit and truth states."""
-    from rich.console import Console
-
+    from interpbench.core.console import console
     from interpbench.runs.show import show_task
 
-    show_task(Console(), str(name))
+    show_task(console(), str(name))
 
 
 def load(name: str | int | Path) -> "Checkpoint":

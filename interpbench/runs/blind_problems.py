@@ -52,9 +52,9 @@ def export_problem(name: str, out: Path | None = None) -> Path:
     place = find_checkpoint(name)
     _ = check_files(place) if is_ours(place) else None
     check_free(out)
-    folder = write_problem(load(name), out)
+    folder, number = write_problem(load(name), out)
     log.info("problem: %s, to be given away", folder)
-    log.info("id:      %s", problem_id(folder))
+    log.info("id:      %s", number)
     log.info("key:     %s, to be kept until all answers are in", key_path(folder))
     return folder
 
@@ -93,8 +93,8 @@ def verify_problem(
         log.info("not scored: that takes the key (--key FILE)")
         return None
 
+    from interpbench.reports.labels import LEVEL_NAMES, number
     from interpbench.reports.tables import rows_table
-    from interpbench.reports.text import LEVEL_NAMES, number
     from interpbench.scoring.curves import compare
 
     curves = compare(Truth.from_json(record.shape.graph, opened.truth), ranked(found, absolute))

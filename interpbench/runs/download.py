@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from interpbench.checkpoints.download import fetch
+from interpbench.checkpoints.fetch import fetch
 from interpbench.checkpoints.hub import SCHEME, SETTING, Repository, home, split
 from interpbench.core.errors import HubError
 
@@ -29,7 +29,7 @@ def download(names: Sequence[str], everything: bool = False) -> bool:
     for name in dict.fromkeys(names):
         try:
             address = name.startswith(SCHEME)
-            folder = fetch(name, refresh=True) if address else _home().model(name, online=True, refresh=True)
+            folder = fetch(name, refresh=True) if address else _home().model(name, refresh=True)
             log.info("%s is in %s", name, folder)
         except HubError as error:
             if len(names) == 1:

@@ -23,9 +23,9 @@ from interpbench.discovery.method import Method, get_method, unsupported_part
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.evaluate_settings import EvaluateConfig, MethodChoice, check_evaluate, evaluate_config
+from interpbench.runs.evaluations_page import read_results, write_folder_page
 from interpbench.runs.measure import Spent, measured
-from interpbench.runs.page import read_results, write_folder_page
-from interpbench.runs.shared_runs import Bench
+from interpbench.runs.shared_runs import SharedRuns
 from interpbench.scoring.curves import compare
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_rows import TRUTH
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 def run(data: Config) -> RunOutcome:
     """Runs a composed configuration; it fails if a checkpoint could not be evaluated."""
-    from interpbench.runs.leaderboard import write_leaderboard
+    from interpbench.runs.leaderboard_files import write_leaderboard
 
     config = evaluate_config(data)
     made, failures = _evaluated(config)
@@ -118,7 +118,7 @@ def _on_checkpoint(
     """Yields a record of each method, with its file, or what went wrong."""
     try:
         checkpoint = load_checkpoint(folder)
-        bench = Bench(checkpoint, partial(_pairs, checkpoint, config), config)
+        shared = SharedRuns(checkpoint, partial(_pairs, checkpoint, config), config)
     except InterpBenchError as error:
         yield Failure(str(folder), error)
         return
@@ -131,8 +131,8 @@ def _on_checkpoint(
         where = str(folder) if len(chosen) == 1 else f"{name} on {folder}"
         try:
             path = config.file(checkpoint, choice)
-            if not (record := _finished(path, bench, choice, config)):
-                record, new = _evaluate(path, bench, choice, config), True
+            if not (record := _finished(path, shared, choice, config)):
+                record, new = _evaluate(path, shared, choice, config), True
             known[path] = record
             yield path, record
         except InterpBenchError as error:
@@ -144,26 +144,31 @@ def _on_checkpoint(
         draw_roc(known)
 
 
-def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> EvaluationRecord:
-    """Runs a method on one checkpoint, scores it, and writes record and pictures."""
-    (choice,) = config.chosen
-    bench = Bench(checkpoint, partial(_pairs, checkpoint, config), config)
-    path = config.file(checkpoint, choice)
-    record = _evaluate(path, bench, choice, config)
+def evaluate_checkpoint(checkpoint: Checkpoint, config: EvaluateConfig) -> dict[Path, EvaluationRecord]:
+    """Runs the chosen methods on one checkpoint, scores them, writes records and pictures.
+
+    Returns:
+        Each record, by its file.
+    """
+    shared = SharedRuns(checkpoint, partial(_pairs, checkpoint, config), config)
+    files = {config.file(checkpoint, choice): choice for choice in config.chosen}
+    made = {path: _evaluate(path, shared, choice, config) for path, choice in files.items()}
     if config.pictures:
-        draw_roc({path: record})
-    return record
+        draw_roc(made)
+    return made
 
 
-def _evaluate(path: Path, bench: Bench, choice: MethodChoice, config: EvaluateConfig) -> EvaluationRecord:
+def _evaluate(
+    path: Path, shared: SharedRuns, choice: MethodChoice, config: EvaluateConfig
+) -> EvaluationRecord:
     """Runs a method, scores it, and writes record and pictures."""
     name, settings = choice
-    checkpoint, truth = bench.checkpoint, bench.checkpoint.truth
+    checkpoint, truth = shared.checkpoint, shared.checkpoint.truth
     if name == TRUTH:
-        problem, method, scores, spent = None, None, bench.true_scores, Spent()
+        problem, method, scores, spent = None, None, shared.true_scores, Spent()
     else:
         method = get_method(name, settings)
-        problem = bench.problem(config.examples_for(name))
+        problem = shared.problem(config.examples_for(name))
         scores, spent = measured(partial(apply, method, problem, name), select_device(config.device))
     what = None if method is None else type(method).record
     record = EvaluationRecord(
@@ -178,10 +183,10 @@ def _evaluate(path: Path, bench: Bench, choice: MethodChoice, config: EvaluateCo
         seconds=spent.seconds,
         edges=edge_scores(scores),
         nodes=node_scores(scores),
-        program=bench.program,
+        program=shared.program,
         conditions=config.conditions(name),
-        left_out=bench.left_out,
-        behaviour=bench.behaviour_of(scores, method, problem),
+        left_out=shared.left_out,
+        behaviour=shared.behaviour_of(scores, method, problem),
         granularity=what.granularity if what else "edge",
         baseline=bool(what and what.baseline),
         budget=budget(method),
@@ -201,7 +206,7 @@ def budget(method: Method | None) -> float | None:
 
 
 def _finished(
-    path: Path, bench: Bench, choice: MethodChoice, config: EvaluateConfig
+    path: Path, shared: SharedRuns, choice: MethodChoice, config: EvaluateConfig
 ) -> EvaluationRecord | None:
     """Returns the record of an evaluation that has been done in the same way already."""
     if config.fresh or not path.is_file():
@@ -211,7 +216,7 @@ def _finished(
     except InterpBenchError:
         return None  # of an older version, or cut short
     made = (record.checkpoint, record.method, record.settings, record.seed, record.structural)
-    wanted = (bench.checkpoint.record.sha256, *choice, config.seed, config.structural)
+    wanted = (shared.checkpoint.record.sha256, *choice, config.seed, config.structural)
     if made != wanted or not record.conditions.will_do_for(config.conditions(choice.name)):
         return None
     level = logging.INFO if config.methods is None else logging.DEBUG

@@ -104,7 +104,7 @@ def _report(arguments: Namespace) -> int:
         check_files(place)
     if not any(folder.glob("**/*.json")):
         raise InterpBenchError(f"there are no records of evaluations in {shown(arguments.folder)}")
-    from interpbench.runs.page import write_folder_page  # not above: it imports torch
+    from interpbench.runs.evaluations_page import write_folder_page  # not above: it imports torch
 
     write_folder_page(folder, places, out)
     return 0

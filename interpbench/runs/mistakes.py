@@ -9,41 +9,18 @@ from interpbench.core.config import config_folder
 from interpbench.core.errors import ConfigError, did_you_mean
 from interpbench.core.text import shown
 
-WITH_VALUE = {
-    "-c": ("job", "hydra", "all"),
-    "--cfg": ("job", "hydra", "all"),
-    "-cd": None,
-    "--config-dir": None,
-}
-OPTIONS = (
-    *("-h", "--help", "--hydra-help", "--version", "-m", "--multirun", "-i", "--info", "--resolve"),
-    *("-sc", "--shell-completion", *WITH_VALUE),
-)
-"""Hydra's options that make sense here. Its `--experimental-rerun` reads a pickle, which could run code."""
-
 OURS = ("hydra.run.", "hydra.sweep.", "hydra.job.", "hydra.output_subdir")
 
 
-def check_arguments(name: str, arguments: Sequence[str]) -> None:
-    """Refuses what is no setting and no option, and what cannot be read.
+def check_settings(name: str, settings: Sequence[str]) -> None:
+    """Refuses what is no setting, and what cannot be read.
 
     Raises:
-        ConfigError: in one line that names the argument.
+        ConfigError: in one line that names it.
     """
     groups = [folder.name for folder in Path(config_folder()).iterdir() if folder.is_dir()]
-    rest = iter(arguments)
-    for argument in rest:
-        if argument.startswith("-"):
-            option, _, value = argument.partition("=")
-            if option not in OPTIONS:
-                near = did_you_mean(option, OPTIONS) or "; settings are key=value, as in task=hist"
-                raise ConfigError(f"unknown option {_quoted(option)}{near}")
-            if option in WITH_VALUE:
-                value, allowed = value or next(rest, ""), WITH_VALUE[option]
-                if allowed and value not in allowed:
-                    raise ConfigError(f"{option} {_quoted(value)}: choose from {', '.join(allowed)}")
-        else:
-            _check_setting(name, argument, groups)
+    for setting in settings:
+        _check_setting(name, setting, groups)
 
 
 def _check_setting(name: str, argument: str, groups: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from interpbench.checkpoints.cached_models import cached_models
 from interpbench.checkpoints.checkpoint_files import (
     CERTIFICATE,
     RECORD,
@@ -15,7 +16,7 @@ from interpbench.checkpoints.checkpoint_files import (
     models_folder,
     released,
 )
-from interpbench.checkpoints.hub import SETTING, Repository, cached_models, home
+from interpbench.checkpoints.hub import SETTING, Repository, home
 from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, standing
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import HubError, InterpBenchError

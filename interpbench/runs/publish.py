@@ -7,7 +7,8 @@ from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.checkpoints.find import find_checkpoints
-from interpbench.checkpoints.hub import SETTING, MissingError, Repository, target_of
+from interpbench.checkpoints.hub import SETTING, Repository, target_of
+from interpbench.checkpoints.hub_transfer import MissingError
 from interpbench.checkpoints.index import FORMAT, INDEX, MOST_BYTES, NAME, Index, check_grade, indexed
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED, Grade

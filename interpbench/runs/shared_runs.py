@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Bench:
+class SharedRuns:
     """One checkpoint with its pairs of inputs.
 
     Args:

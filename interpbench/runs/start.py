@@ -1,18 +1,14 @@
 """How commands that Hydra configures start: one run, or a sweep of them."""
 
-import contextlib
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 from interpbench.core.config import config_folder
-from interpbench.core.errors import ConfigError
 from interpbench.core.user_code import blamed
 from interpbench.runs.entry import Command, Composed, announce, complain, compose_run
+from interpbench.runs.hydra_options import answer, parse
 from interpbench.runs.sweep import PlannedSweep, plan, sweep
-
-SWEEP = frozenset(("-m", "--multirun", "hydra.mode=MULTIRUN"))
-HELP = frozenset(("-h", "--help"))
 
 
 def run_hydra(command: Command, arguments: Sequence[str]) -> int:
@@ -43,44 +39,17 @@ def run_hydra(command: Command, arguments: Sequence[str]) -> int:
 
 
 def _planned(command: Command, arguments: Sequence[str]) -> Composed | PlannedSweep | None:
-    """Returns what a command line asks for; None if Hydra has answered it itself, as `--help`."""
+    """Returns what a command line asks for; None if it is answered already, as `--help` is."""
     from hydra import initialize_config_dir
 
-    from interpbench.runs.mistakes import check_arguments
+    from interpbench.runs.mistakes import check_settings
 
-    check_arguments(command.name, arguments)
-    if not SWEEP.isdisjoint(arguments) and HELP.isdisjoint(arguments):
-        return plan(command, [argument for argument in arguments if argument not in SWEEP])
-    overrides = _overrides(command.name, arguments)
-    if overrides is None:
-        return None
+    line = parse(arguments)
+    check_settings(command.name, line.settings)
+    if line.sweeps and line.question is None:
+        return plan(command, line.settings)
     with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
-        return compose_run(command, overrides)
-
-
-def _overrides(name: str, arguments: Sequence[str]) -> list[str] | None:
-    """Returns the overrides of a command line, or None if Hydra answers one of its options (`--help`)."""
-    if not any(argument.startswith("-") for argument in arguments):
-        return list(arguments)
-    import hydra
-    from hydra.core.hydra_config import HydraConfig
-
-    overrides: list[list[str]] = []
-    try:
-        with _command_line(arguments):
-            hydra.main(config_path=config_folder(), config_name=name, version_base="1.3")(
-                lambda _: overrides.append(list(HydraConfig.get().overrides.task))
-            )()
-    except ValueError as error:  # of an option's value, as --shell-completion install=nosuch
-        raise ConfigError(str(error)) from None
-    return overrides[0] if overrides else None
-
-
-@contextlib.contextmanager
-def _command_line(arguments: Sequence[str]) -> Generator[None]:
-    """Lets `hydra.main`, which takes arguments from nowhere else, find these in `sys.argv` meanwhile."""
-    typed, sys.argv = sys.argv, [sys.argv[0], *arguments]
-    try:
-        yield
-    finally:
-        sys.argv = typed
+        if line.question is None:
+            return compose_run(command, line.settings)
+        sys.stdout.write(answer(command, line))
+        return None

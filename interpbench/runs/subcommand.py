@@ -5,13 +5,12 @@ mistakes on a command line are answered before anything that takes seconds is im
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn
 
-from interpbench.core.errors import did_you_mean
+from interpbench.core.errors import ConfigError, did_you_mean
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.runs.entry import complain
@@ -59,20 +58,27 @@ def subcommand(name: str, summary: str, *arguments: Argument) -> Callable[[Funct
     return register
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and this project's own."""
 
     def error(self, message: str) -> NoReturn:
-        """Writes the line and exits."""
-        sys.exit(complain(message))
+        """Raises what argparse complains of.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(message)
 
 
 def run_subcommand(arguments: Sequence[str]) -> int:
     """Runs what a command line names and returns the exit status; without a command it shows the help.
 
-    Exits with status 2 and one line for a command or an argument that there is not.
+    The status is 2, after one line, for a command or an argument that there is not.
+
+    Raises:
+        ConfigError: for a value that an argument does not take.
     """
-    parser = _Parser(
+    parser = OneLineParser(
         prog="interpbench",
         description="Networks with known, proved circuits, and methods scored against them.",
     )

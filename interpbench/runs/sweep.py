@@ -64,9 +64,6 @@ def plan(command: Command, overrides: Sequence[str]) -> PlannedSweep:
     """
     from hydra import compose, initialize_config_dir
 
-    options = [override for override in overrides if override.startswith("-")]
-    if options:
-        raise InterpBenchError(f"a sweep takes settings, not the option {options[0]!r}")
     with initialize_config_dir(config_folder(), version_base="1.3", job_name=command.name):
         launcher = [override for override in overrides if override.lstrip("+~").startswith("hydra")]
         jobs = _combinations([override for override in overrides if override not in launcher])
@@ -190,7 +187,12 @@ def _for_processes() -> None:
 
 @contextlib.contextmanager
 def _hearing_of_all(config: Any) -> Generator[None]:
-    """Lets a job of submitit that died be one failure; by itself, its launcher waits for no more then."""
+    """Lets a job of submitit that died be one failure, by putting in place what a job answers meanwhile.
+
+    Neither submitit nor its launcher has an interface for this: the launcher makes the jobs and waits for
+    them in one function, which stops at the first that died and keeps the others to itself, and a subclass
+    would have to write that function again.
+    """
     if "submitit" not in str(config.hydra.launcher._target_):
         yield
         return

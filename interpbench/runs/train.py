@@ -11,14 +11,14 @@ from typing import Any
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
-from interpbench.checkpoints.format import save_checkpoint, versions
+from interpbench.checkpoints.format import Checkpoint, save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
-from interpbench.core.metrics import JsonLines, Sink, Wandb
+from interpbench.core.metric_sinks import JsonLines, Sink, Wandb
 from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
@@ -41,21 +41,29 @@ PAIRS = 512
 
 @dataclass(frozen=True)
 class TrainOutcome:
-    """Where a run's results are, and what they reach by the run's own standard.
+    """What a run made, and what it reaches by the run's own standard.
 
     Attributes:
-        folder: where they are.
-        goal: the grade that training for its objective aims at.
-        steps: how many there were.
+        checkpoint: the network with its record and certificate.
         certificate: what was measured at the end.
+        goal: the grade that training for its objective aims at.
         standard: what the run was to reach.
     """
 
-    folder: Path
-    goal: Grade
-    steps: int
+    checkpoint: Checkpoint
     certificate: dict[str, Any]
+    goal: Grade
     standard: Standard
+
+    @property
+    def folder(self) -> Path:
+        """Where the results are."""
+        return self.checkpoint.folder
+
+    @property
+    def steps(self) -> int:
+        """How many steps of training there were."""
+        return self.checkpoint.record.steps
 
     @property
     def verdict(self) -> Verdict:
@@ -101,7 +109,7 @@ def finished(data: Config) -> RunOutcome | None:
     folder = config.folder
     if config.fresh or config.release or not (folder / CERTIFICATE).exists():
         return None
-    return _outcome(folder, config).summary()
+    return _outcome(load_checkpoint(folder), config).summary()
 
 
 def train(config: TrainConfig) -> TrainOutcome:
@@ -115,7 +123,7 @@ def train(config: TrainConfig) -> TrainOutcome:
             shutil.rmtree(folder)
     if (folder / CERTIFICATE).exists():
         log.info("%s is finished; fresh=true trains it again", folder)
-        return _outcome(folder, config)
+        return _outcome(load_checkpoint(folder), config)
     device = select_device(config.device)
     started = time.perf_counter()
     with locked(folder):
@@ -125,19 +133,15 @@ def train(config: TrainConfig) -> TrainOutcome:
         )
         record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
-        save_checkpoint(folder, network, record, certificate, pairs, task_sha256(task))
-    return _outcome(folder, config)
+        made = save_checkpoint(folder, network, record, certificate, pairs, task_sha256(task))
+    return _outcome(made, config)
 
 
-def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
-    """Reads a finished run, and releases it if asked and good enough."""
-    checkpoint = load_checkpoint(folder)
-    certificate = checkpoint.certificate
+def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
+    """Returns what a run made, and releases it if asked and good enough."""
+    folder, certificate = checkpoint.folder, checkpoint.certificate
     if certificate is None:
         raise CheckpointError(f"{folder} has no certificate that can be read; fresh=true trains it again")
-    outcome = TrainOutcome(
-        folder, config.objective.grade, checkpoint.record.steps, certificate, config.required_standard
-    )
     if config.release and not grade(certificate).reaches(RELEASED):
         log.warning("not released: %s is what released models reach at least", RELEASED)
     elif config.release:
@@ -145,7 +149,7 @@ def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
         for name in FILES:
             write_bytes(target / name, read_bytes(folder / name, MOST_BYTES))
         log.info("released to %s", target)
-    return outcome
+    return TrainOutcome(checkpoint, certificate, config.objective.grade, config.required_standard)
 
 
 Trained = tuple[Transformer, int, dict[str, Any], Truth, Alignment]

@@ -131,7 +131,9 @@ class Board:
         """Returns on how many models AUROC is above random (p < 0.05), and how many models there are."""
         sizes = self._sizes(level)
         values = self.values(method, auroc.at(level))
-        return sum(beats_random("auroc", value, *sizes[m]) < 0.05 for m, value in values.items()), len(values)
+        return sum(beats_random(auroc.name, value, *sizes[m]) < 0.05 for m, value in values.items()), len(
+            values
+        )
 
     def null(self, metric: ScoreMetric) -> Estimate | None:
         """Returns the mean over models of what random scores get, with the middle 95 % of it."""
@@ -156,7 +158,7 @@ class Board:
     def against_random(self, level: Level = DRAWN_LEVEL) -> list[Comparison]:
         """Compares each method's AUROC with the average of random scores on the same models."""
         sizes = self._sizes(level)
-        null = {m: float(random_null(*size)["auroc"].mean()) for m, size in sizes.items()}
+        null = {m: float(random_null(*size)[auroc.name].mean()) for m, size in sizes.items()}
         metric = auroc.at(level)
         pairs = [{name: self.values(name, metric), AVERAGE: null} for name in self.compared_at(level)]
         return self._each(pairs)

@@ -15,7 +15,7 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import Steps
 from interpbench.core.errors import TrainingError
-from interpbench.core.metrics import Sink
+from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.training.certificate import certify

@@ -12,6 +12,7 @@ from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import Repository, home, split
 from interpbench.checkpoints.index import FORMAT, INDEX
 from interpbench.core.files import sha256, write_json
+from interpbench.core.progress import Display
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.download import download
 from tests.hub_server import Hub
@@ -46,6 +47,32 @@ def test_what_is_cached_works_offline(hub: Hub, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert load() == wanted
     refused(lambda: load("trend_to_next"), "not in the cache", "http://127.0.0.1:9 cannot be reached")
+
+
+def test_a_hub_that_has_gone_is_said_to_be_the_reason(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an index, but no list of files, in the cache, snapshot_download returns a folder without them."""
+    Repository.parse(f"{NAME}@main").index(online=True)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    refused(load, "frac_prevs/", "not in the cache", "http://127.0.0.1:9 cannot be reached")
+
+
+def test_what_the_index_says_and_the_repository_lacks(hub: Hub) -> None:
+    lacking = {path: data for path, data in hub.newest(NAME).items() if path != WEIGHTS}
+    hub.commits[NAME] = {"0" * 40: lacking}
+    refused(load, f"{NAME}@{'0' * 40} has no file {WEIGHTS}")
+
+
+def test_all_bytes_that_arrive_are_shown(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: dict[int, int] = {}
+
+    class Recorded(Display):
+        def update(self, done: int, status: str) -> None:
+            shown[self.total] = done
+
+    monkeypatch.setattr("interpbench.checkpoints.hub.Display", Recorded)
+    load()
+    assert len(shown) == 2  # all but the record, and the record
+    assert all(done == total for total, done in shown.items())
 
 
 def test_every_other_command_finds_it_too(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +198,7 @@ def test_a_download_that_breaks_off_goes_on(hub: Hub, cuts: list[int]) -> None:
 
 def test_a_download_that_always_breaks_off_leaves_nothing(hub: Hub) -> None:
     hub.cut[WEIGHTS] = [0] * 100
-    refused(load, "the transfer of me/models@", WEIGHTS)
+    refused(load, "the transfer of me/models@", "frac_prevs broke off")
     assert WEIGHTS not in cached() and nothing_half_written(hub)
     hub.cut.clear()
     assert load()  # and what had arrived is not fetched again

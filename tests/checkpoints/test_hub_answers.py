@@ -39,7 +39,9 @@ def test_what_a_hub_lists_cannot_lead_out_of_the_cache(hub: Hub, tmp_path: Path)
     address = f"hf://{NAME}@main/frac_prevs"
     hub.sha = "../../../outside"
     refused(lambda: interpbench.load(address), "answers with the commit '../../../outside'")
-    hub.sha, hub.listed = "", "frac_prevs/../../../../ll_model.pth"
+    hub.sha, hub.large = "", "../../../outside"
+    refused(lambda: interpbench.load(address), "answers with a hash of 'frac_prevs/model.safetensors'")
+    hub.large, hub.listed = "", "frac_prevs/../../../../ll_model.pth"
     refused(lambda: interpbench.load(address), "which would be outside of the repository")
     assert not list(tmp_path.glob("**/outside*")) and not list(tmp_path.glob("**/ll_model*"))
 

@@ -20,11 +20,11 @@ from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _summary, draw_circuit, found_edges
+from interpbench.reports.labels import NOTHING, method_labels, share
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import circuit_lines, records_table, rows_table
-from interpbench.reports.text import NOTHING, method_labels, share
 from interpbench.tasks.catalogue import get_task
 from tests.evaluation_records import GRAPH, PERFECT, REQUIRED, TIED, TRUTH, record, scores
 from tests.made_up_certificates import proof_of

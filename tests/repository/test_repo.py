@@ -57,6 +57,24 @@ def test_no_module_has_a_vague_name() -> None:
     assert vague == []
 
 
+NAMESAKES = {
+    "acdc": "the method, and the file that its authors' code writes",
+    "config": "strict conversion, and the shape of a transformer",
+    "eap_ig": "the method, and the file that its authors' code writes",
+    "model": "of any kind: causal, transformer, and that of IOI",
+    "strata": "of any task, and those of IOI",
+}
+"""Names that several modules have, and what tells these apart besides their package."""
+
+
+def test_modules_have_names_of_their_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE:
+        if path.name != "__init__.py":
+            places.setdefault(path.stem, []).append(str(path.relative_to(ROOT)))
+    assert {name for name, found in places.items() if len(found) > 1} == set(NAMESAKES)
+
+
 @pytest.mark.parametrize("name", [n for n in names(PACKAGE) if not n.endswith("old_names.py")])
 def test_names_are_those_of_the_glossary(name: str) -> None:
     tree = ast.parse((ROOT / name).read_text())
@@ -71,6 +89,12 @@ def test_no_test_file_imports_another() -> None:
     """What several build is in `tests/builders.py` and the modules beside it."""
     imports = re.compile(r"^(?:from|import) tests\.(?:\w+\.)*(?:test_\w+|conftest)\b", re.MULTILINE)
     assert [name for name in names(MODULES) if imports.search((ROOT / name).read_text())] == []
+
+
+def test_tests_lie_in_folders_called_as_the_packages_that_they_are_of() -> None:
+    packages = {path.parent.name for path in (ROOT / "interpbench").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders == {*packages, "repository"} and not list((ROOT / "tests").glob("test_*.py"))
 
 
 def test_no_test_returns_before_its_end() -> None:
@@ -115,6 +139,34 @@ def test_the_search_for_unsafe_code_finds_it(source: str) -> None:
 def test_every_method_has_a_yaml_and_every_yaml_a_method() -> None:
     yamls = sorted((ROOT / "configs" / "method").iterdir())
     assert [path.name for path in yamls] == [f"{name}.yaml" for name in methods()]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "homes"),
+    [
+        (r"\.errors\(", ["core/config.py"]),  # what pydantic complains of, in words
+        (r"\bbeta\w*inv\b|proportion_confint|binomtest", ["core/clopper_pearson.py"]),
+        (r"\bConsole\(", ["core/console.py", "core/progress.py", "runs/sweep.py"]),  # output, errors, a file
+        (r"np\.broadcast_to\(np\.arange\(tokens\.shape", ["causal/selection.py"]),
+        (r"multipletests", ["scoring/comparison.py"]),
+    ],
+)
+def test_what_is_done_in_many_places_has_one_home(pattern: str, homes: list[str]) -> None:
+    found = [path for path in PACKAGE if re.search(pattern, path.read_text())]
+    assert [str(path.relative_to(ROOT / "interpbench")) for path in found] == homes
+
+
+REACHES = r"sys\.argv(\[[^]]*\])?\s*=[^=]|sys\.path\.(append|insert|extend)|hydra\._internal|hydra\.main\b"
+"""What changes the command line or the search path of a process, or depends on the inside of Hydra."""
+
+
+def test_nothing_reaches_into_the_process_or_into_hydra() -> None:
+    """Except that a user who names a file of their own can import what lies beside it."""
+    found = [path for path in PACKAGE if re.search(REACHES, path.read_text())]
+    assert [str(path.relative_to(ROOT / "interpbench")) for path in found] == ["core/user_code.py"]
+    for line in ("typed, sys.argv = sys.argv, []", "sys.argv[1:] = []", "sys.argv = []", "hydra._internal"):
+        assert re.search(REACHES, line), line
+    assert not re.search(REACHES, "finish(lambda: _train(sys.argv[1:])); made = sys.argv == []")
 
 
 def test_modules_that_prose_names_are_there() -> None:

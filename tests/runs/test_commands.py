@@ -20,7 +20,7 @@ from interpbench.discovery.method import get_method
 from interpbench.runs import cli
 from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
-from interpbench.runs.leaderboard import read_board
+from interpbench.runs.leaderboard_files import read_board
 from tests import ROOT
 from tests.builders import run_script
 
@@ -40,7 +40,7 @@ def test_the_form_that_the_readme_shows(tmp_path: Path) -> None:
 BOARD = """
 import sys
 from pathlib import Path
-from interpbench.runs.leaderboard import write_leaderboard
+from interpbench.runs.leaderboard_files import write_leaderboard
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.core.files import read_json
 record = EvaluationRecord.from_json(read_json(Path(sys.argv[1])))

@@ -17,7 +17,7 @@ from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import locked, write_bytes
-from interpbench.core.metrics import JsonLines, Wandb
+from interpbench.core.metric_sinks import JsonLines, Wandb
 from interpbench.runs.download import download
 from tests import ROOT
 from tests.hub_server import serve

@@ -66,7 +66,7 @@ def test_a_file_scores_what_its_scores_score(tmp_path: Path, form: str) -> None:
 def test_it_says_what_evaluate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A record of an evaluation is a file of scores too."""
     config = EvaluateConfig(method={"name": "random"}, out=str(tmp_path), device="cpu", pictures=False)
-    record = evaluate_checkpoint(CHECKPOINT, config)
+    (record,) = evaluate_checkpoint(CHECKPOINT, config).values()
     again = score_file(tmp_path / "hist" / "random.json", HIST, name="mine", out=str(tmp_path))
     assert again.levels == record.levels and again.edges == record.edges
     assert "│ hist │ mine" in capsys.readouterr().out

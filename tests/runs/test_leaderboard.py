@@ -17,9 +17,9 @@ from interpbench.reports.leaderboard import FIGURES
 from interpbench.runs import cli
 from interpbench.runs.evaluate import EvaluateConfig, evaluate
 from interpbench.runs.evaluate import run as run_evaluation
-from interpbench.runs.leaderboard import page, read_board, write_leaderboard
+from interpbench.runs.evaluations_page import PAGE
+from interpbench.runs.leaderboard_files import page, read_board, write_leaderboard
 from interpbench.runs.method_lists import expand
-from interpbench.runs.page import PAGE
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH, board_text
 from interpbench.scoring.ranking_metrics import HEADLINE
@@ -181,7 +181,7 @@ def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
     made = board()
     assert "dead: its corrupted inputs change no answer" in page(made)
     (tmp_path / "leaderboard.json").write_text(board_text(made.rows, ()))
-    from interpbench.runs.leaderboard import write_page
+    from interpbench.runs.leaderboard_files import write_page
 
     assert write_page(tmp_path).read_text() == page(made)
     for name in FIGURES:

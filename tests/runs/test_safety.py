@@ -25,8 +25,8 @@ from interpbench.core.text import code, markdown, mathtext, printable, terminal
 from interpbench.runs.certify import certify_checkpoints
 from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
-from interpbench.runs.leaderboard import read_board
-from interpbench.runs.page import write_folder_page
+from interpbench.runs.evaluations_page import write_folder_page
+from interpbench.runs.leaderboard_files import read_board
 from interpbench.tasks import catalogue
 from tests import ROOT
 from tests.builders import edit, run_script
@@ -271,7 +271,7 @@ def test_certificates_are_checked(checkpoint: Path, changes: dict[str, Any], sai
 
 
 def test_keys_of_blind_problems_are_checked(checkpoint: Path, tmp_path: Path) -> None:
-    problem = write_problem(load_checkpoint(checkpoint), tmp_path / "problem")
+    problem = write_problem(load_checkpoint(checkpoint), tmp_path / "problem").folder
     path = key_path(problem)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     good = path.read_text()

@@ -168,7 +168,7 @@ def test_a_cluster_gets_one_array_of_what_is_missing(tmp_path: Path, monkeypatch
         (["trainer.max_step=1,2"], "unknown key 'trainer.max_step'; did you mean trainer.max_steps"),
         (["out=file"], "cannot write file/sweeps/"),
         (["model.d_model=range(0)"], "there is nothing to sweep over"),
-        (["--config-dir=x"], "a sweep takes settings, not the option '--config-dir=x'"),
+        (["--cfg=job"], "a sweep takes settings, not the option '--cfg'"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_starts(

@@ -10,7 +10,7 @@ from scipy import stats
 
 from interpbench.discovery.method import get_method
 from interpbench.runs.evaluate import budget
-from interpbench.runs.leaderboard import page
+from interpbench.runs.leaderboard_files import page
 from interpbench.scoring.comparison import a12, compare_methods, holm, mean_interval, mean_ranks, wilcoxon
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH, row

@@ -9,7 +9,7 @@ import torch
 
 from interpbench.circuits.grades import Verdict
 from interpbench.core.errors import CheckpointError, TrainingError
-from interpbench.core.metrics import JsonLines, Wandb
+from interpbench.core.metric_sinks import JsonLines, Wandb
 from interpbench.core.threads import threads
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.linear_probes import Probes

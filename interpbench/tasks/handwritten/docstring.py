@@ -9,8 +9,8 @@ from math import perm
 
 import numpy as np
 
-from interpbench.causal.attention import earlier, is_last, positions, selected
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
+from interpbench.causal.selection import earlier, is_last, positions, selected
 from interpbench.tasks.catalogue import causal_task
 from interpbench.tasks.slots import Slots
 from interpbench.tasks.stratum import Stratum, length_strata

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from interpbench.causal.attention import positions, selected
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
+from interpbench.causal.selection import positions, selected
 from interpbench.tasks.catalogue import causal_task
 from interpbench.tasks.slots import Slots
 from interpbench.tasks.stratum import Stratum, made

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from interpbench.causal.attention import earlier, positions, selected
 from interpbench.causal.model import CausalModel, Read, Variable
+from interpbench.causal.selection import earlier, positions, selected
 from interpbench.tasks.catalogue import causal_task
 from interpbench.tasks.domain import Sequences
 from interpbench.tasks.samplers import mixture, repeats

@@ -17,8 +17,8 @@ shape could be certified for it.
 
 import numpy as np
 
-from interpbench.causal.attention import earlier, is_last
 from interpbench.causal.model import NONE, CausalModel, Read, Variable
+from interpbench.causal.selection import earlier, is_last
 
 
 def ioi_causal_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bool) -> CausalModel:

@@ -21,7 +21,7 @@ PAGE = "report.html"
 
 def write_folder_page(
     folder: Path,
-    networks_in: Sequence[Path] = (),
+    networks_in: Sequence[Path | Checkpoint] = (),
     out: Path | None = None,
     known: Mapping[Path, EvaluationRecord] | None = None,
 ) -> Path:
@@ -29,8 +29,8 @@ def write_folder_page(
 
     Args:
         folder: where evaluations were written, `runs/evaluate`.
-        networks_in: folders of the networks that they were made on; those that are released are found in
-            any case.
+        networks_in: the networks that they were made on, or their folders; those that are released are found
+            in any case.
         known: file to record, of those that need not be read.
         out: the page; None for `report.html` in the folder.
 
@@ -79,13 +79,14 @@ def read_results(
     return results, problems
 
 
-def _networks(places: Sequence[Path], wanted: set[str]) -> dict[str, Network]:
+def _networks(places: Sequence[Path | Checkpoint], wanted: set[str]) -> dict[str, Network]:
     """Returns the networks that are wanted; several of one task are told apart by seed and weights.
 
     One that is damaged is named, and left out.
     """
-    found: dict[str, Checkpoint] = {}
-    for place in dict.fromkeys((*places, *released().values())):
+    found = {place.record.sha256: place for place in places if isinstance(place, Checkpoint)}
+    folders = [place for place in places if isinstance(place, Path)]
+    for place in dict.fromkeys((*folders, *released().values())):
         try:
             key = read_record(place).sha256 if is_ours(place) else load_checkpoint(place).record.sha256
             if key in wanted and key not in found:

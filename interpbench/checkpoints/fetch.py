@@ -37,7 +37,7 @@ def fetch(address: str, refresh: bool = False) -> Path:
         snapshot = repository.snapshot(patterns, folder, online=True)
     at = Repository(repository.name, snapshot.name)
     if (snapshot / INDEX).is_file():
-        return at.model(folder, online=True, refresh=refresh)
+        return at.model(folder, refresh=refresh)
     path = snapshot / folder
     if not is_checkpoint(path):
         raise HubError(f"{at} has no model in {folder!r}")
