@@ -185,13 +185,13 @@ def compare(folder: Path) -> tuple[list[str], list[str]]:
     now = time.process_time() - start
     alone = now - seconds["adversary"]
     parts = {REST: now - sum(seconds.values()), **seconds}
-    rates = [rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()]
-    rows = max(rate["rows"] for rate in proof["rates"]["accuracy"]["output"].values())
+    rates = [rate for kind in proof.rates.values() for draws in kind.values() for rate in draws.values()]
+    rows = max(rate.rows for rate in proof.rates["accuracy"]["output"].values())
     costs = [
         checkpoint.task,
         f"{len(former.inert)}",
         f"{former.rows:,}",
-        f"{rows:,}" if proof["all_pairs"] else f"2 × {rows:,}",
+        f"{rows:,}" if proof.all_pairs else f"2 × {rows:,}",
         f"{max(rate['looks'] for rate in rates)}",
         f"{was:.1f} s",
         f"{now:.1f} s",

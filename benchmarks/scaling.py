@@ -162,14 +162,12 @@ class Measurement:
         costs["certificate"] = fixed + chunks * (total - fixed)
         costs["screen"] = chunks * seconds["screen"]
         costs["adversary"] = seconds["search"] + chunks * seconds["worst sets"]
-        rates = [
-            rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()
-        ]
-        wrong, rows = (sum(rate[what] for rate in rates) for what in ("wrong", "rows"))
-        run = proof["screen"]["run"] / proof["screen"]["items"]
-        candidates = sum(attack["candidates"] for attack in proof["attacks"].values())
+        rates = [rate for kind in proof.rates.values() for draws in kind.values() for rate in draws.values()]
+        wrong, rows = sum(rate.wrong for rate in rates), sum(rate.rows for rate in rates)
+        run = proof.screen.run / proof.screen.items
+        candidates = sum(attack.candidates for attack in proof.attacks.values())
         self.costs.notes.append(
-            f"{wrong:,} of {rows:,} rows wrong, smallest margin {proof['margin']:.1f}; the screen runs "
+            f"{wrong:,} of {rows:,} rows wrong, smallest margin {proof.margin:.1f}; the screen runs "
             f"{run:.1%} of (edge, row); the adversary tries {candidates} sets"
         )
 

@@ -20,9 +20,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.certificate_file import OldCertificateError, check_files, identified, read_proof
+from interpbench.checkpoints.certificate_file import (
+    OldCertificateError,
+    check_files,
+    read_certificate,
+    write_certificate,
+)
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes
+from interpbench.circuits.certificate import Certificate, Identity
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import EMBED, Node, parse_node
@@ -45,7 +51,7 @@ class Checkpoint:
 
     network: Transformer
     record: ModelRecord
-    certificate: dict[str, Any] | None
+    certificate: Certificate | None
     folder: Path
 
     @property
@@ -99,7 +105,7 @@ def save_checkpoint(
     folder: Path,
     network: Transformer,
     record: Mapping[str, Any],
-    certificate: Mapping[str, Any] | None,
+    certificate: Certificate | None,
     pairs: Pairs | None = None,
     task: str | None = None,
 ) -> None:
@@ -124,7 +130,7 @@ def save_checkpoint(
     if certificate is not None:
         assert task is not None, "a certificate names its task"
         truth = Truth.from_json(network.cfg.graph, record["truth"])
-        write_json(folder / CERTIFICATE, identified(certificate, sha256(weights), truth, task))
+        write_certificate(folder / CERTIFICATE, certificate, Identity(sha256(weights), truth.sha256, task))
 
 
 def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
@@ -164,17 +170,17 @@ def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
     record, path = check_files(folder, certificate=False), folder / WEIGHTS
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
     network = read_network(weights, record.shape, path)
-    return Checkpoint(network, record, proof_of(folder, record) if certificate else None, folder)
+    return Checkpoint(network, record, certificate_of(folder, record) if certificate else None, folder)
 
 
-def proof_of(folder: Path, record: ModelRecord) -> dict[str, Any] | None:
+def certificate_of(folder: Path, record: ModelRecord) -> Certificate | None:
     """Returns a checkpoint's certificate; None if there is none, or one of an older format, which is said.
 
     Raises:
-        CheckpointError: as `read_proof` does.
+        CheckpointError: as `read_certificate` does.
     """
     try:
-        return read_proof(folder / CERTIFICATE, record)
+        return read_certificate(folder / CERTIFICATE, record)
     except OldCertificateError as error:
         log.warning("%s", error)
         return None

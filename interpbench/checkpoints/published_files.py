@@ -23,7 +23,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import published_weights
 from interpbench.checkpoints.download import GPT2, VOCABULARY
-from interpbench.checkpoints.format import Checkpoint, proof_of
+from interpbench.checkpoints.format import Checkpoint, certificate_of
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.graph import Graph
@@ -92,8 +92,8 @@ def load_published(folder: Path, certificate: bool = True) -> Checkpoint:
         seconds=0.0,
         sha256=sha256(read_bytes(weights, 2 * most, CheckpointError)),
     )
-    proof = proof_of(folder, record) if certificate else None
-    return Checkpoint(network.requires_grad_(False), record, proof, folder)
+    found = certificate_of(folder, record) if certificate else None
+    return Checkpoint(network.requires_grad_(False), record, found, folder)
 
 
 def draw_published_pairs(folder: Path) -> Pairs:

@@ -9,6 +9,7 @@ from typing import Any
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import Index
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import RELEASED, said_of
 from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.core.text import code, markdown, printable, shown
@@ -116,7 +117,7 @@ def _proved(checkpoint: Checkpoint) -> str:
     return f" and proved: {said}." if verdict.reaches(RELEASED) else f"; its certificate reaches: {said}."
 
 
-def _certificate(certificate: Mapping[str, Any] | None) -> str:
+def _certificate(certificate: Certificate | None) -> str:
     if certificate is None:
         return "None: `interpbench certify` makes one."
     return f"{certificate_markdown(certificate)}\n\n{LIMITS}"

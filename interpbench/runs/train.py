@@ -3,7 +3,7 @@
 import logging
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.checkpoints.format import save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import CheckpointError
@@ -30,6 +31,7 @@ from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.stopping import Line
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 
@@ -54,7 +56,7 @@ class TrainOutcome:
     folder: Path
     goal: Grade
     steps: int
-    certificate: dict[str, Any]
+    certificate: Certificate
     standard: Standard
 
     @property
@@ -148,7 +150,7 @@ def _outcome(folder: Path, config: TrainConfig) -> TrainOutcome:
     return outcome
 
 
-Trained = tuple[Transformer, int, dict[str, Any], Truth, Alignment]
+Trained = tuple[Transformer, int, Certificate, Truth, Alignment]
 
 
 def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Trained:
@@ -195,8 +197,8 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     return network, 0, certificate, truth, alignment
 
 
-def _sinks(config: TrainConfig, folder: Path, history: Sequence[Mapping[str, Any]]) -> Sequence[Sink]:
-    sinks: list[Sink] = [JsonLines(folder / "metrics.jsonl", history)]
+def _sinks(config: TrainConfig, folder: Path, history: Sequence[Line]) -> Sequence[Sink]:
+    sinks: list[Sink] = [JsonLines(folder / "metrics.jsonl", [line.to_json() for line in history])]
     if config.logger.wandb:
         name = f"{get_task(config.task).name}-seed{config.seed}"
         sinks.append(Wandb(config.logger.project, name, config.settings(), folder))

@@ -66,7 +66,7 @@ def test_what_training_wrote_is_read(compiled_checkpoint: Path, compiled: Any) -
     assert loaded.record.alignment == {name: str(node) for name, node in alignment.nodes.items()}
     for level in LEVELS:
         assert (loaded.truth.at(level) == truth.at(level)).all()
-    assert loaded.certificate == json.loads((compiled_checkpoint / CERTIFICATE).read_text())
+    assert loaded.certificate.to_json() == json.loads((compiled_checkpoint / CERTIFICATE).read_text())
     verdict = loaded.verdict()
     assert verdict is not None and verdict.grade == "adversarial" and verdict.positions
     pairs, wanted = load_pairs(compiled_checkpoint), draw_pairs(alignment.task, 512)

@@ -48,8 +48,8 @@ def test_the_parts_of_a_certificate_are_timed_and_both_certificates_find_nothing
     with spent(PARTS) as seconds:
         proof = certify(evaluation, truth, settings)
     assert all(value > 0 for value in seconds.values()), seconds
-    rates = [rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()]
-    assert not any(rate["wrong"] for rate in rates)
+    rates = [rate for kind in proof.rates.values() for draws in kind.values() for rate in draws.values()]
+    assert not any(rate.wrong for rate in rates)
     former = Former(evaluation, truth, pairs=64)
     former.measure()
     assert former.rows == 64
