@@ -45,8 +45,8 @@ from interpbench.reports.palette import COLOURS, save
 from interpbench.runs.measure import measured
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
-from interpbench.training.certificate import ROWS_PER_CHUNK, certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import ROWS_PER_CHUNK, certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
@@ -151,7 +151,7 @@ class Measurement:
         few = replace(full, pairs=ROWS_PER_CHUNK, looks=1, **checks)
         parts = {
             "screen": ["screening.EdgeScreen.measure"],
-            "stress": ["certificate._Certificate._stress"],
+            "stress": ["measure_certificate._Certificate._stress"],
             "search": ["adversary._Search.__init__", "adversary._Search.worst"],
             "worst sets": ["adversary._Search.measured"],
         }

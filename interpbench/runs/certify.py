@@ -27,9 +27,9 @@ from interpbench.reports.certificates import certificate_table
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.task import Task
-from interpbench.training.certificate import certify
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 

@@ -29,8 +29,8 @@ from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
 from interpbench.training.stopping import Line
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer

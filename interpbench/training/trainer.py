@@ -19,10 +19,10 @@ from interpbench.core.errors import TrainingError
 from interpbench.core.metrics import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
+from interpbench.training.measure_certificate import certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Batch, Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings

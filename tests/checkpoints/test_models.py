@@ -12,8 +12,8 @@ from interpbench.discovery.method import get_method
 from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
 from interpbench.scoring.curves import compare
 from interpbench.tasks.catalogue import catalogue
-from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import CertificateSettings, certify
 
 MODELS = released()
 

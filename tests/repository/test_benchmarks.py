@@ -13,8 +13,8 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 
@@ -65,11 +65,11 @@ def test_time_between_the_items_of_a_generator_is_not_its_own(monkeypatch):
     """The screen yields outcomes, and who counts them must not be counted."""
     clock = iter(range(0, 1000))
     monkeypatch.setattr("benchmarks.certificates.time.process_time", lambda: next(clock))
-    monkeypatch.setattr("interpbench.training.certificate.attack", lambda: (yield from "ab"))
-    with spent({"part": ["certificate.attack"]}) as seconds:
-        from interpbench.training import certificate
+    monkeypatch.setattr("interpbench.training.measure_certificate.attack", lambda: (yield from "ab"))
+    with spent({"part": ["measure_certificate.attack"]}) as seconds:
+        from interpbench.training import measure_certificate
 
-        for _ in certificate.attack():
+        for _ in measure_certificate.attack():
             for _ in range(10):
                 next(clock)
     assert seconds == {"part": 3.0}, "three calls of next, each of one tick"

@@ -30,8 +30,8 @@ from interpbench.tasks.handwritten.ioi.templates import IO, LARGE, OBJECT, PLACE
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
-from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import CertificateSettings, certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import TrainerSettings

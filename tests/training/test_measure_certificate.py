@@ -12,10 +12,10 @@ from interpbench.circuits.grades import Standard, grade
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import _Certificate, certify
 from interpbench.training.draws import Draws
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import _Certificate, certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate
