@@ -8,11 +8,9 @@ import logging
 import platform
 import subprocess
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import TypeAdapter
@@ -27,7 +25,7 @@ from interpbench.checkpoints.certificate_file import (
     write_certificate,
 )
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
-from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes
+from interpbench.checkpoints.record import FORMAT, ModelRecord, Provenance, most_weights_bytes
 from interpbench.circuits.certificate import Certificate, Identity
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
@@ -104,17 +102,17 @@ def versions() -> dict[str, str]:
 def save_checkpoint(
     folder: Path,
     network: Transformer,
-    record: Mapping[str, Any],
+    provenance: Provenance,
     certificate: Certificate | None,
     pairs: Pairs | None = None,
     task: str | None = None,
 ) -> None:
-    """Writes a checkpoint; the record gets its format number and the hash of the weights.
+    """Writes a checkpoint; its record is made of the network's shape, its weights' hash and its provenance.
 
     Args:
         folder: where to.
         network: the network.
-        record: what `ModelRecord` says, but for format, shape and hash.
+        provenance: what it is for, and how it was made.
         certificate: what was measured, which is written with what it is of; None for none.
         pairs: inputs for discovery.
         task: SHA-256 of the task, which a certificate needs.
@@ -126,10 +124,11 @@ def save_checkpoint(
     )
     write_bytes(folder / WEIGHTS, weights)
     shape = TypeAdapter(TransformerConfig).dump_python(network.cfg)
-    write_json(folder / RECORD, {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)})
+    made = TypeAdapter(Provenance).dump_python(provenance, mode="json")
+    write_json(folder / RECORD, {"format": FORMAT, **made, "shape": shape, "sha256": sha256(weights)})
     if certificate is not None:
         assert task is not None, "a certificate names its task"
-        truth = Truth.from_json(network.cfg.graph, record["truth"])
+        truth = Truth.from_json(network.cfg.graph, provenance.truth)
         write_certificate(folder / CERTIFICATE, certificate, Identity(sha256(weights), truth.sha256, task))
 
 
