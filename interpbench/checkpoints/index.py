@@ -192,8 +192,3 @@ def problem(path: Path, file: IndexedFile) -> str | None:
     return (
         None if sha256(data) == file.sha256 else "is damaged or changed: its SHA-256 is not the indexed one"
     )
-
-
-def files_of(model: IndexedModel) -> list[str]:
-    """Returns its file names, the record last: a folder with a record is whole."""
-    return sorted(model.files, key=lambda name: (name == RECORD, name))

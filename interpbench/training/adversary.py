@@ -196,18 +196,20 @@ class _Search:
         return torch.from_numpy(masks).to(self.chunks[0].base.stack)
 
     def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
-        """Returns each row's least margin, relative to its clean one, `[G, B]`; 1 where nothing is asked."""
-        ev, groups = self.evaluation, len(routes)
-        rows = len(chunk.base.tokens)
+        """Returns each row's least margin, relative to its clean one, from the logits `[V, T, G, B]` of G sets.
+
+        Returns:
+            `[G, B]`, 1 where nothing is asked.
+        """
+        ev, rows = self.evaluation, len(chunk.base.tokens)
         lowest: list[Tensor] = []
         clean_answer = chunk.base.trace[ev.causal_model.output]
         clean = ev.margins(chunk.base.logits, clean_answer).clamp(min=1e-3)
-        by_group = logits.unflatten(2, (groups, rows))
-        for group in range(groups):
+        for group in range(len(routes)):
             every = np.broadcast_to(self._full(routes[group]), (rows, *self.by_edge.shape))
             answer = self.tests.answers(chunk.base, chunk.sources, every)
             scored = torch.from_numpy(ev.task.scored(answer).T).to(logits.device)
-            margins = ev.margins(by_group[:, :, group], answer) / clean
+            margins = ev.margins(logits[:, :, group], answer) / clean
             lowest.append(margins.masked_fill(~scored, 1.0).amin(0))
         return torch.stack(lowest)
 
@@ -242,7 +244,7 @@ class _Search:
         """Returns what `_lowest` does of one of the chunks with some sets patched."""
         chunk = self.chunks[number]
         patch = self._patched(masks, self.given[number])
-        logits = self.evaluation.network.run_groups(chunk.base.stack[0], patch, len(sets)).flatten(2)
+        logits = self.evaluation.network.run_groups(chunk.base.stack[0], patch, len(sets))
         return self._lowest(chunk, sets, logits)
 
     @staticmethod
