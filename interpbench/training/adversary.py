@@ -196,7 +196,7 @@ class _Search:
         return torch.from_numpy(masks).to(self.chunks[0].base.stack)
 
     def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
-        """Returns each row's least margin, relative to its clean one, from the logits `[V, T, G, B]` of G sets.
+        """Returns each row's least margin, relative to its clean one, of the logits `[V, T, G, B]` of G sets.
 
         Returns:
             `[G, B]`, 1 where nothing is asked.
