@@ -20,7 +20,7 @@ from interpbench.checkpoints.certificate_file import (
     check_files,
     read_certificate,
 )
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES, RECORD
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.circuits.grades import GRADES, Grade, Standard, grade, in_words, said_of
 from interpbench.core.config import STRICT, Settings, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
