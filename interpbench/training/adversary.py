@@ -196,7 +196,12 @@ class _Search:
         return torch.from_numpy(masks).to(self.chunks[0].base.stack)
 
     def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
-        """Returns each row's least margin, relative to its clean one, of the logits `[V, T, G, B]` of G sets.
+        """Returns each row's least margin, relative to its clean one, with G sets patched.
+
+        Args:
+            chunk: the rows.
+            routes: the sets.
+            logits: `[V, T, G, B]`.
 
         Returns:
             `[G, B]`, 1 where nothing is asked.
