@@ -24,7 +24,14 @@ from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
 from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.recipe import Recipe
-from interpbench.training.worlds import StrictWorld, Swapped, World, WorldBuilder, source_world, swap_world
+from interpbench.training.world_builders import (
+    StrictWorld,
+    Swapped,
+    World,
+    WorldBuilder,
+    source_world,
+    swap_world,
+)
 
 SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
