@@ -208,8 +208,8 @@ class Sampler:
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
-        weigh, terms = self.recipe.objective.weight, ("behaviour", *worlds[1:])
-        weights = np.array([outputs * weigh(term) for term in terms])
+        objective, terms = self.recipe.objective, ("behaviour", *worlds[1:])
+        weights = np.array([objective.weighted(term, float(outputs)) for term in terms])
         cut = scored.reshape(len(weights), self.steps, self.batch, -1)
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
