@@ -32,8 +32,8 @@ from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.core import seeds
 from interpbench.core.process import prepare_torch
 from interpbench.runs.certify import subject_of
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Activations, Evaluation
+from interpbench.training.measure_certificate import certify
 
 DEFAULT = ("frac_prevs", "hist", "paren_balance", "mean_of_ends")
 PAIRS, ALL_UP_TO = 5000, 1000
@@ -42,13 +42,13 @@ DRAWN, ENUMERATED = 512, 2048
 """Pairs that went together."""
 TRAINING = "interpbench.training."
 PARTS = {
-    "effective rows": ["certificate._Certificate._fill"],
+    "effective rows": ["measure_certificate._Certificate._fill"],
     "sets": [
         "intervention_tests.InterventionTests._node_sets",
         "intervention_tests.InterventionTests._edge_sets",
     ],
     "single edges": ["screening.EdgeScreen.measure"],
-    "adversary": ["certificate.attack"],
+    "adversary": ["measure_certificate.attack"],
 }
 REST = "everything else"
 """Clean runs; aligned nodes, single positions, forbidden nodes, required edges, on rows that all share."""
@@ -185,13 +185,13 @@ def compare(folder: Path) -> tuple[list[str], list[str]]:
     now = time.process_time() - start
     alone = now - seconds["adversary"]
     parts = {REST: now - sum(seconds.values()), **seconds}
-    rates = [rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()]
-    rows = max(rate["rows"] for rate in proof["rates"]["accuracy"]["output"].values())
+    rates = [rate for kind in proof.rates.values() for draws in kind.values() for rate in draws.values()]
+    rows = max(rate.rows for rate in proof.rates["accuracy"]["output"].values())
     costs = [
         checkpoint.task,
         f"{len(former.inert)}",
         f"{former.rows:,}",
-        f"{rows:,}" if proof["all_pairs"] else f"2 × {rows:,}",
+        f"{rows:,}" if proof.all_pairs else f"2 × {rows:,}",
         f"{max(rate['looks'] for rate in rates)}",
         f"{was:.1f} s",
         f"{now:.1f} s",

@@ -27,11 +27,11 @@ from interpbench.runs.train_settings import own_settings
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
-from interpbench.training.certificate import CertificateSettings
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
+from interpbench.training.settings import CertificateSettings
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer
 

@@ -15,7 +15,7 @@ def main() -> None:
     for name, folder in released().items():
         checkpoint = load_checkpoint(folder)
         record, truth = checkpoint.record, checkpoint.truth
-        margin = "–" if checkpoint.certificate is None else f"{checkpoint.certificate['margin']:.2g}"
+        margin = "–" if checkpoint.certificate is None else f"{checkpoint.certificate.margin:.2g}"
         cells = [
             name,
             str(record.legacy_id or "–"),

@@ -45,8 +45,8 @@ from interpbench.reports.palette import COLOURS, save
 from interpbench.runs.measure import measured
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
-from interpbench.training.certificate import ROWS_PER_CHUNK, certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import ROWS_PER_CHUNK, certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
@@ -151,7 +151,7 @@ class Measurement:
         few = replace(full, pairs=ROWS_PER_CHUNK, looks=1, **checks)
         parts = {
             "screen": ["screening.EdgeScreen.measure"],
-            "stress": ["certificate._Certificate._stress"],
+            "stress": ["measure_certificate._Certificate._stress"],
             "search": ["adversary._Search.__init__", "adversary._Search.worst"],
             "worst sets": ["adversary._Search.measured"],
         }
@@ -162,14 +162,12 @@ class Measurement:
         costs["certificate"] = fixed + chunks * (total - fixed)
         costs["screen"] = chunks * seconds["screen"]
         costs["adversary"] = seconds["search"] + chunks * seconds["worst sets"]
-        rates = [
-            rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()
-        ]
-        wrong, rows = (sum(rate[what] for rate in rates) for what in ("wrong", "rows"))
-        run = proof["screen"]["run"] / proof["screen"]["items"]
-        candidates = sum(attack["candidates"] for attack in proof["attacks"].values())
+        rates = [rate for kind in proof.rates.values() for draws in kind.values() for rate in draws.values()]
+        wrong, rows = sum(rate.wrong for rate in rates), sum(rate.rows for rate in rates)
+        run = proof.screen.run / proof.screen.items
+        candidates = sum(attack.candidates for attack in proof.attacks.values())
         self.costs.notes.append(
-            f"{wrong:,} of {rows:,} rows wrong, smallest margin {proof['margin']:.1f}; the screen runs "
+            f"{wrong:,} of {rows:,} rows wrong, smallest margin {proof.margin:.1f}; the screen runs "
             f"{run:.1%} of (edge, row); the adversary tries {candidates} sets"
         )
 

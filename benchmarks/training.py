@@ -31,10 +31,10 @@ from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
-from interpbench.training.certificate import CertificateSettings
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
+from interpbench.training.settings import CertificateSettings
 from interpbench.training.trainer import Trainer, TrainerSettings
 from interpbench.transformer.model import Transformer
 

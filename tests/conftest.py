@@ -19,7 +19,7 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.training.certificate import CertificateSettings
+from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 from tests.made_up_certificates import put_certificate

@@ -84,7 +84,7 @@ def run(out: Path, last: int = -1) -> int:
                 settings: TrainerSettings, validations: Sequence[Line], attempts: Sequence[int]
             ) -> bool:
                 """Tries no certificate at the first validation, so that states and lines come before it."""
-                return validations[-1]["step"] >= 6 and tried(settings, validations, attempts)
+                return validations[-1].step >= 6 and tried(settings, validations, attempts)
 
             trainer.tries_certificate = later
             status = 0 if train(config(out)).certified else 1

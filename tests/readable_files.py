@@ -12,7 +12,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints import published_files
 from interpbench.checkpoints.blind import key_path, load_problem, open_key, read_problem, write_problem
-from interpbench.checkpoints.certificate_file import read_proof
+from interpbench.checkpoints.certificate_file import read_certificate
 from interpbench.checkpoints.index import FORMAT, INDEX, Index, indexed, read_index
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import read_plain, read_weights
@@ -63,7 +63,7 @@ def of_ours(folder: Path, name: str) -> Kind:
     reads: dict[str, Callable[[], object]] = {
         "model.json": lambda: load_checkpoint(here),
         "model.safetensors": lambda: load_checkpoint(here),
-        "certificate.json": lambda: read_proof(path, read_record(here)),
+        "certificate.json": lambda: read_certificate(path, read_record(here)),
         "data.safetensors": lambda: load_pairs(here),
     }
     return Kind(path, reads[name], rehash if name == "model.safetensors" else lambda: None)

@@ -20,8 +20,6 @@ from interpbench.core import seeds
 PAIRS = 20_000
 """Pairs of inputs tried before something without effect is called allowed (all pairs if fewer)."""
 
-BasesAndSources = tuple[np.ndarray, np.ndarray]
-
 
 def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
     """Returns the state of every node, head edge and q/k/v edge of the network."""

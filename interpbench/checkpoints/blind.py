@@ -11,7 +11,7 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -237,5 +237,5 @@ def _converted(kind: type[T], path: Path) -> T:
     return checked(kind, read_numbered(path, FORMAT, "part of a blind problem"), path, CheckpointError)
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()

@@ -5,27 +5,28 @@ is not: the truth and the alignment of the record say that.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.record import ModelRecord, most_weights_bytes, read_record
-from interpbench.circuits.certificate_counts import (
+from interpbench.circuits.certificate import (
     EFFECTIVE,
     FORMAT,
+    RANDOM_DRAWS,
     SETS,
-    CheckedByDraw,
+    Certificate,
+    Identity,
     Kind,
-    Proof,
+    Rates,
     name_of,
-    passed_over,
 )
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, parse_node
-from interpbench.core.config import checked
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import read_bytes, read_json, sha256
+from interpbench.core.files import read_bytes, read_json, sha256, write_json
 from interpbench.core.text import shown
 from interpbench.tasks.task_records import records
 
@@ -88,7 +89,7 @@ class Places(NamedTuple):
         return list(named[kind])
 
 
-def read_proof(path: Path, record: ModelRecord) -> dict[str, Any] | None:
+def read_certificate(path: Path, record: ModelRecord) -> Certificate | None:
     """Reads the certificate of a checkpoint with this record, None if there is none.
 
     Raises:
@@ -100,38 +101,34 @@ def read_proof(path: Path, record: ModelRecord) -> dict[str, Any] | None:
         return None
     data = read_json(path, CheckpointError)
     _check_format(path, data)
-    checked(Proof, data, path, CheckpointError)
-    identity = data.get("identity")
+    certificate = Certificate.from_json(data, path)
+    identity = certificate.identity
     if identity is None:
         raise CheckpointError(f"{path} is damaged: it does not say of which weights it is (identity)")
     truth = record.read_truth
-    for what, wanted in (("weights", record.sha256), ("truth", truth.sha256)):
-        if identity[what] != wanted:
-            other = "other weights" if what == "weights" else "another truth"
+    for other, found, wanted in (
+        ("other weights", identity.weights, record.sha256),
+        ("another truth", identity.truth, truth.sha256),
+    ):
+        if found != wanted:
             raise ForeignCertificateError(
-                f"{path} is of {other}, {identity[what][:12]}…, not of {wanted[:12]}…; {_again(path)}"
+                f"{path} is of {other}, {found[:12]}…, not of {wanted[:12]}…; {_again(path)}"
             )
     here = records().get(record.task)  # a task of one's own is known when it is certified or published
-    if here is not None and identity["task"] != here.sha256:
+    if here is not None and identity.task != here.sha256:
         raise ForeignCertificateError(
             f"{path} is of another program or domain than task {record.task} has here; {_again(path)}"
         )
-    if problem := _problem(data, Places.of(truth, record.alignment)):
+    if problem := _problem(certificate, Places.of(truth, record.alignment)):
         raise CheckpointError(f"{path} is damaged: {problem}")
-    return data
+    return certificate
 
 
-def identified(proof: Mapping[str, Any], weights: str, truth: Truth, task: str) -> dict[str, Any]:
-    """Returns a certificate that says what it is of.
-
-    Args:
-        proof: what was measured.
-        weights: SHA-256 of the file of weights.
-        truth: the network's.
-        task: SHA-256 of the task.
-    """
-    identity = {"weights": weights, "truth": truth.sha256, "task": task}
-    return {"format": proof["format"], "identity": identity, **proof}
+def write_certificate(path: Path, certificate: Certificate, identity: Identity) -> Certificate:
+    """Writes what was measured, with what it is of; returns both."""
+    identified = replace(certificate, identity=identity)
+    write_json(path, identified.to_json())
+    return identified
 
 
 def check_files(folder: Path, certificate: bool = True) -> ModelRecord:
@@ -150,7 +147,7 @@ def check_files(folder: Path, certificate: bool = True) -> ModelRecord:
         raise CheckpointError(f"{path} is damaged or changed: its SHA-256 is not the one in {RECORD}")
     if certificate:
         with contextlib.suppress(OldCertificateError):
-            read_proof(folder / CERTIFICATE, record)
+            read_certificate(folder / CERTIFICATE, record)
     return record
 
 
@@ -158,7 +155,7 @@ def _again(path: Path) -> str:
     return f"`interpbench certify {shown(path.parent)} --save` makes a new one"
 
 
-def _check_format(path: Path, data: Any) -> None:
+def _check_format(path: Path, data: object) -> None:
     """Refuses what is of another format than ours."""
     number = data.get("format") if isinstance(data, dict) else None
     if type(number) is int and number > FORMAT:
@@ -170,29 +167,34 @@ def _check_format(path: Path, data: Any) -> None:
         raise OldCertificateError(f"{path} is of an older format; {_again(path)}")
 
 
-def _problem(proof: Proof, places: Places) -> str | None:
+def _problem(certificate: Certificate, places: Places) -> str | None:
     """Returns what a certificate leaves out, or what in it contradicts itself; None if nothing."""
-    rates, carried = proof["rates"], places.carried
-    if {node: sorted(names) for node, names in proof["variables"].items()} != {
+    rates, carried = certificate.rates, places.carried
+    if {node: sorted(names) for node, names in certificate.variables.items()} != {
         node: sorted(names) for node, names in carried.items()
     }:
         return "its variables are not those of the record's alignment"
     if "accuracy" in rates and len(rates["accuracy"]) != 1:
         return f"it has {len(rates['accuracy'])} rates of no intervention"
     for kind, found in rates.items():
-        vacuous = proof["vacuous"].get(kind, [])  # type: ignore[call-overload]
+        vacuous = certificate.vacuous[kind] if kind in certificate.vacuous else ()
         if kind != "accuracy" and (problem := _misnamed(kind, found, places.of_kind(kind), vacuous)):
             return problem
         for place, draws in found.items():
-            if problem := _misdrawn(proof, draws, kind in EFFECTIVE):
+            if problem := _misdrawn(certificate, draws, kind in EFFECTIVE):
                 return f"its rate of {name_of(kind, place)} {problem}"
-    vacuous = [name for names in proof["vacuous"].values() for name in names]
+    vacuous = [name for names in certificate.vacuous.values() for name in names]
     if stranger := next((name for name in vacuous if name not in carried), None):
         return f"it calls {stranger} vacuous, which carries no variable"
-    return _effects(proof, places) or _screened(proof) or _attacked(proof, places) or _held_out(proof)
+    return (
+        _effects(certificate, places)
+        or _screened(certificate)
+        or _attacked(certificate, places)
+        or _held_out(certificate)
+    )
 
 
-def _misnamed(kind: Kind, found: Iterable[str], wanted: list[str], vacuous: list[str]) -> str | None:
+def _misnamed(kind: Kind, found: Iterable[str], wanted: list[str], vacuous: Collection[str]) -> str | None:
     """Returns which place of a kind is missing, or is none; what has no effect has no effective rows."""
     known = set(wanted)
     if stranger := next((name for name in found if name not in known), None):
@@ -202,27 +204,27 @@ def _misnamed(kind: Kind, found: Iterable[str], wanted: list[str], vacuous: list
     return missing and f"it says nothing of {name_of(kind, missing)}"
 
 
-def _misdrawn(proof: Proof, draws: CheckedByDraw, rare: bool) -> str | None:
+def _misdrawn(certificate: Certificate, draws: Rates, rare: bool) -> str | None:
     """Returns what is wrong with the draws of one rate: which is missing, or cannot be.
 
     Swaps that change an answer may be so `rare` that one of the draws has none.
     """
-    if "pairs" in draws and not proof["all_pairs"]:
+    if "pairs" in draws and not certificate.all_pairs:
         return "is over all pairs, but not all pairs were run"
     if "pairs" not in draws and not (rare and draws):
-        if missing := next((draw for draw in ("task", "strata") if draw not in draws), None):
+        if missing := next((draw for draw in RANDOM_DRAWS if draw not in draws), None):
             return f"says nothing of draws from the {missing}"
     for draw, rate in draws.items():
-        if draw != "pairs" and not rate["looks"]:
+        if draw != "pairs" and not rate.looks:
             return f"has all rows of what is drawn from the {draw}"
-        if draw != "pairs" and rate["looks"] <= proof["attempts"]:
-            return f"was settled at look {rate['looks']}, where {proof['attempts']} attempts were before"
+        if draw != "pairs" and rate.looks <= certificate.attempts:
+            return f"was settled at look {rate.looks}, where {certificate.attempts} attempts were before"
     return None
 
 
-def _effects(proof: Proof, places: Places) -> str | None:
+def _effects(certificate: Certificate, places: Places) -> str | None:
     """Returns which required node or edge has no effect noted, or which is none."""
-    effects, rates = proof["required_effect"], proof["rates"]
+    effects, rates = certificate.required_effect, certificate.rates
     needed = [
         *(places.required_nodes if "variables" in rates else ()),
         *(places.required_edges if "required_edges" in rates else ()),
@@ -234,46 +236,46 @@ def _effects(proof: Proof, places: Places) -> str | None:
     return stranger and f"it has an effect of {stranger}, which is not required"
 
 
-def _screened(proof: Proof) -> str | None:
+def _screened(certificate: Certificate) -> str | None:
     """Returns how the screen of single edges contradicts itself or the rates of edges."""
-    screen, rates = proof["screen"], proof["rates"].get("edges")
+    screen, rates = certificate.screen, certificate.rates.get("edges")
     if screen is None or rates is None:
         return None
-    for edge, (passed, sampled, wrong) in screen["edges"].items():
+    for edge, (passed, sampled, wrong) in screen.edges.items():
         if edge not in rates:
             return f"its screen passed over {edge}, which is no inert edge"
         if not wrong <= sampled <= passed:
             return f"its screen ran {sampled} of {passed} rows of {edge}, {wrong} wrong"
-    rows = sum(rate["rows"] for draws in rates.values() for rate in draws.values())
-    if screen["items"] < rows:
-        return f"its screen had {screen['items']:,} (edge, row), its single edges {rows:,}"
-    passed, sampled, wrong = (sum(counts[i] for counts in screen["edges"].values()) for i in range(3))
-    said = (passed_over(screen), screen["sampled"], screen["wrong"])
+    rows = sum(rate.rows for draws in rates.values() for rate in draws.values())
+    if screen.items < rows:
+        return f"its screen had {screen.items:,} (edge, row), its single edges {rows:,}"
+    passed, sampled, wrong = (sum(counts[i] for counts in screen.edges.values()) for i in range(3))
+    said = (screen.passed_over, screen.sampled, screen.wrong)
     return None if said == (passed, sampled, wrong) else "its screen does not add up over edges"
 
 
-def _attacked(proof: Proof, places: Places) -> str | None:
+def _attacked(certificate: Certificate, places: Places) -> str | None:
     """Returns what is wrong with the sets that an attack is said to have found."""
     known = {"nodes": set(places.nodes), "edges": set(places.edges)}
-    for kind, attack in proof["attacks"].items():
-        if len(set(attack["places"])) < len(attack["places"]):
+    for kind, attack in certificate.attacks.items():
+        if len(set(attack.places)) < len(attack.places):
             return f"its attack on {kind} names one twice"
-        if stranger := next((name for name in attack["places"] if name not in known[kind]), None):
+        if stranger := next((name for name in attack.places if name not in known[kind]), None):
             return f"its attack on {kind} patches {stranger}, which is not forbidden"
-        if len(attack["sources"]) != len(attack["places"]):
-            return f"its attack on {kind} has {len(attack['sources'])} sources of {len(attack['places'])}"
-        rates = attack["rates"]
-        measured = rates.keys() == {"task", "strata"} and all(rate["rows"] for rate in rates.values())
-        if not (attack["places"] and attack["candidates"] and measured):
+        if len(attack.sources) != len(attack.places):
+            return f"its attack on {kind} has {len(attack.sources)} sources of {len(attack.places)}"
+        rates = attack.rates
+        measured = rates.keys() == set(RANDOM_DRAWS) and all(rate.rows for rate in rates.values())
+        if not (attack.places and attack.candidates and measured):
             return f"its attack on {kind} tried nothing"
-        if not all(rate["looks"] for rate in rates.values()):
+        if not all(rate.looks for rate in rates.values()):
             return f"its attack on {kind} was measured on all rows, but sets are measured on drawn ones"
     return None
 
 
-def _held_out(proof: Proof) -> str | None:
+def _held_out(certificate: Certificate) -> str | None:
     """Returns whether it is unclear what of the pairs training has seen."""
-    if proof["trained_on_all"]:
-        return None if proof["held_out"] is None else "it says that all and not all inputs were held out"
-    known = proof["all_pairs"] or proof["held_out"] is not None
+    if certificate.trained_on_all:
+        return None if certificate.held_out is None else "it says that all and not all inputs were held out"
+    known = certificate.all_pairs or certificate.held_out is not None
     return None if known else "it does not say which share of the pairs was held out"

@@ -8,11 +8,9 @@ import logging
 import platform
 import subprocess
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import TypeAdapter
@@ -20,9 +18,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.certificate_file import OldCertificateError, check_files, identified, read_proof
+from interpbench.checkpoints.certificate_file import (
+    OldCertificateError,
+    check_files,
+    read_certificate,
+    write_certificate,
+)
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
-from interpbench.checkpoints.record import FORMAT, ModelRecord, most_weights_bytes, record_from
+from interpbench.checkpoints.record import FORMAT, ModelRecord, Provenance, most_weights_bytes
+from interpbench.circuits.certificate import Certificate, Identity
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import EMBED, Node, parse_node
@@ -47,7 +51,7 @@ class Checkpoint:
 
     network: Transformer
     record: ModelRecord
-    certificate: dict[str, Any] | None
+    certificate: Certificate | None
     folder: Path
 
     @property
@@ -100,17 +104,17 @@ def versions() -> dict[str, str]:
 def save_checkpoint(
     folder: Path,
     network: Transformer,
-    record: Mapping[str, Any],
-    certificate: Mapping[str, Any] | None,
+    provenance: Provenance,
+    certificate: Certificate | None,
     pairs: Pairs | None = None,
     task: str | None = None,
 ) -> Checkpoint:
-    """Writes a checkpoint; the record gets its format number and the hash of the weights.
+    """Writes a checkpoint; its record is made of the network's shape, its weights' hash and its provenance.
 
     Args:
         folder: where to.
         network: the network.
-        record: what `ModelRecord` says, but for format, shape and hash.
+        provenance: what it is for, and how it was made.
         certificate: what was measured, which is written with what it is of; None for none.
         pairs: inputs for discovery.
         task: SHA-256 of the task, which a certificate needs.
@@ -119,18 +123,19 @@ def save_checkpoint(
         What `read_checkpoint` would read: the network is a copy, whose weights are frozen and on the CPU.
     """
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    weights, shape = save_tensors(state), TypeAdapter(TransformerConfig).dump_python(network.cfg)
-    data = {"format": FORMAT, **record, "shape": shape, "sha256": sha256(weights)}
-    made, proof = record_from(data, folder / RECORD), None
+    weights, shape = save_tensors(state), network.cfg
+    record = ModelRecord(**vars(provenance), format=FORMAT, shape=shape, sha256=sha256(weights))
     if pairs is not None:
         write_bytes(folder / DATA, save_tensors(asdict(pairs)))
     write_bytes(folder / WEIGHTS, weights)
-    write_json(folder / RECORD, data)
+    made = TypeAdapter(Provenance).dump_python(provenance, mode="json")
+    plain = TypeAdapter(TransformerConfig).dump_python(shape)
+    write_json(folder / RECORD, {"format": FORMAT, **made, "shape": plain, "sha256": record.sha256})
     if certificate is not None:
         assert task is not None, "a certificate names its task"
-        proof = identified(certificate, made.sha256, made.read_truth, task)
-        write_json(folder / CERTIFICATE, proof)
-    return Checkpoint(read_network(weights, made.shape, folder / WEIGHTS), made, proof, folder)
+        identity = Identity(record.sha256, record.read_truth.sha256, task)
+        certificate = write_certificate(folder / CERTIFICATE, certificate, identity)
+    return Checkpoint(read_network(weights, shape, folder / WEIGHTS), record, certificate, folder)
 
 
 def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
@@ -170,17 +175,17 @@ def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
     record, path = check_files(folder, certificate=False), folder / WEIGHTS
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
     network = read_network(weights, record.shape, path)
-    return Checkpoint(network, record, proof_of(folder, record) if certificate else None, folder)
+    return Checkpoint(network, record, certificate_of(folder, record) if certificate else None, folder)
 
 
-def proof_of(folder: Path, record: ModelRecord) -> dict[str, Any] | None:
+def certificate_of(folder: Path, record: ModelRecord) -> Certificate | None:
     """Returns a checkpoint's certificate; None if there is none, or one of an older format, which is said.
 
     Raises:
-        CheckpointError: as `read_proof` does.
+        CheckpointError: as `read_certificate` does.
     """
     try:
-        return read_proof(folder / CERTIFICATE, record)
+        return read_certificate(folder / CERTIFICATE, record)
     except OldCertificateError as error:
         log.warning("%s", error)
         return None

@@ -18,9 +18,9 @@ from interpbench.checkpoints.certificate_file import (
     ForeignCertificateError,
     OldCertificateError,
     check_files,
-    read_proof,
+    read_certificate,
 )
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES, RECORD
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.circuits.grades import GRADES, Grade, Standard, grade, in_words, said_of
 from interpbench.core.config import STRICT, Settings, Sha256, Share, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, HubError, InterpBenchError
@@ -103,7 +103,7 @@ class Index:
 def standing(folder: Path) -> str:
     """Returns the grade of a checkpoint of ours in words, or what is wrong with its files."""
     try:
-        return said_of(read_proof(folder / CERTIFICATE, check_files(folder, certificate=False)))
+        return said_of(read_certificate(folder / CERTIFICATE, check_files(folder, certificate=False)))
     except OldCertificateError:
         return OLD
     except ForeignCertificateError:
@@ -120,20 +120,20 @@ def check_grade(folder: Path, least: Grade | None) -> None:
     """
     record = check_files(folder, certificate=False)
     try:
-        proof = read_proof(folder / CERTIFICATE, record)
+        certificate = read_certificate(folder / CERTIFICATE, record)
     except OldCertificateError:
         if least is not None:
             raise
         return
-    if least is None or (proof is not None and grade(proof).reaches(least)):
+    if least is None or (certificate is not None and grade(certificate).reaches(least)):
         return
-    if proof is None:
+    if certificate is None:
         makes = f"`interpbench certify {shown(folder)} --save` makes one"
         raise CheckpointError(f"{folder} has no certificate; {makes}, --grade none goes without")
-    verdict = grade(proof)
+    verdict = grade(certificate)
     others = len(missed := verdict.missed(least)) - 1
     more = f" and {others:,} more" if others else ""
-    reached = f"{least}, only {said_of(proof)}" if verdict.grade else f"even {GRADES[0]}"
+    reached = f"{least}, only {said_of(certificate)}" if verdict.grade else f"even {GRADES[0]}"
     raise CheckpointError(
         f"{folder} does not reach {reached}: {missed[0]}{more}; --grade {verdict.grade or 'none'} takes it"
     )
@@ -173,9 +173,9 @@ def indexed(folder: Path, more: Mapping[str, bytes] | None = None) -> IndexedMod
         name: IndexedFile(len(data), sha256(data)) for name, data in {**contents, **(more or {})}.items()
     }
     with contextlib.suppress(OldCertificateError):
-        if (proof := read_proof(folder / CERTIFICATE, record)) is not None:
-            standard, verdict = Standard(), grade(proof)
-            claim = (verdict.grade, proof["all_pairs"], standard.target, verdict.positions)
+        if (certificate := read_certificate(folder / CERTIFICATE, record)) is not None:
+            standard, verdict = Standard(), grade(certificate)
+            claim = (verdict.grade, certificate.all_pairs, standard.target, verdict.positions)
             return IndexedModel(record.task, record.legacy_id, record.kind, files, *claim)
     return IndexedModel(record.task, record.legacy_id, record.kind, files, None, None, None, None)
 
@@ -192,8 +192,3 @@ def problem(path: Path, file: IndexedFile) -> str | None:
     return (
         None if sha256(data) == file.sha256 else "is damaged or changed: its SHA-256 is not the indexed one"
     )
-
-
-def files_of(model: IndexedModel) -> list[str]:
-    """Returns its file names, the record last: a folder with a record is whole."""
-    return sorted(model.files, key=lambda name: (name == RECORD, name))

@@ -42,10 +42,10 @@ class _Instance:
     """What a call of a class would make: its name, and the state that it would get."""
 
     def __init__(self, name: str):
-        self.name, self.state = name, dict[str, Any]()
+        self.name, self.state = name, dict[str, object]()
 
 
-def read_plain(data: bytes, where: object) -> Any:
+def read_plain(data: bytes, where: object) -> object:
     """Returns the plain data of a pickle: None, bools, numbers, text, lists, tuples, dicts with text keys.
 
     A configuration object becomes a dict of its attributes, a torch dtype or device its text.
@@ -78,8 +78,8 @@ class _Machine:
     """A stack, a memo and the operations that make plain data; any other is refused."""
 
     def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.stack: list[object] = []
+        self.memo: dict[int, object] = {}
         self.ended = False
         self.items = 0
 
@@ -89,7 +89,7 @@ class _Machine:
         if self.items > MOST_PLAIN:
             raise _RefusedError(f"more than {MOST_PLAIN:,} entries, some of them many times")
 
-    def result(self) -> Any:
+    def result(self) -> object:
         """Returns the one value that a whole pickle leaves."""
         (value,) = self.stack
         if not self.ended or value is _MARK:
@@ -111,7 +111,7 @@ class _Machine:
         elif name not in ("PROTO", "FRAME"):
             raise _RefusedError(f"the operation {name}")
 
-    def top(self) -> Any:
+    def top(self) -> object:
         """Returns the last value."""
         if self.stack[-1] is _MARK:
             raise ValueError("a mark is no value")
@@ -123,7 +123,7 @@ class _Machine:
         self.stack.pop()
         return value
 
-    def pop_marked(self) -> list[Any]:
+    def pop_marked(self) -> list[object]:
         """Takes everything above the last mark, and the mark."""
         place = len(self.stack) - 1
         while self.stack[place] is not _MARK:
@@ -139,14 +139,14 @@ class _Machine:
         values = [self.pop() for _ in range(count)]
         self.stack.append(tuple(reversed(values)))
 
-    def append(self, values: list[Any]) -> None:
+    def append(self, values: list[object]) -> None:
         """Adds to the list on top."""
         target = self.top()
         if type(target) is not list:
             raise ValueError("not a list")
         target.extend(values)
 
-    def set_items(self, values: list[Any]) -> None:
+    def set_items(self, values: list[object]) -> None:
         """Adds to the dict on top."""
         target = self.top()
         if type(target) is not dict:
@@ -187,7 +187,7 @@ class _Machine:
 
 
 _OBJECT = ("builtins.object", "__builtin__.object")
-_PUSHED: dict[str, Callable[[], Any]] = {
+_PUSHED: dict[str, Callable[[], object]] = {
     **{"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "MARK": lambda: _MARK},
     **{"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple},
 }
@@ -197,7 +197,7 @@ _LITERALS = {
 }
 _PUTS = {"MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"}
 _GETS = {"GET", "BINGET", "LONG_BINGET"}
-_ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
+_ACTIONS: dict[str, Callable[[_Machine, Any], object]] = {
     "POP": lambda m, _: m.stack.pop() and None,
     "LIST": lambda m, _: m.stack.append(m.pop_marked()),
     "TUPLE": lambda m, _: m.stack.append(tuple(m.pop_marked())),
@@ -218,24 +218,25 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
 }
 
 
-def _pairs(values: list[Any]) -> dict[str, Any]:
+def _pairs(values: list[Any]) -> dict[str, object]:
     """Returns keys and values, which alternate, as a dict; only text is a key."""
     if len(values) % 2 or not all(type(key) is str for key in values[::2]):
         raise ValueError("not the items of a dict with text keys")
     return dict(zip(values[::2], values[1::2]))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Returns what a value stands for; only the outermost may be a configuration."""
     value = value.state if type(value) is _Instance else value
-    inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+    listed = value if type(value) is list or type(value) is tuple else ()
+    inner = value.values() if type(value) is dict else listed
     for part in inner:
         if type(part) is _Instance:
             raise _RefusedError(f"a {part.name} inside")
     return {key: _text(part) for key, part in value.items()} if type(value) is dict else _text(value)
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     return str(value) if type(value) is _Name else value
 
 
@@ -288,7 +289,7 @@ def _names(program: bytes) -> Iterator[str]:
             raise _RefusedError(f"the operation {operation.name}")
 
 
-def _is_weight(name: Any, value: Any) -> bool:
+def _is_weight(name: object, value: object) -> bool:
     """Returns whether a value is a dense tensor that is no larger than what it is stored in."""
     return (
         isinstance(name, str)

@@ -23,7 +23,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import published_weights
 from interpbench.checkpoints.fetch import GPT2, VOCABULARY
-from interpbench.checkpoints.format import PAIRS, Checkpoint, proof_of
+from interpbench.checkpoints.format import PAIRS, Checkpoint, certificate_of
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.graph import Graph
@@ -91,8 +91,8 @@ def load_published(folder: Path, certificate: bool = True) -> Checkpoint:
         seconds=0.0,
         sha256=sha256(read_bytes(weights, 2 * most, CheckpointError)),
     )
-    proof = proof_of(folder, record) if certificate else None
-    return Checkpoint(network.requires_grad_(False), record, proof, folder)
+    found = certificate_of(folder, record) if certificate else None
+    return Checkpoint(network.requires_grad_(False), record, found, folder)
 
 
 def draw_published_pairs(folder: Path) -> Pairs:
@@ -143,11 +143,11 @@ def _beside(folder: Path, *names: str) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def _read_plain(path: Path) -> Any:
+def _read_plain(path: Path) -> object:
     return read_plain(read_bytes(path, MOST_PLAIN, CheckpointError), path)
 
 
-def _shape(data: Any, path: Path) -> TransformerConfig:
+def _shape(data: object, path: Path) -> TransformerConfig:
     """Translates a TransformerLens configuration, if our networks can do what it says."""
     if not isinstance(data, dict):
         raise CheckpointError(f"{path} is not a configuration: it holds a {type(data).__name__}")
@@ -215,7 +215,7 @@ def _tracr_ids(task: Task) -> tuple[list[int], list[int]]:
     return _ranks((*task.vocab, "BOS", "PAD")), [0] if classes is None else _ranks(classes)
 
 
-def _ranks(values: Sequence[Any]) -> list[int]:
+def _ranks(values: Sequence[object]) -> list[int]:
     """Returns each value's place in Tracr's order: by value, and by text where values do not compare."""
 
     def compare(a: Any, b: Any) -> int:
@@ -275,5 +275,5 @@ def _in_graph(path: Path) -> list[str]:
     return [name for name, edge in edges.items() if edge.get("in_graph") is True]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return repr(value)[:60] if isinstance(value, bool | int | float | str) else type(value).__name__

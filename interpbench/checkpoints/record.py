@@ -4,17 +4,16 @@ Everything in it is somebody's word. Its task is a name and never a file, an add
 means is looked up in the catalogue, or is what the user of a command says (`task=my_task.py:is_vowel`).
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.checkpoint_files import RECORD
 from interpbench.circuits.ground_truth import Truth, TruthNames
 from interpbench.circuits.naming import parse_node
-from interpbench.core.config import STRICT, Amount, Sha256, Steps, TaskName, checked
+from interpbench.core.config import STRICT, Amount, Settings, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_json
 from interpbench.core.old_names import renamed
@@ -31,38 +30,47 @@ Token = Annotated[str, Field(max_length=256)] | bool | int | float | None
 ShortText = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-@dataclass(frozen=True, config=STRICT)
-class ModelRecord:
-    """What `model.json` says.
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Provenance:
+    """What a network is for, and how it was made.
 
     Attributes:
-        format: version of this format.
         task: name of the task; `legacy_id` is its published number.
         kind: where the weights come from.
-        shape: the network's shape.
         vocabulary: the tokens in the order of their ids, BOS and PAD last.
         classes: the outputs in class order; None for a number.
         alignment: variable to node.
         truth: level to the names of required and allowed nodes or edges.
         training: the resolved settings; empty for compiled weights.
         versions: packages, Python and git commit.
-        sha256: of the weights file.
     """
 
-    format: int
     task: TaskName
     legacy_id: Steps | None
     kind: Literal["trained", "compiled", "published"]
-    shape: TransformerConfig
     vocabulary: list[Token]
     classes: list[Token] | None
     alignment: dict[ShortText, ShortText]
     truth: TruthNames
-    training: dict[str, Any]
+    training: Settings
     versions: dict[ShortText, ShortText]
     seed: int
     steps: Steps
     seconds: Amount
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ModelRecord(Provenance):
+    """What `model.json` says: a network's provenance, and what its file of weights is.
+
+    Attributes:
+        format: version of this format.
+        shape: the network's shape.
+        sha256: of the weights file.
+    """
+
+    format: int
+    shape: TransformerConfig
     sha256: Sha256
 
     @property
@@ -84,16 +92,7 @@ def read_record(folder: Path) -> ModelRecord:
     path = folder / RECORD
     data = read_numbered(path, FORMAT, "a checkpoint of this project")
     if isinstance(training := data.get("training"), dict):
-        data["training"] = renamed(training, stored=True)  # pyright: ignore[reportUnknownArgumentType]
-    return record_from(data, path)
-
-
-def record_from(data: Mapping[str, Any], path: Path) -> ModelRecord:
-    """Returns the record that the file `path` holds, or is to hold.
-
-    Raises:
-        CheckpointError: one line, if something is missing or ill-typed, or the record contradicts itself.
-    """
+        data["training"] = dict(renamed(training, stored=True))  # pyright: ignore[reportUnknownArgumentType]
     record = checked(ModelRecord, data, path, CheckpointError)
     try:
         _check(record)
@@ -117,7 +116,7 @@ def _check(record: ModelRecord) -> None:
     _ = record.read_truth
 
 
-def read_numbered(path: Path, newest: int, what: str) -> dict[str, Any]:
+def read_numbered(path: Path, newest: int, what: str) -> dict[str, JsonValue]:
     """Reads a JSON object that says its format.
 
     Raises:

@@ -15,21 +15,21 @@ standard asks for them; `effective_edges` (required edges where they change the 
 """
 
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.certificate_counts import Kind, level, name_of, passed_over, share_of
+from interpbench.circuits.certificate import ATTACKED, Attack, AttackedKind, Certificate, Kind, Rate, name_of
 from interpbench.circuits.naming import is_edge
-from interpbench.core.clopper_pearson import lower_bound, upper_bound
 from interpbench.core.config import STRICT, Share
 
 Grade = Literal["behaviour", "iit", "siit", "siit+edges", "adversarial"]
 GRADES: tuple[Grade, ...] = ("behaviour", "iit", "siit", "siit+edges", "adversarial")
 RELEASED: Grade = "siit+edges"
 """The grade that every released model reaches."""
-NEEDS: dict[str, tuple[Kind, ...]] = {
+NEEDS: dict[Grade, tuple[Kind, ...]] = {
     "behaviour": ("accuracy",),
     "iit": ("variables", "effective"),
     "siit": ("nodes", "node_sets"),
@@ -65,6 +65,14 @@ class Standard:
     tried: Annotated[int, Field(ge=1)] = 64
     positions: bool = False
 
+    def demands(self, kind: Kind) -> bool:
+        """Returns whether some grade needs rates of a kind."""
+        return kind in DEMANDED or (kind in POSITIONS and self.positions)
+
+    def least(self, rate: Rate) -> float:
+        """Returns what the bound of a rate must be at least."""
+        return self.target if rate.looks else 1.0
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -77,21 +85,16 @@ class Verdict:
     """
 
     grade: Grade | None
-    failures: dict[str, list[str]]
+    failures: dict[Grade, list[str]]
     positions: bool | None
 
-    def reaches(self, grade: str) -> bool:
+    def reaches(self, grade: Grade) -> bool:
         """Returns whether the grade is this one or a higher one."""
         return self.grade is not None and GRADES.index(self.grade) >= GRADES.index(grade)
 
-    def missed(self, grade: str) -> list[str]:
+    def missed(self, grade: Grade) -> list[str]:
         """Returns what misses a grade, or one below it."""
         return [said for each in GRADES[: GRADES.index(grade) + 1] for said in self.failures[each]]
-
-
-def is_demanded(kind: Kind, standard: Standard) -> bool:
-    """Returns whether some grade needs rates of a kind by this standard."""
-    return kind in DEMANDED or (kind in POSITIONS and standard.positions)
 
 
 def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:
@@ -108,47 +111,35 @@ def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: boo
     return f"{reached}, all pairs{sets}"
 
 
-def bound(rate: Any, confidence: float = Standard().confidence) -> float:
-    """Returns what a rate is at least: its share if these are all rows, else its lower bound; 0 if none."""
-    if not rate["rows"]:
-        return 0.0
-    if not rate["looks"]:
-        return share_of(rate)
-    return lower_bound(rate["rows"] - rate["wrong"], rate["rows"], level(confidence, rate["looks"]))
-
-
-def wanted(rate: Any, standard: Standard) -> float:
-    """Returns what the bound of a rate must be at least."""
-    return standard.target if rate["looks"] else 1.0
-
-
-def grade(proof: Any, standard: Standard | None = None) -> Verdict:
-    """Returns what a reader with this standard makes of a certificate (a `Proof`)."""
+def grade(certificate: Certificate, standard: Standard | None = None) -> Verdict:
+    """Returns what a reader with this standard makes of a certificate."""
     standard = standard or Standard()
-    failures: dict[str, list[str]] = {}
+    failures: dict[Grade, list[str]] = {}
+    reached: Grade | None = None
     for name in GRADES:
-        missed = [miss for kind in NEEDS[name] for miss in _missed(proof, kind, standard)]
+        missed = [miss for kind in NEEDS[name] for miss in _missed(certificate, kind, standard)]
         if name == "iit" and standard.positions:
-            missed += [miss for kind in POSITIONS for miss in _missed(proof, kind, standard)]
-        failures[name] = [said for _, said in sorted(missed)] + _others(proof, name, standard)
-    reached = [name for place, name in enumerate(GRADES) if not any(failures[g] for g in GRADES[: place + 1])]
+            missed += [miss for kind in POSITIONS for miss in _missed(certificate, kind, standard)]
+        failures[name] = [said for _, said in sorted(missed)] + _others(certificate, name, standard)
+        if not any(failures.values()):
+            reached = name
     positions = None
-    if proof["rates"].get("effective_positions"):
-        positions = not any(_missed(proof, kind, standard) for kind in POSITIONS)
-    return Verdict(reached[-1] if reached else None, failures, positions)  # type: ignore[arg-type]
+    if certificate.rates.get("effective_positions"):
+        positions = not any(_missed(certificate, kind, standard) for kind in POSITIONS)
+    return Verdict(reached, failures, positions)
 
 
-def said_of(proof: Any, standard: Standard | None = None) -> str:
+def said_of(certificate: Certificate | None, standard: Standard | None = None) -> str:
     """Returns the grade that a certificate reaches, as it is shown; `none` without one."""
-    if proof is None:
+    if certificate is None:
         return "none"
-    standard, verdict = standard or Standard(), grade(proof, standard)
-    return in_words(verdict.grade, proof["all_pairs"], standard.target, verdict.positions)
+    standard, verdict = standard or Standard(), grade(certificate, standard)
+    return in_words(verdict.grade, certificate.all_pairs, standard.target, verdict.positions)
 
 
-def _missed(proof: Any, kind: Kind, standard: Standard) -> list[tuple[float, str]]:
+def _missed(certificate: Certificate, kind: Kind, standard: Standard) -> list[tuple[float, str]]:
     """Returns the bounds of a kind that are too low, with what to say of them."""
-    places = proof["rates"].get(kind)
+    places = certificate.rates.get(kind)
     if places is None:
         return [(0.0, f"{kind.replace('_', ' ')}: not measured")]
     missed: list[tuple[float, str]] = []
@@ -156,89 +147,67 @@ def _missed(proof: Any, kind: Kind, standard: Standard) -> list[tuple[float, str
         if not draws:
             missed.append((math.inf, f"{name_of(kind, place)} was not measured"))
         for draw, rate in draws.items():
-            low, needed = bound(rate, standard.confidence), wanted(rate, standard)
+            low, needed = rate.bound(standard.confidence), standard.least(rate)
             if low < needed:
-                rows = f"{rate['wrong']:,} of {rate['rows']:,} rows wrong"
+                rows = f"{rate.wrong:,} of {rate.rows:,} rows wrong"
                 where = "" if draw == "pairs" else f" ({draw})"
                 missed.append((low, f"{name_of(kind, place)}{where} {low:.5f} < {needed:g}, {rows}"))
     return missed
 
 
-def _others(proof: Any, name: str, standard: Standard) -> list[str]:
+def _others(certificate: Certificate, name: Grade, standard: Standard) -> list[str]:
     """Returns what misses a grade besides rates."""
     if name == "iit":
-        effects = proof["required_effect"]
-        vacuous = proof["vacuous"].get("effective", [])
+        effects = certificate.required_effect
+        vacuous = certificate.vacuous.get("effective", ())
         said = [f"no swap of required {place} changes an answer" for place in vacuous if place in effects]
-        return said + _inert(proof, edges=False)
+        return said + _inert(certificate, edges=False)
     if name == "siit+edges":
-        return _inert(proof, edges=True) + _overlooked(proof, standard)
+        return _inert(certificate, edges=True) + _overlooked(certificate, standard)
     if name != "adversarial":
         return []
-    said: list[str] = []
-    for kind in ("nodes", "edges"):
-        attack = proof["attacks"].get(kind)
-        if attack is None and proof["rates"].get(kind) == {}:
-            continue  # there is nothing to attack
-        rates = {} if attack is None else attack["rates"]
-        if attack is None or not attack["places"] or not rates or not all(r["rows"] for r in rates.values()):
-            said.append(f"no attack on {kind} was made")
-            continue
-        if attack["candidates"] < standard.tried:
-            said.append(f"the attack on {kind} tried {attack['candidates']:,} < {standard.tried:,} sets")
-        for draw, rate in rates.items():
-            low = bound(rate, standard.confidence)
-            if low < standard.worst:
-                places = len(attack["places"])
-                said.append(f"worst set of {places} {kind} ({draw}) {low:.5f} < {standard.worst:g}")
-    return said
+    return [
+        said
+        for kind in ATTACKED
+        if kind in certificate.attacks or certificate.rates.get(kind) != {}  # else there is nothing to attack
+        for said in _attacked(kind, certificate.attacks.get(kind), standard)
+    ]
 
 
-def _inert(proof: Any, edges: bool) -> list[str]:
+def _attacked(kind: AttackedKind, attack: Attack | None, standard: Standard) -> Iterator[str]:
+    """Yields what is missing in an attack, or what its worst set misses."""
+    rates = {} if attack is None else attack.rates
+    if attack is None or not attack.places or not rates or not all(rate.rows for rate in rates.values()):
+        yield f"no attack on {kind} was made"
+        return
+    if attack.candidates < standard.tried:
+        yield f"the attack on {kind} tried {attack.candidates:,} < {standard.tried:,} sets"
+    for draw, rate in rates.items():
+        low = rate.bound(standard.confidence)
+        if low < standard.worst:
+            yield f"worst set of {len(attack.places)} {kind} ({draw}) {low:.5f} < {standard.worst:g}"
+
+
+def _inert(certificate: Certificate, edges: bool) -> list[str]:
     """Returns which required edges, or nodes, change no answer when they are patched."""
-    effects = proof["required_effect"]
     return [
         f"required {place} has no effect"
-        for place, effect in effects.items()
+        for place, effect in certificate.required_effect.items()
         if not effect and is_edge(place) == edges
     ]
 
 
-def may_miss(proof: Any, confidence: float) -> float | None:
-    """Returns the largest share of (edge, row) that the screen of single edges may have missed, on average.
-
-    There is one look in each certificate; earlier ones of the same training count. None if all were run.
-    """
-    screen = proof["screen"]
-    if screen is None or screen["sampled"] >= (passed := passed_over(screen)):
-        return None
-    missed = upper_bound(screen["wrong"], screen["sampled"], level(confidence, 1 + proof["attempts"]))
-    return missed * passed / screen["items"]
-
-
-def _overlooked(proof: Any, standard: Standard) -> list[str]:
+def _overlooked(certificate: Certificate, standard: Standard) -> list[str]:
     """Returns whether the screen of single edges may miss too much, or is not there."""
-    if proof["screen"] is None:
-        return ["how single edges were measured is not said"] if proof["rates"].get("edges") else []
+    if certificate.screen is None:
+        return ["how single edges were measured is not said"] if certificate.rates.get("edges") else []
     said: list[str] = []
-    average = may_miss(proof, standard.confidence)
+    average = certificate.may_miss(standard.confidence)
     if average is not None and average > standard.missed:
         said.append(f"the screen of single edges may miss {average:.6f} > {standard.missed:g} of (edge, row)")
-    edge, most = may_miss_at_most(proof, standard.confidence)
+    edge, most = certificate.may_miss_at_most(standard.confidence)
     if most > standard.missed_edge:
         said.append(
             f"the screen of single edges may miss {most:.4f} > {standard.missed_edge:g} of {edge}'s rows"
         )
     return said
-
-
-def may_miss_at_most(proof: Any, confidence: float) -> tuple[str, float]:
-    """Returns the single edge of which the screen may have missed most, and the share of its rows."""
-    miss = level(confidence, 1 + proof["attempts"])
-    shares, rates = {"no edge": 0.0}, proof["rates"].get("edges", {})
-    for edge, (passed, sampled, wrong) in proof["screen"]["edges"].items():
-        if sampled < passed:
-            rows = sum(rate["rows"] for rate in rates.get(edge, {}).values())
-            shares[edge] = min(1.0, upper_bound(wrong, sampled, miss) * passed / max(1, rows))
-    edge = max(shares, key=lambda name: shares[name])
-    return edge, shares[edge]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 import numpy as np
 from pydantic import with_config
@@ -120,13 +120,13 @@ class Truth:
 
     def to_json(self) -> TruthNames:
         """Returns the names of required, allowed and, if there are any, free edges; the rest is forbidden."""
-        named = (State.REQUIRED, State.ALLOWED)
-        data: Any = {
-            level: {state.name.lower(): self.names(level, state) for state in named} for level in LEVELS
-        }
+        node, head_edge, qkv_edge = (
+            Names(required=self.names(level, State.REQUIRED), allowed=self.names(level, State.ALLOWED))
+            for level in LEVELS
+        )
         if (self.qkv_edges == State.FREE).any():
-            data["qkv_edge"]["free"] = self.names("qkv_edge", State.FREE)
-        return data
+            qkv_edge["free"] = self.names("qkv_edge", State.FREE)
+        return TruthNames(node=node, head_edge=head_edge, qkv_edge=qkv_edge)
 
     @classmethod
     def empty(cls, graph: Graph) -> "Truth":

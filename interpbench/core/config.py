@@ -73,7 +73,7 @@ def convert(kind: type[T], data: Unchecked, where: str = "configuration") -> T:
         raise ConfigError(f"{where}: {_first(error, kind)}") from None
 
 
-def checked(kind: type[T], data: Any, where: object, error: type[InterpBenchError]) -> T:
+def checked(kind: type[T], data: object, where: object, error: type[InterpBenchError]) -> T:
     """Turns what a file holds into `kind`: a dataclass, a TypedDict, a list of these; converts no types.
 
     Raises:
@@ -88,7 +88,7 @@ def checked(kind: type[T], data: Any, where: object, error: type[InterpBenchErro
         raise error(f"{where} is damaged: nested too deeply, or not JSON") from None
 
 
-def _first(error: ValidationError, kind: Any) -> str:
+def _first(error: ValidationError, kind: object) -> str:
     """Returns the first problem: its path and what is wrong, with the nearest valid name or the value."""
     first = error.errors(include_url=False)[0]
     path = [shown(part) for part in first["loc"]]
@@ -104,14 +104,14 @@ def _first(error: ValidationError, kind: Any) -> str:
     return f"{'.'.join(path)}: {message}" if path else message
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Returns a value for a message, whatever its size."""
     if isinstance(value, dict | list | tuple):
         return f"a {type(value).__name__}"  # pyright: ignore[reportUnknownArgumentType]
     return shown(repr(value[:99] if isinstance(value, str) else value))
 
 
-def _fields_at(kind: Any, path: list[str]) -> list[str]:
+def _fields_at(kind: object, path: list[str]) -> list[str]:
     """Returns the field names of the dataclass that `path` leads to."""
     for part in path:
         kind = typing.get_type_hints(kind).get(part, kind) if dataclasses.is_dataclass(kind) else kind

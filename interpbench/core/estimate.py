@@ -1,6 +1,6 @@
 """A number with its 95 % interval: what every result that is measured, rather than counted, is made of."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_serializer, model_validator
 from pydantic.dataclasses import dataclass
@@ -51,7 +51,7 @@ class Estimate:
 
     @model_validator(mode="before")
     @classmethod
-    def _from_list(cls, data: Any) -> Any:
+    def _from_list(cls, data: object) -> object:
         if isinstance(data, list) and len(data) <= len(PARTS):  # pyright: ignore[reportUnknownArgumentType]
             return dict(zip(PARTS, data))  # pyright: ignore[reportUnknownArgumentType]
         return data

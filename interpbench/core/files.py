@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from pydantic import JsonValue
 
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.text import shown
@@ -146,7 +147,7 @@ def check_file(path: Path) -> None:
         raise InterpBenchError(f"cannot write {shown(path)}: {reason(error)}") from None
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Writes JSON, indented, keys in the order given, non-finite numbers refused."""
     write_bytes(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
@@ -195,7 +196,7 @@ class JsonError(ValueError):
     """What is wrong with JSON that can be parsed, to be said after `it`."""
 
 
-def parse_json(data: bytes | str, constants: bool = False) -> Any:
+def parse_json(data: bytes | str, constants: bool = False) -> JsonValue:
     """Parses JSON in UTF-8, in which no object has a key twice.
 
     Args:
@@ -223,7 +224,7 @@ def parse_json(data: bytes | str, constants: bool = False) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _object(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _object(items: Sequence[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     made = dict(items)
     if len(made) < len(items):
         seen = set[str]()

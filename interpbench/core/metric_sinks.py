@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,7 +87,7 @@ class Wandb:
         except Exception as error:  # noqa: BLE001  whatever W&B raises must not stop a training
             log.warning("W&B is not available, going on without it: %s", _line(error))
 
-    def _try(self, action: Any) -> None:
+    def _try(self, action: Callable[[], object]) -> None:
         try:
             if self._run is not None:
                 action()

@@ -70,7 +70,7 @@ def renamed_settings(settings: Unchecked, stored: bool = False) -> Unchecked:
     return renamed({"method": settings}, stored)["method"]
 
 
-def renamed_record(data: Any) -> Any:
+def renamed_record(data: object) -> object:
     """Returns a record or a row of a leaderboard, damaged or not, with its method's settings under new names.
 
     Those of a user's own method, of which a record has the source, stay.

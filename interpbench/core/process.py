@@ -12,7 +12,6 @@ import random
 import sys
 import warnings
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ def _umask() -> int:
     return mask
 
 
-Namespaces = list[tuple[str, Any, dict[str, Any]]]
+Namespaces = list[tuple[str, object, dict[str, object]]]
 
 
 def package_state() -> Namespaces:

@@ -7,7 +7,7 @@ import numpy as np
 
 from interpbench.causal.model import NONE
 
-Values = tuple[Any, ...]
+Values = tuple[object, ...]
 Mechanism = Callable[..., np.ndarray]
 
 
@@ -19,7 +19,7 @@ def sort_values(values: set[Any]) -> Values:
         return tuple(sorted(values, key=str))
 
 
-def apply(function: Callable[..., Any], *arguments: Any) -> Any:
+def apply(function: Callable[..., Any], *arguments: object) -> Any:
     """Applies a program's function; None in, or an arithmetic error, gives None."""
     if any(argument is None for argument in arguments):
         return None
@@ -29,14 +29,14 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-def image(function: Callable[..., Any], *domains: Values) -> Values:
+def image(function: Callable[..., object], *domains: Values) -> Values:
     """Returns the value set of `function` over the product of `domains`, without None."""
     grids = np.indices([len(domain) for domain in domains]).reshape(len(domains), -1).T
     results = (apply(function, *(d[i] for d, i in zip(domains, row))) for row in grids)
     return sort_values({result for result in results if result is not None})
 
 
-def table(function: Callable[..., Any], domains: Sequence[Values], values: Values) -> Mechanism:
+def table(function: Callable[..., object], domains: Sequence[Values], values: Values) -> Mechanism:
     """Returns an elementwise mechanism on codes, as one lookup."""
     code = {value: index for index, value in enumerate(values)}
     shape = [len(domain) + 1 for domain in domains]
@@ -47,14 +47,14 @@ def table(function: Callable[..., Any], domains: Sequence[Values], values: Value
     return lambda *inputs: codes[tuple(inputs)]
 
 
-def to_number(function: Callable[[Any], float], domain: Values) -> Mechanism:
+def to_number(function: Callable[[Any], Any], domain: Values) -> Mechanism:
     """Returns a map from codes to numbers."""
     results = [apply(function, value) for value in domain]
     numbers = np.array([np.nan if x is None else float(x) for x in results] + [np.nan])
     return lambda inputs: numbers[inputs]
 
 
-def of_number(function: Callable[[float], Any], values: Values | None) -> Mechanism:
+def of_number(function: Callable[[float], object], values: Values | None) -> Mechanism:
     """Returns a map on numbers: evaluated once for each distinct number that occurs."""
     code = None if values is None else {value: index for index, value in enumerate(values)}
 

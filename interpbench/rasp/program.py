@@ -4,7 +4,7 @@ Only `tracr.rasp` is imported here, which needs neither JAX nor the compiler.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,8 +32,8 @@ class Program:
         causal: whether attention may only look back.
     """
 
-    expression: Any
-    vocab: tuple[Any, ...]
+    expression: rasp.SOp
+    vocab: tuple[rasp.Value, ...]
     length: int
     causal: bool
 
@@ -43,7 +43,7 @@ class Program:
         numbers: dict[object, int] = {}
         graph = nx.DiGraph()
 
-        def number(expression: Any) -> int:
+        def number(expression: rasp.RASPExpr) -> int:
             is_input = isinstance(expression, rasp.TokensType | rasp.IndicesType)
             key = type(expression) if is_input else id(expression)
             if key not in numbers:
@@ -51,7 +51,7 @@ class Program:
                 graph.add_node(numbers[key], expression=expression)
             return numbers[key]
 
-        queue = deque([self.expression])
+        queue = deque[rasp.RASPExpr]([self.expression])
         number(self.expression)
         while queue:
             expression = queue.popleft()
@@ -77,7 +77,7 @@ class Program:
                 names[key] = name
         return names
 
-    def number_of(self, expression: Any) -> int:
+    def number_of(self, expression: rasp.RASPExpr) -> int:
         """Returns the number of a child expression."""
         for key, data in self.graph.nodes.items():
             found = data["expression"]
@@ -97,7 +97,7 @@ class Program:
                 lowering.lower(expression, self.names[key])
         return CausalModel(lowering.variables, self.names[0])
 
-    def interpret(self, tokens: Sequence[Any]) -> list[Any]:
+    def interpret(self, tokens: Sequence[object]) -> list[object]:
         """Evaluates one sequence with Tracr's own interpreter: the slow oracle."""
         evaluate = causal_eval.evaluate if self.causal else rasp.evaluate
         return list(evaluate(self.expression, list(tokens)))  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ class Program:
         return lines
 
     def _describe(self, expression: Any) -> str:
-        def name(child: Any) -> str:
+        def name(child: rasp.RASPExpr) -> str:
             return self.names[self.number_of(child)]
 
         encoding = ", numerical" if rasp.is_numerical(expression) else ""
@@ -149,10 +149,10 @@ class _Lowering:
         self.values[name] = values
         self.variables.append(Variable(name, tuple(reads), mechanism, None if numerical else values))
 
-    def name(self, expression: Any) -> str:
+    def name(self, expression: rasp.RASPExpr) -> str:
         return self.program.names[self.program.number_of(expression)]
 
-    def lower(self, expression: Any, name: str) -> None:
+    def lower(self, expression: rasp.SOp, name: str) -> None:
         numerical = rasp.is_numerical(expression)
         if isinstance(expression, rasp.TokensType):
             self.add(name, (), lambda tokens: tokens, self.program.vocab, False)
@@ -178,7 +178,7 @@ class _Lowering:
         else:
             raise TaskError(f"Tracr cannot compile {type(expression).__name__} ({name})")
 
-    def _map(self, expression: Any, name: str, numerical: bool) -> None:
+    def _map(self, expression: rasp.Map, name: str, numerical: bool) -> None:
         inner = self.name(expression.inner)
         values = mech.image(expression.f, self.values[inner])
         if rasp.is_numerical(expression.inner):
@@ -189,7 +189,7 @@ class _Lowering:
             mechanism = mech.table(expression.f, [self.values[inner]], values)
         self.add(name, [Read(inner, "mlp")], mechanism, values, numerical)
 
-    def _select(self, selector: Any) -> tuple[list[Read], mech.Mechanism]:
+    def _select(self, selector: rasp.Selector) -> tuple[list[Read], mech.Mechanism]:
         if not isinstance(selector, rasp.Select):
             raise TaskError(f"Tracr cannot compile the composite selector {selector.name}")
         keys, queries = self.name(selector.keys), self.name(selector.queries)
@@ -198,7 +198,7 @@ class _Lowering:
         )
         return [Read(queries, "q"), Read(keys, "k")], select
 
-    def _width(self, expression: Any, name: str) -> None:
+    def _width(self, expression: rasp.SelectorWidth, name: str) -> None:
         if rasp.is_numerical(expression):
             raise TaskError(f"selector width {name!r} must be categorical")
         reads, select = self._select(expression.selector)
@@ -207,11 +207,11 @@ class _Lowering:
         self.add(head, reads, mech.width(select), widths, False)
         self.add(name, [Read(head, "mlp")], lambda width: width, widths, False)
 
-    def _aggregate(self, expression: Any, name: str, numerical: bool) -> None:
+    def _aggregate(self, expression: "rasp.Aggregate[float]", name: str, numerical: bool) -> None:
         reads, select = self._select(expression.selector)
         value = self.name(expression.sop)
         values = self.values[value]
-        mechanism: Callable[..., Any]
+        mechanism: mech.Mechanism
         if numerical:
             lengths = range(1, self.program.length + 1)
             values = mech.sort_values({k / n for n in lengths for k in range(n + 1)})

@@ -1,14 +1,14 @@
 """Model cards: the landing page of a model, and of a repository of models, made from records alone."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from interpbench.alignment.alignment import align
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import Index
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import RELEASED, said_of
 from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.core.text import code, markdown, printable, shown
@@ -116,7 +116,7 @@ def _proved(checkpoint: Checkpoint) -> str:
     return f" and proved: {said}." if verdict.reaches(RELEASED) else f"; its certificate reaches: {said}."
 
 
-def _certificate(certificate: Mapping[str, Any] | None) -> str:
+def _certificate(certificate: Certificate | None) -> str:
     if certificate is None:
         return "None: `interpbench certify` makes one."
     return f"{certificate_markdown(certificate)}\n\n{LIMITS}"
@@ -132,7 +132,7 @@ def _ends(checkpoint: Checkpoint, task: Task) -> str:
     )
 
 
-def _few(values: list[Any]) -> str:
+def _few(values: Sequence[object]) -> str:
     some = values if len(values) <= 30 else [*values[:12], "…", *values[-12:]]
     return ", ".join(map(code, some))
 
@@ -143,15 +143,15 @@ def _training(checkpoint: Checkpoint) -> str:
     return f"{head}\n\n{_table({**_flat(record.training), **_flat({'versions': record.versions})})}"
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Returns nested settings with their paths."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for name, value in settings.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
 
 
-def _table(values: Mapping[str, Any]) -> str:
+def _table(values: Mapping[str, object]) -> str:
     cells = [
         f"| {code(name)} | {'–' if value is None else markdown(value)} |" for name, value in values.items()
     ]

@@ -7,23 +7,20 @@ models.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.table import Table
 
-from interpbench.circuits.certificate_counts import WHAT, Kind, name_of, passed_over, share_of
-from interpbench.circuits.grades import (
-    GRADES,
-    RELEASED,
-    Standard,
-    bound,
-    grade,
-    is_demanded,
-    may_miss,
-    may_miss_at_most,
-    said_of,
-    wanted,
+from interpbench.circuits.certificate import (
+    WHAT,
+    AttackedKind,
+    Certificate,
+    Draw,
+    Kind,
+    Rates,
+    VacuousKind,
+    name_of,
 )
+from interpbench.circuits.grades import GRADES, RELEASED, Grade, Standard, grade, said_of
 from interpbench.core.text import code, markdown, terminal
 from interpbench.reports.labels import number, share
 
@@ -40,10 +37,10 @@ COUNTED: dict[Kind, str] = {
     **{"required_edges": " required edges alone, as in the program"},
 }
 """What is said of all places of a kind together, after `each of` and their number."""
-COLUMNS = {"pairs": 0, "task": 0, "strata": 1}
+COLUMNS: dict[Draw, int] = {"pairs": 0, "task": 0, "strata": 1}
 """Where in the table draws are: rates are of all pairs, or of draws from the task and from its strata."""
-HEADS = {"pairs": "all pairs", "task": "draws", "strata": "its strata"}
-FIRST = ("variables", "nodes", "edges", "required_edges")
+HEADS: dict[Draw, str] = {"pairs": "all pairs", "task": "draws", "strata": "its strata"}
+FIRST: tuple[Kind, ...] = ("variables", "nodes", "edges", "required_edges")
 """Kinds above which there is a line."""
 LEGEND = """\
 Grades, each of which asks for those before it: *behaviour*: the answers are the program's. *iit*: with the
@@ -67,13 +64,13 @@ class CertificateRow:
 
     kind: Kind
     text: str
-    cells: Mapping[str, tuple[str, str]]
+    cells: Mapping[Draw, tuple[str, str]]
     misses: bool = False
 
 
-def columns_of(proof: Any) -> list[str]:
+def columns_of(certificate: Certificate) -> list[str]:
     """Returns what is above each pair of columns."""
-    found = {draw for places in proof["rates"].values() for draws in places.values() for draw in draws}
+    found = {draw for places in certificate.rates.values() for draws in places.values() for draw in draws}
     heads: dict[int, list[str]] = {}
     for draw, place in COLUMNS.items():
         if draw in found:
@@ -87,23 +84,23 @@ def cells_of(row: "CertificateRow", columns: Sequence[str]) -> list[str]:
     return [cell for number in range(len(columns)) for cell in placed.get(number, ("", ""))]
 
 
-def certificate_rows(proof: Any, standard: Standard) -> list[CertificateRow]:
+def certificate_rows(certificate: Certificate, standard: Standard) -> list[CertificateRow]:
     """Returns the rates of a certificate, of each kind of places the worst, or one line if no row is wrong.
 
     Nodes that carry variables, and sets, are all listed.
     """
     rows: list[CertificateRow] = []
     for kind in KINDS:
-        places: dict[str, Any] | None = proof["rates"].get(kind)
+        places = certificate.rates.get(kind)
         if places is None:
             unmeasured = f"{WHAT[kind].rstrip(':')}: not measured"
-            rows.append(CertificateRow(kind, unmeasured, {}, is_demanded(kind, standard)))
+            rows.append(CertificateRow(kind, unmeasured, {}, standard.demands(kind)))
             continue
         lowest = {place: _lowest(draws, standard) for place, draws in places.items()}
         worst = sorted(places, key=lambda place: lowest[place])
-        wrong = [place for place in worst if any(rate["wrong"] for rate in places[place].values())]
+        wrong = [place for place in worst if any(rate.wrong for rate in places[place].values())]
         if kind in ("accuracy", "variables", "node_sets", "edge_sets"):
-            rows += [_row(kind, _text(proof, kind, place), places[place], standard) for place in places]
+            rows += [_row(kind, _text(certificate, kind, place), places[place], standard) for place in places]
         elif wrong:
             rows += [_row(kind, name_of(kind, place), places[place], standard) for place in wrong[:WORST]]
             if len(wrong) > WORST:
@@ -114,36 +111,36 @@ def certificate_rows(proof: Any, standard: Standard) -> list[CertificateRow]:
     return rows
 
 
-def _lowest(draws: Mapping[str, Any], standard: Standard) -> float:
+def _lowest(draws: Rates, standard: Standard) -> float:
     """Returns the lowest bound of a place."""
-    return min((bound(rate, standard.confidence) for rate in draws.values()), default=0.0)
+    return min((rate.bound(standard.confidence) for rate in draws.values()), default=0.0)
 
 
-def _row(kind: Kind, text: str, draws: Mapping[str, Any], standard: Standard) -> CertificateRow:
+def _row(kind: Kind, text: str, draws: Rates, standard: Standard) -> CertificateRow:
     """Returns the line of one place."""
-    cells = {
-        draw: (f"{rate['wrong']:,} / {rate['rows']:,}", share(bound(rate, standard.confidence), 5))
+    cells: dict[Draw, tuple[str, str]] = {
+        draw: (f"{rate.wrong:,} / {rate.rows:,}", share(rate.bound(standard.confidence), 5))
         for draw, rate in draws.items()
     }
-    low = any(bound(rate, standard.confidence) < wanted(rate, standard) for rate in draws.values())
-    return CertificateRow(kind, text, cells, low and is_demanded(kind, standard))
+    low = any(rate.bound(standard.confidence) < standard.least(rate) for rate in draws.values())
+    return CertificateRow(kind, text, cells, low and standard.demands(kind))
 
 
-def _text(proof: Any, kind: Kind, place: str) -> str:
+def _text(certificate: Certificate, kind: Kind, place: str) -> str:
     """Returns what was done at a place; of a node that carries variables, these too."""
-    carried = f" = {', '.join(proof['variables'][place])}" if kind == "variables" else ""
+    carried = f" = {', '.join(certificate.variables[place])}" if kind == "variables" else ""
     return name_of(kind, place) + carried
 
 
-def certificate_table(proof: Any, standard: Standard | None = None) -> Table:
+def certificate_table(certificate: Certificate, standard: Standard | None = None) -> Table:
     """Returns a certificate as a table of rates, with everything else that it says below; 100 columns do."""
     standard = standard or Standard()
-    columns = columns_of(proof)
-    lines = [*notes(proof, standard), *_missed(proof, standard)]
+    columns = columns_of(certificate)
+    lines = [*notes(certificate, standard), *_missed(certificate, standard)]
     table = Table(
-        title=f"{said_of(proof, standard)}; asked for: {_asked(standard)}",
+        title=f"{said_of(certificate, standard)}; asked for: {_asked(standard)}",
         title_justify="left",
-        title_style=f"bold {'green' if grade(proof, standard).reaches(RELEASED) else 'red'}",
+        title_style=f"bold {'green' if grade(certificate, standard).reaches(RELEASED) else 'red'}",
         caption="\n".join(_escaped(line, terminal) for line in lines),
         caption_justify="left",
         caption_style="",
@@ -154,7 +151,7 @@ def certificate_table(proof: Any, standard: Standard | None = None) -> Table:
         table.add_column(f"wrong / rows\n{column}", justify="right", no_wrap=True)
         table.add_column("right,\nat least", justify="right", no_wrap=True)
     last: Kind = "accuracy"
-    for row in certificate_rows(proof, standard):
+    for row in certificate_rows(certificate, standard):
         if row.kind != last and row.kind in FIRST:
             table.add_section()
         last = row.kind
@@ -177,61 +174,63 @@ def _asked(standard: Standard) -> str:
     return f"{target} at {confidence} confidence, of the worst sets {worst}{positions}"
 
 
-def notes(proof: Any, standard: Standard) -> list[str]:
+def notes(certificate: Certificate, standard: Standard) -> list[str]:
     """Returns what a certificate says besides rates, a sentence each."""
     return [
-        *_attacks(proof, standard),
-        *_screen(proof, standard),
-        *_effects(proof),
-        *_inputs(proof),
-        f"{proof['margin_kind'].capitalize()}: {number(proof['margin'])}.",
-        *_stress(proof),
+        *_attacks(certificate, standard),
+        *_screen(certificate, standard),
+        *_effects(certificate),
+        *_inputs(certificate),
+        f"{certificate.margin_kind.capitalize()}: {number(certificate.margin)}.",
+        *_stress(certificate),
     ]
 
 
-def _attacks(proof: Any, standard: Standard) -> Iterator[str]:
-    for kind, what in (("nodes", "forbidden nodes"), ("edges", "inert edges")):
-        attack = proof["attacks"].get(kind)
+def _attacks(certificate: Certificate, standard: Standard) -> Iterator[str]:
+    named: dict[AttackedKind, str] = {"nodes": "forbidden nodes", "edges": "inert edges"}
+    for kind, what in named.items():
+        attack = certificate.attacks.get(kind)
         if attack is None:
-            known = proof["rates"].get(kind) == {}
+            known = certificate.rates.get(kind) == {}
             yield f"There are no {what}." if known else f"No attack on {what} was made."
             continue
         found = [
-            f"{rate['wrong']:,} of {rate['rows']:,} {name} wrong, at least "
-            f"{share(bound(rate, standard.confidence))} right"
-            for name, rate in zip(("draws", "draws from strata"), attack["rates"].values())
+            f"{rate.wrong:,} of {rate.rows:,} {name} wrong, at least "
+            f"{share(rate.bound(standard.confidence))} right"
+            for name, rate in zip(("draws", "draws from strata"), attack.rates.values())
         ]
         yield (
-            f"Worst set of {what} found ({attack['by']}, {attack['candidates']:,} tried on "
-            f"{attack['searched_rows']:,} rows): {len(attack['places'])} of them, {'; '.join(found)}: "
-            f"{_few(attack['places'])}."
+            f"Worst set of {what} found ({attack.by}, {attack.candidates:,} tried on "
+            f"{attack.searched_rows:,} rows): {len(attack.places)} of them, {'; '.join(found)}: "
+            f"{_few(attack.places)}."
         )
 
 
-def _screen(proof: Any, standard: Standard) -> Iterator[str]:
-    screen = proof["screen"]
+def _screen(certificate: Certificate, standard: Standard) -> Iterator[str]:
+    screen = certificate.screen
     if screen is not None:
-        missed = may_miss(proof, standard.confidence)
-        _, most = may_miss_at_most(proof, standard.confidence)
-        rest, proved = passed_over(screen), screen.get("proved", 0)
+        missed = certificate.may_miss(standard.confidence)
+        _, most = certificate.may_miss_at_most(standard.confidence)
+        rest, proved = screen.passed_over, screen.proved
         if not rest:
-            yield f"Single edges: all {screen['items']:,} (edge, row) were run, unless nothing is patched."
+            yield f"Single edges: all {screen.items:,} (edge, row) were run, unless nothing is patched."
             return
         bounded = f" or, of {proved:,}, below a bound" if proved else ""
         yield (
-            f"Single edges: of {screen['items']:,} (edge, row), {screen['run']:,} were run; of the other "
-            f"{rest:,}, whose effect is estimated to be below {_percent(screen['share'])} of what changes "
-            f"the answer{bounded}, {screen['sampled']:,} drawn at random, {screen['wrong']:,} of them "
+            f"Single edges: of {screen.items:,} (edge, row), {screen.run:,} were run; of the other "
+            f"{rest:,}, whose effect is estimated to be below {_percent(screen.share)} of what changes "
+            f"the answer{bounded}, {screen.sampled:,} drawn at random, {screen.wrong:,} of them "
             f"wrong: at most {missed or 0.0:.2g} of all (edge, row) were missed, and of any one edge at "
             f"most {most:.2g} of its rows."
         )
 
 
-def _effects(proof: Any) -> Iterator[str]:
-    for kind, what in (("effective", "swap"), ("effective_positions", "swap at one position")):
-        if vacuous := proof["vacuous"].get(kind):
+def _effects(certificate: Certificate) -> Iterator[str]:
+    swaps: dict[VacuousKind, str] = {"effective": "swap", "effective_positions": "swap at one position"}
+    for kind, what in swaps.items():
+        if vacuous := certificate.vacuous.get(kind):
             yield f"Vacuous, since no {what} changes an answer: {_few(vacuous)}."
-    effects: dict[str, float] = proof["required_effect"]
+    effects = certificate.required_effect
     if effects:
         weakest = min(effects, key=lambda name: effects[name])
         yield (
@@ -240,37 +239,37 @@ def _effects(proof: Any) -> Iterator[str]:
         )
 
 
-def _inputs(proof: Any) -> Iterator[str]:
-    held_out = proof["held_out"]
-    if proof["trained_on_all"]:
+def _inputs(certificate: Certificate) -> Iterator[str]:
+    held_out = certificate.held_out
+    if certificate.trained_on_all:
         yield "Training may draw every input."
     elif held_out is not None:
         yield (
-            f"Training could not draw {_percent(held_out['bases'])} of the bases, and "
-            f"{_percent(held_out['sources'])} of the sources."
+            f"Training could not draw {_percent(held_out.bases)} of the bases, and "
+            f"{_percent(held_out.sources)} of the sources."
         )
-    if proof["strata"] and not proof["all_pairs"]:
-        yield f"{len(proof['strata'])} strata: {_few(proof['strata'])}."
-    if (seed := proof.get("seed")) is not None:
-        yield f"Drawn with seed {seed}."
-    if proof["attempts"]:
-        yield f"{proof['attempts']} certificates were tried before, on pairs of their own."
+    if certificate.strata and not certificate.all_pairs:
+        yield f"{len(certificate.strata)} strata: {_few(certificate.strata)}."
+    if certificate.seed is not None:
+        yield f"Drawn with seed {certificate.seed}."
+    if certificate.attempts:
+        yield f"{certificate.attempts} certificates were tried before, on pairs of their own."
 
 
-def _stress(proof: Any) -> Iterator[str]:
-    if proof["stress"]:
-        said = ", ".join(f"{name} {share(value)}" for name, value in proof["stress"].items())
+def _stress(certificate: Certificate) -> Iterator[str]:
+    if certificate.stress:
+        said = ", ".join(f"{name} {share(value)}" for name, value in certificate.stress.items())
         yield f"Stress (accuracy with forbidden nodes set to): {said}."
 
 
-def next_missed(proof: Any, standard: Standard) -> tuple[str, list[str]] | None:
+def next_missed(certificate: Certificate, standard: Standard) -> tuple[Grade, list[str]] | None:
     """Returns the lowest grade that is not reached, and what misses it; None if all are."""
-    failures = grade(proof, standard).failures
+    failures = grade(certificate, standard).failures
     return next(((name, failures[name]) for name in GRADES if failures[name]), None)
 
 
-def _missed(proof: Any, standard: Standard) -> Iterator[str]:
-    missed = next_missed(proof, standard)
+def _missed(certificate: Certificate, standard: Standard) -> Iterator[str]:
+    missed = next_missed(certificate, standard)
     if missed is not None:
         name, said = missed
         yield f"Not {name}: {'; '.join(said[:WORST])}{_more(said)}."
@@ -280,48 +279,48 @@ def _more(said: list[str]) -> str:
     return f"; and {len(said) - WORST:,} more" if len(said) > WORST else ""
 
 
-def certificate_markdown(proof: Any, standard: Standard | None = None) -> str:
+def certificate_markdown(certificate: Certificate, standard: Standard | None = None) -> str:
     """Returns a certificate as Markdown: the grade, a table of rates, a list of everything else."""
     standard = standard or Standard()
-    columns = columns_of(proof)
+    columns = columns_of(certificate)
     heads = "".join(f" wrong / rows {column} | right, at least |" for column in columns)
     lines = [f"| intervention |{heads}", f"|---|{'--:|--:|' * len(columns)}"]
-    for row in certificate_rows(proof, standard):
+    for row in certificate_rows(certificate, standard):
         lines.append(f"| {_escaped(row.text, markdown)} | {' | '.join(cells_of(row, columns))} |")
-    listed = "\n".join(f"* {_escaped(note, markdown)}" for note in notes(proof, standard))
-    return f"{verdict_sentence(proof, standard)}\n\n" + "\n".join(lines) + f"\n\n{listed}\n\n{LEGEND}"
+    listed = "\n".join(f"* {_escaped(note, markdown)}" for note in notes(certificate, standard))
+    return f"{verdict_sentence(certificate, standard)}\n\n" + "\n".join(lines) + f"\n\n{listed}\n\n{LEGEND}"
 
 
-def verdict_sentence(proof: Any, standard: Standard | None = None) -> str:
+def verdict_sentence(certificate: Certificate, standard: Standard | None = None) -> str:
     """Says in a few sentences what a certificate reaches, what came out wrong, and what misses more."""
     standard = standard or Standard()
-    text = f"**{markdown(said_of(proof, standard))}**; asked for: {_asked(standard)}. "
-    if wrong := list(_wrong(proof)):
+    text = f"**{markdown(said_of(certificate, standard))}**; asked for: {_asked(standard)}. "
+    if wrong := list(_wrong(certificate)):
         text += f"Rows that came out wrong: {'; '.join(wrong)}."
     else:
         text += "No row came out wrong, whatever was swapped."
-    missed = next_missed(proof, standard)
+    missed = next_missed(certificate, standard)
     if missed is None:
         return text
     name, said = missed
     return f"{text} Not *{name}*: {', '.join(map(code, said[:WORST]))}{_more(said)}."
 
 
-def _wrong(proof: Any) -> Iterator[str]:
+def _wrong(certificate: Certificate) -> Iterator[str]:
     """Yields, for each kind with wrong rows, where the largest share of them is, and how many."""
     for kind in KINDS:
         rates = [
-            (share_of(rate), place, rate)
-            for place, draws in (proof["rates"].get(kind) or {}).items()
+            (place, rate)
+            for place, draws in certificate.rates.get(kind, {}).items()
             for rate in draws.values()
-            if rate["wrong"]
+            if rate.wrong
         ]
         if rates:
-            _, place, rate = min(rates, key=lambda found: found[0])
-            yield f"{rate['wrong']:,} of {rate['rows']:,} with {markdown(name_of(kind, place))}"
+            place, rate = min(rates, key=lambda found: found[1].share)
+            yield f"{rate.wrong:,} of {rate.rows:,} with {markdown(name_of(kind, place))}"
 
 
-def _few(names: list[str]) -> str:
+def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - FEW:,} more" if len(names) > FEW else ""
     return ", ".join(names[:FEW]) + more
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -128,7 +127,7 @@ def _asset(name: str) -> str:
     return files("interpbench.reports").joinpath(name).read_text(encoding="utf-8").strip()
 
 
-def _network(network: Network) -> dict[str, Any]:
+def _network(network: Network) -> dict[str, object]:
     """Returns truth and drawing; lengths are inches, from the lower left corner."""
     truth, graph, layout = network.truth, network.truth.graph, Layout(network.truth.graph)
     wires = [Wire(edge, "") for edge in graph.edges]

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from interpbench.circuits.certificate import Certificate
 from interpbench.core.files import write_text
 from interpbench.core.text import markdown
 from interpbench.reports.certificates import verdict_sentence
@@ -26,7 +26,7 @@ READING = """\
 def write_report(
     folder: Path,
     records: Sequence[EvaluationRecord],
-    certificates: Mapping[str, Mapping[str, Any]],
+    certificates: Mapping[str, Certificate],
     pictures: Mapping[str, Sequence[Path]],
 ) -> Path:
     """Writes `report.md` and returns its path.

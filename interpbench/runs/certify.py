@@ -2,36 +2,34 @@
 
 import logging
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.certificate_file import identified, read_proof
+from interpbench.checkpoints.certificate_file import read_certificate, write_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import INDEX
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import task_of
-from interpbench.circuits.certificate_counts import Kind, name_of
+from interpbench.circuits.certificate import Certificate, Identity, Kind, name_of
 from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.console import console
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import write_json
 from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.reports.certificates import certificate_table
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.task import Task
-from interpbench.training.certificate import certify
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 
@@ -101,11 +99,8 @@ def certify_checkpoints(
         reached = grade(certificate, standard).reaches(least)
         log.info("%s: %s%s", folder.name, "" if reached else f"NOT {least}: ", said_of(certificate, standard))
         if save:
-            weights = checkpoint.record.sha256
-            write_json(
-                folder / CERTIFICATE,
-                identified(certificate, weights, subject.truth, task_sha256(subject.task)),
-            )
+            identity = Identity(checkpoint.record.sha256, subject.truth.sha256, task_sha256(subject.task))
+            write_certificate(folder / CERTIFICATE, certificate, identity)
             log.info("wrote %s", folder / CERTIFICATE)
         else:
             _compare(checkpoint, subject)
@@ -132,30 +127,30 @@ def subject_of(checkpoint: Checkpoint) -> Subject:
     return Subject(task, alignment, truth)
 
 
-def check_task(path: Path, certificate: Mapping[str, Any], subject: Subject, network: Transformer) -> None:
+def check_task(path: Path, certificate: Certificate, subject: Subject, network: Transformer) -> None:
     """Refuses a certificate, read from `path`, that is not of this task's program on its domain.
 
     Raises:
         CheckpointError: if it is of another, or says something of the domain that is not so.
     """
     task, again = subject.task, f"`interpbench certify {path.parent} --save` makes a new one"
-    if certificate["identity"]["task"] != task_sha256(task):
+    if certificate.identity is None or certificate.identity.task != task_sha256(task):
         raise CheckpointError(
             f"{path} is of another program or domain than task {task.name} has here; {again}"
         )
     domain = task.domain
-    if certificate["strata"] != list(task.strata.names):
+    if certificate.strata != task.strata.names:
         raise CheckpointError(f"{path} is damaged: its strata are not those of task {task.name}; {again}")
-    if certificate["trained_on_all"] != domain.enumerated:
+    if certificate.trained_on_all != domain.enumerated:
         raise CheckpointError(f"{path} is damaged: trained_on_all is not so of task {task.name}; {again}")
-    if not certificate["all_pairs"]:
+    if not certificate.all_pairs:
         return
     wanted = rows_of_all_pairs(subject, network)
-    for kind, places in certificate["rates"].items():
+    for kind, places in certificate.rates.items():
         for place, draws in places.items():
-            rows, counted = draws.get("pairs", {"rows": None})["rows"], wanted.get((kind, place))
-            if counted is not None and rows is not None and rows != counted:
-                said = f"has {rows:,} rows, where all pairs are {counted:,}"
+            rate, counted = draws.get("pairs"), wanted.get((kind, place))
+            if counted is not None and rate is not None and rate.rows != counted:
+                said = f"has {rate.rows:,} rows, where all pairs are {counted:,}"
                 raise CheckpointError(f"{path} is damaged: {name_of(kind, place)} {said}; {again}")
 
 
@@ -186,7 +181,7 @@ def _measure(
     settings: CertificateSettings,
     seed: int,
     upto: Grade,
-) -> dict[str, object]:
+) -> Certificate:
     """Returns a new certificate."""
     with Display(f"certify {checkpoint.folder.name}", 1) as display:
 
@@ -204,7 +199,7 @@ def _compare(checkpoint: Checkpoint, subject: Subject) -> None:
         return
     path = checkpoint.folder / CERTIFICATE
     try:
-        saved = read_proof(path, checkpoint.record)
+        saved = read_certificate(path, checkpoint.record)
         if saved is not None:
             check_task(path, saved, subject, checkpoint.network)
     except CheckpointError as error:

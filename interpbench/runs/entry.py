@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+from interpbench.core.config import Unchecked
 from interpbench.core.errors import MOST_CHARACTERS, InterpBenchError
 from interpbench.core.text import printable, shown
 from interpbench.core.user_code import blamed, own_files, place_of
@@ -76,7 +77,7 @@ def _one_line(error: BaseException) -> str | None:
     return None
 
 
-Config = Mapping[str, Any]
+Config = Unchecked
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class RunOutcome:
     """
 
     status: int = 0
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    facts: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
     failures: Sequence[str] = ()
 
 

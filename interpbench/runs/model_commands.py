@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import is_ours
@@ -132,7 +131,7 @@ def _certify(arguments: argparse.Namespace) -> int:
         get_task(arguments.task)
     given = {name: value for name, value in vars(arguments).items() if value is not None}
 
-    def settings_of(kind: type[Any]) -> dict[str, object]:
+    def settings_of(kind: type[Standard | CertificateSettings]) -> dict[str, object]:
         return {field.name: given[field.name] for field in fields(kind) if field.name in given}
 
     standard = convert(Standard, settings_of(Standard), "certify")

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -42,7 +41,7 @@ def _offer(override: str) -> str:
     return f"method={','.join(names)}"
 
 
-def _settings(choice: str, made: type[Any]) -> Settings:
+def _settings(choice: str, made: type[object]) -> Settings:
     """Returns a method's settings with their defaults, or `???` for all if one has none."""
     if not dataclasses.is_dataclass(made):
         raise DiscoveryError(f"{choice} is not a dataclass; put @dataclass(frozen=True) below @method")

@@ -3,10 +3,12 @@
 import logging
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
@@ -14,8 +16,11 @@ from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
 from interpbench.checkpoints.format import PAIRS, Checkpoint, save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.checkpoints.record import Provenance
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.ground_truth import Truth
+from interpbench.core.config import Settings
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metric_sinks import JsonLines, Sink, Wandb
@@ -28,8 +33,9 @@ from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
+from interpbench.training.stopping import Line
 from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 
@@ -49,7 +55,7 @@ class TrainOutcome:
     """
 
     checkpoint: Checkpoint
-    certificate: dict[str, Any]
+    certificate: Certificate
     goal: Grade
     standard: Standard
 
@@ -115,7 +121,7 @@ def train(config: TrainConfig) -> TrainOutcome:
     prepare_torch()
     check_train(config)
     task = get_task(config.task)
-    settings, kind, folder = config.settings(), config.kind, config.folder
+    settings, folder = config.settings(), config.folder
     if config.fresh and folder.exists():
         with locked(folder):
             shutil.rmtree(folder)
@@ -127,12 +133,12 @@ def train(config: TrainConfig) -> TrainOutcome:
     with locked(folder):
         pairs = draw_pairs(task, PAIRS, config.seed)  # before, as a task of one's own may have none
         network, steps, certificate, truth, alignment = (
-            _compile(task, config) if kind == "compiled" else _train(task, config, folder, device)
+            _compile(task, config) if config.kind == "compiled" else _train(task, config, folder, device)
         )
-        record = _record(task, kind, alignment, truth, settings, steps, time.perf_counter() - started)
+        made = _provenance(alignment, truth, config, settings, steps, time.perf_counter() - started)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
-        made = save_checkpoint(folder, network, record, certificate, pairs, task_sha256(task))
-    return _outcome(made, config)
+        saved = save_checkpoint(folder, network, made, certificate, pairs, task_sha256(task))
+    return _outcome(saved, config)
 
 
 def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
@@ -150,10 +156,10 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
     return TrainOutcome(checkpoint, certificate, config.objective.grade, config.required_standard)
 
 
-Trained = tuple[Transformer, int, dict[str, Any], Truth, Alignment]
+Trained = tuple[Transformer, int, Certificate, Truth, Alignment]
 
 
-def _train(task: Task, config: TrainConfig, folder: Path, device: Any) -> Trained:
+def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) -> Trained:
     cfg = shape(task, config.model)
     alignment = alignment_of(task, config)
     truth = find_truth(alignment)
@@ -197,35 +203,30 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     return network, 0, certificate, truth, alignment
 
 
-def _sinks(config: TrainConfig, folder: Path, history: Sequence[Mapping[str, Any]]) -> Sequence[Sink]:
-    sinks: list[Sink] = [JsonLines(folder / "metrics.jsonl", history)]
+def _sinks(config: TrainConfig, folder: Path, history: Sequence[Line]) -> Sequence[Sink]:
+    sinks: list[Sink] = [JsonLines(folder / "metrics.jsonl", [line.to_json() for line in history])]
     if config.logger.wandb:
         name = f"{get_task(config.task).name}-seed{config.seed}"
         sinks.append(Wandb(config.logger.project, name, config.settings(), folder))
     return sinks
 
 
-def _record(
-    task: Task,
-    kind: str,
-    alignment: Alignment,
-    truth: Truth,
-    settings: dict[str, Any],
-    steps: int,
-    seconds: float,
-) -> dict[str, Any]:
-    classes = task.causal_model.classes
-    return {
-        "task": task.name,
-        "legacy_id": task.legacy_id,
-        "kind": kind,
-        "vocabulary": [*task.vocab, "BOS", "PAD"],
-        "classes": None if classes is None else list(classes),
-        "alignment": {name: str(node) for name, node in alignment.nodes.items()},
-        "truth": truth.to_json(),
-        "training": settings,
-        "versions": versions(),
-        "seed": settings["seed"],
-        "steps": steps,
-        "seconds": seconds,
-    }
+def _provenance(
+    alignment: Alignment, truth: Truth, config: TrainConfig, settings: Settings, steps: int, seconds: float
+) -> Provenance:
+    task = alignment.task
+    classes: Any = task.causal_model.classes
+    return Provenance(
+        task=task.name,
+        legacy_id=task.legacy_id,
+        kind=config.kind,
+        vocabulary=[*task.vocab, "BOS", "PAD"],
+        classes=None if classes is None else list(classes),
+        alignment={name: str(node) for name, node in alignment.nodes.items()},
+        truth=truth.to_json(),
+        training=settings,
+        versions=versions(),
+        seed=config.seed,
+        steps=steps,
+        seconds=seconds,
+    )

@@ -6,7 +6,7 @@ A mistake on the command line is found here, before anything that takes seconds 
 import dataclasses
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -118,7 +118,7 @@ class TrainConfig:
         return found[0]
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Literal["compiled", "trained"]:
         """Where the weights come from: `compiled` or `trained`."""
         return "compiled" if self.model.kind == "compiled" else "trained"
 

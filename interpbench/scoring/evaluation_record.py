@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeGuard
 
 from pydantic import Field, JsonValue, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -71,7 +71,7 @@ class EvaluationRecord:
         return TypeAdapter(EvaluationRecord).dump_python(self, mode="json")
 
     @classmethod
-    def from_json(cls, data: Any, where: object = "a record") -> "EvaluationRecord":
+    def from_json(cls, data: object, where: object = "a record") -> "EvaluationRecord":
         """Reads what `to_json` wrote, in this version or in an earlier one.
 
         Raises:
@@ -87,7 +87,7 @@ class EvaluationRecord:
         return record
 
 
-def is_record(data: Any) -> bool:
+def is_record(data: object) -> TypeGuard[Mapping[str, object]]:
     """Returns whether plain data, damaged or not, is meant to be a record of an evaluation."""
     return isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data)  # pyright: ignore
 

@@ -6,7 +6,7 @@ Needs neither torch nor scipy.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -160,7 +160,7 @@ def plain(one: LeaderboardRow) -> dict[str, JsonValue]:
     return TypeAdapter(LeaderboardRow).dump_python(one, mode="json")
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> object:
     """Rounds every number to four significant digits, or four places."""
     if isinstance(value, float):
         return round(value, 4) if abs(value) >= 0.01 else float(f"{value:.3g}")
@@ -182,14 +182,14 @@ def read_rows(path: Path) -> tuple[tuple[LeaderboardRow, ...], tuple[str, ...]]:
         ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
     """
     data = read_json(path, ScoresError)
-    version: Any = data.get("format") if isinstance(data, dict) else None  # pyright: ignore
+    version = data.get("format") if isinstance(data, dict) else None  # pyright: ignore
     if version == 1:
         raise ScoresError(f"{path} was made by an older version, of other columns: make it anew")
     if version not in (2, FORMAT):
         raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
     if version == 2:
         data = {**data, "format": FORMAT, "rows": current_rows(data.get("rows"), path)}
-    rows: Any = data.get("rows")
+    rows = data.get("rows")
     if isinstance(rows, list):
         data = {**data, "rows": [renamed_record(one) for one in rows]}
     found = checked(BoardFile, data, path, ScoresError)

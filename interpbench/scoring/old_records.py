@@ -16,7 +16,7 @@ ESTIMATES = {"faithfulness": ("cpr", "cmd"), "completeness": ("gap", "mean_gap",
 METRICS = ("auroc", "average_precision", "precision_at_size", "best_f1", "staircase", "mib_auroc")
 
 
-def current_record(old: Any, where: object) -> Any:
+def current_record(old: object, where: object) -> object:
     """Returns a record of version 1, which did not say its version, in the form of version 2.
 
     Raises:
@@ -25,7 +25,7 @@ def current_record(old: Any, where: object) -> Any:
     return _tried(_record, old, where)
 
 
-def current_rows(old: Any, where: object) -> Any:
+def current_rows(old: object, where: object) -> object:
     """Returns the rows of a leaderboard of format 2 in the form of format 3.
 
     Raises:
@@ -34,7 +34,7 @@ def current_rows(old: Any, where: object) -> Any:
     return _tried(lambda rows: [_row(row) for row in rows], old, where)
 
 
-def _tried(change: Callable[[Any], Any], old: Any, where: object) -> Any:
+def _tried(change: Callable[[Any], object], old: object, where: object) -> object:
     try:
         return change(old)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -89,7 +89,7 @@ def _estimates(part: Unchecked, names: tuple[str, ...]) -> Part:
     return {name: _estimate(part[name]) for name in names}
 
 
-def _estimate(old: Any, kind: IntervalKind | None = None) -> Any:
+def _estimate(old: Any, kind: IntervalKind | None = None) -> list[object] | None:
     """Returns `[value, low, high, kind]`, or `[value]`."""
     if isinstance(old, Mapping):
         old = [old["value"], old["low"], old["high"]]  # pyright: ignore[reportUnknownVariableType]

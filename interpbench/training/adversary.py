@@ -10,14 +10,13 @@ measured on fresh ones.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.certificate_counts import level
-from interpbench.circuits.grades import Standard, bound
+from interpbench.circuits.certificate import RANDOM_DRAWS, Attack, AttackedKind, RandomDraw, Rate, level
+from interpbench.circuits.grades import Standard
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.intervention_tests import Chunk, InterventionTests, random_routes
@@ -34,8 +33,7 @@ LOOKS = 3
 """How often the worst set is looked at, on twice as many rows each time."""
 GREEDY = 8
 """Single changes that are tried in a greedy step."""
-DRAWS = ("task", "strata")
-Draw = Callable[[str, np.random.Generator, int, int, int], Iterator[Chunk]]
+DrawRows = Callable[[RandomDraw, np.random.Generator, int, int, int], Iterator[Chunk]]
 
 
 @dataclass
@@ -57,10 +55,10 @@ def attack(
     tests: InterventionTests,
     settings: CertificateSettings,
     standard: Standard,
-    draw: Draw,
+    draw: DrawRows,
     seed: int,
     attempt: int = 0,
-) -> dict[str, Any]:
+) -> dict[AttackedKind, Attack]:
     """Attacks forbidden nodes and inert edges.
 
     Args:
@@ -72,18 +70,18 @@ def attack(
         attempt: how many certificates of the same training were tried before.
 
     Returns:
-        `circuits.certificate_counts.Attack` of nodes and of edges; none where gradients are no numbers.
+        The attacks; none where gradients are no numbers.
     """
     graph = tests.truth.graph
     by_node, by_edge = np.full(len(graph.nodes), -1), np.full(graph.legal.shape, -1)
     nodes = np.flatnonzero(tests.unaligned)
     by_node[nodes] = np.arange(len(nodes))
     by_edge[tests.inert[:, 0], tests.inert[:, 1]] = np.arange(len(tests.inert))
-    kinds = {
+    kinds: dict[AttackedKind, tuple[np.ndarray, list[str]]] = {
         "nodes": (by_node, [str(graph.nodes[w]) for w in nodes]),
         "edges": (by_edge, list(tests.places["edges"])),
     }
-    results: dict[str, Any] = {}
+    results: dict[AttackedKind, Attack] = {}
     for kind, (places, names) in kinds.items():
         rng = seeds.generator(seed, "attack", kind)
         if not names:
@@ -93,14 +91,14 @@ def attack(
         if search.blind:
             continue  # a search without gradients is none
         chosen = np.flatnonzero(worst.routes)
-        results[kind] = {
-            "rates": {name: search.measured(worst, name, standard, attempt) for name in DRAWS},
-            "places": [names[place] for place in chosen],
-            "sources": (worst.routes[chosen] - 1).tolist(),
-            "candidates": search.candidates,
-            "searched_rows": search.rows,
-            "by": worst.by,
-        }
+        results[kind] = Attack(
+            rates={name: search.measured(worst, name, standard, attempt) for name in RANDOM_DRAWS},
+            places=tuple(names[place] for place in chosen),
+            sources=tuple((worst.routes[chosen] - 1).tolist()),
+            candidates=search.candidates,
+            searched_rows=search.rows,
+            by=worst.by,
+        )
     return results
 
 
@@ -120,7 +118,7 @@ class _Search:
         self,
         tests: InterventionTests,
         settings: CertificateSettings,
-        draw: Draw,
+        draw: DrawRows,
         rng: np.random.Generator,
         places: np.ndarray,
         count: int,
@@ -136,7 +134,7 @@ class _Search:
 
     def _new_rows(self) -> None:
         half = max(1, self.settings.attack_rows // 2)
-        self.chunks = [next(self.draw(d, self.rng, half, self.settings.sources, half)) for d in DRAWS]
+        self.chunks = [next(self.draw(d, self.rng, half, self.settings.sources, half)) for d in RANDOM_DRAWS]
         self.given = [_given(chunk) for chunk in self.chunks]
 
     def worst(self) -> Found:
@@ -198,18 +196,25 @@ class _Search:
         return torch.from_numpy(masks).to(self.chunks[0].base.stack)
 
     def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
-        """Returns each row's least margin, relative to its clean one, `[G, B]`; 1 where nothing is asked."""
-        ev, groups = self.evaluation, len(routes)
-        rows = len(chunk.base.tokens)
+        """Returns each row's least margin, relative to its clean one, with G sets patched.
+
+        Args:
+            chunk: the rows.
+            routes: the sets.
+            logits: `[V, T, G, B]`.
+
+        Returns:
+            `[G, B]`, 1 where nothing is asked.
+        """
+        ev, rows = self.evaluation, len(chunk.base.tokens)
         lowest: list[Tensor] = []
         clean_answer = chunk.base.trace[ev.causal_model.output]
         clean = ev.margins(chunk.base.logits, clean_answer).clamp(min=1e-3)
-        by_group = logits.unflatten(2, (groups, rows))
-        for group in range(groups):
+        for group in range(len(routes)):
             every = np.broadcast_to(self._full(routes[group]), (rows, *self.by_edge.shape))
             answer = self.tests.answers(chunk.base, chunk.sources, every)
             scored = torch.from_numpy(ev.task.scored(answer).T).to(logits.device)
-            margins = ev.margins(by_group[:, :, group], answer) / clean
+            margins = ev.margins(logits[:, :, group], answer) / clean
             lowest.append(margins.masked_fill(~scored, 1.0).amin(0))
         return torch.stack(lowest)
 
@@ -244,7 +249,7 @@ class _Search:
         """Returns what `_lowest` does of one of the chunks with some sets patched."""
         chunk = self.chunks[number]
         patch = self._patched(masks, self.given[number])
-        logits = self.evaluation.network.run_groups(chunk.base.stack[0], patch, len(sets)).flatten(2)
+        logits = self.evaluation.network.run_groups(chunk.base.stack[0], patch, len(sets))
         return self._lowest(chunk, sets, logits)
 
     @staticmethod
@@ -273,26 +278,25 @@ class _Search:
         order = np.argsort(-gain, kind="stable")
         return order[gain[order] > 1e-9], slopes.argmin(0).astype(np.int8)
 
-    def measured(self, found: Found, draw: str, standard: Standard, attempt: int) -> dict[str, int]:
+    def measured(self, found: Found, draw: RandomDraw, standard: Standard, attempt: int) -> Rate:
         """Measures a set on fresh rows of a draw, in looks at more and more of them.
 
-        After each look it is over if the bound reaches the standard, or no longer can. Returns a
-        `circuits.certificate_counts.Rate`.
+        After each look it is over if the bound reaches the standard, or no longer can.
         """
-        rate = {"wrong": 0, "rows": 0, "looks": 0}
+        rate = Rate(0, 0, 0)
         most, last = self.settings.pairs, attempt + LOOKS
         for look in range(1, LOOKS + 1):
-            self._add(rate, found, draw, round(most / 2 ** (LOOKS - look)))
-            rate["looks"] = attempt + look
-            best = lower_bound(most - rate["wrong"], most, level(standard.confidence, last))
-            if bound(rate, standard.confidence) >= standard.worst or best < standard.worst:
+            rate = self._with_more(rate, found, draw, round(most / 2 ** (LOOKS - look)))
+            rate = replace(rate, looks=attempt + look)
+            best = lower_bound(most - rate.wrong, most, level(standard.confidence, last))
+            if rate.bound(standard.confidence) >= standard.worst or best < standard.worst:
                 break
         return rate
 
-    def _add(self, rate: dict[str, int], found: Found, draw: str, until: int) -> None:
+    def _with_more(self, rate: Rate, found: Found, draw: RandomDraw, until: int) -> Rate:
         """Runs a set on fresh rows until so many have been."""
         ev, routes = self.evaluation, self._full(found.routes)
-        masks, missing = self._masks(found.routes[None]), until - rate["rows"]
+        masks, missing = self._masks(found.routes[None]), until - rate.rows
         for chunk in self.draw(draw, self.rng, missing, self.settings.sources, self.settings.attack_rows):
             some = len(chunk.base.tokens)
             with torch.no_grad():
@@ -301,8 +305,9 @@ class _Search:
                 chunk.base, chunk.sources, np.broadcast_to(routes, (some, *routes.shape))
             )
             counts = ev.answered(answer)
-            rate["wrong"] += int((~ev.right(ev.predictions(logits), answer) & counts).sum())
-            rate["rows"] += int(counts.sum())
+            wrong = ~ev.right(ev.predictions(logits), answer) & counts
+            rate = rate.plus(int(wrong.sum()), int(counts.sum()))
+        return rate
 
 
 def _given(chunk: Chunk) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 
 from interpbench.alignment.find_ground_truth import structural_ends
 from interpbench.causal.model import Intervention, changed
-from interpbench.circuits.certificate_counts import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
+from interpbench.circuits.certificate import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
 from interpbench.circuits.ground_truth import State, Truth, required_edges
 from interpbench.circuits.naming import edge_name
 from interpbench.training.interventional_accuracy import Activations, Evaluation, Inputs

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from interpbench.circuits.certificate import Screen
 from interpbench.circuits.naming import Node, Reader, Slot
 from interpbench.training.intervention_tests import Chunk, InterventionTests, Outcome
 from interpbench.training.interventional_accuracy import Activations, Evaluation
@@ -109,15 +110,20 @@ class EdgeScreen:
             self.watched[number] = True
             yield self.tests.places["edges"][number], int(self._unrun[number])
 
-    def counts(self) -> dict[str, object]:
-        """Returns it as plain data: `circuits.certificate_counts.Screen`."""
+    def counts(self) -> Screen:
+        """Returns what a certificate says of it."""
         names = self.tests.places["edges"]
         _, sampled, wrong = self.edges.sum(0).tolist()
-        return {
-            **{"share": self.share, "items": self.items, "run": self.run, "proved": self.proved},
-            **{"sampled": sampled, "wrong": wrong, "largest": self.largest},
-            "edges": {names[n]: self.edges[n].tolist() for n in np.flatnonzero(self.edges[:, 0]).tolist()},
-        }
+        return Screen(
+            share=self.share,
+            items=self.items,
+            run=self.run,
+            proved=self.proved,
+            sampled=sampled,
+            wrong=wrong,
+            largest=self.largest,
+            edges={names[n]: tuple(self.edges[n].tolist()) for n in np.flatnonzero(self.edges[:, 0])},
+        )
 
     def measure(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
         """Yields the outcome of each wanted edge patched alone on a chunk."""

@@ -44,7 +44,7 @@ def load_state(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, 
             tensors = {name: file.get_tensor(name) for name in file.keys()}
             data = parse_json(file.metadata()["progress"])
         progress = TypeAdapter(kind).validate_python(data)
-        if set(data) != set(vars(progress)):
+        if not isinstance(data, dict) or set(data) != set(vars(progress)):
             raise KeyError("progress of another version")
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():

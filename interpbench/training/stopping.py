@@ -5,31 +5,70 @@ A validation is a line of `metrics.jsonl`: the shares of right rows and the loss
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated
 
+from pydantic import Field, JsonValue, model_serializer, model_validator
+from pydantic.dataclasses import dataclass
+
+from interpbench.core.config import STRICT, Amount, Steps
 from interpbench.training.settings import TrainerSettings
+from interpbench.training.validation import Validation
 
-RATES = ("accuracy", "iia", "siia", "edges")
 PROGRESS = 1e-4
 """A validation's mean rate is progress if it is so much above all earlier ones."""
-Line = Mapping[str, Any]
+LOSS = "loss/"
+"""How the names of losses begin in a line."""
 
 
-def loss(line: Line) -> float:
-    """Returns the sum of a validation's losses."""
-    return sum(float(value) for name, value in line.items() if name.startswith("loss/"))
+@dataclass(frozen=True, config=STRICT)
+class Line:
+    """A line of `metrics.jsonl`, which names its losses and the parts of its validation side by side.
 
+    Attributes:
+        step: the steps that are done.
+        losses: the weighted losses of the last of them, by term; a run may diverge.
+        validation: after it.
+        learning_rate: of the next step.
+    """
 
-def lowest(line: Line) -> float:
-    """Returns the smallest rate of a validation."""
-    return min(line[name] for name in RATES)
+    step: Steps
+    losses: dict[str, Annotated[float, Field(allow_inf_nan=True)]]
+    validation: Validation
+    learning_rate: Amount
+
+    @property
+    def loss(self) -> float:
+        """The sum of the losses."""
+        return sum(self.losses.values())
+
+    @property
+    def metrics(self) -> dict[str, JsonValue]:
+        """What is said of the step."""
+        losses = {LOSS + name: value for name, value in self.losses.items()}
+        return {**losses, **vars(self.validation), "learning_rate": self.learning_rate}
+
+    @model_serializer
+    def to_json(self) -> dict[str, JsonValue]:
+        """Returns the line."""
+        return {"step": self.step, **self.metrics}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_line(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        line = {str(name): value for name, value in data.items()}
+        own = {name: line.pop(name) for name in ("step", "learning_rate") if name in line}
+        losses = {name.removeprefix(LOSS): line.pop(name) for name in list(line) if name.startswith(LOSS)}
+        return {**own, "losses": losses, "validation": line}
 
 
 def stale(validations: Sequence[Line]) -> list[int]:
     """Returns, for each validation, how many have brought no progress since the last one that did."""
     best, counts = 0.0, [0]
     for line in validations:
-        measure = sum(line[name] for name in RATES) / len(RATES)
+        rates = line.validation.rates
+        measure = sum(rates) / len(rates)
         counts.append(0 if measure > best + PROGRESS else counts[-1] + 1)
         best = max(best, measure)
     return counts[1:]
@@ -37,7 +76,7 @@ def stale(validations: Sequence[Line]) -> list[int]:
 
 def confirmed(settings: TrainerSettings, validations: Sequence[Line]) -> int:
     """Returns how many of the last validations in a row reach `stop_at`."""
-    good = [lowest(line) >= settings.stop_at for line in validations]
+    good = [line.validation.lowest >= settings.stop_at for line in validations]
     return next((count for count, one in enumerate(reversed(good)) if not one), len(good))
 
 
@@ -55,7 +94,7 @@ def learning_rate(settings: TrainerSettings, step: int, validations: Sequence[Li
 
 def broken(settings: TrainerSettings, validations: Sequence[Line]) -> str | None:
     """Returns why a run cannot go on, and what to try, if its loss is not finite or has grown; else None."""
-    first, last, step = loss(validations[0]), loss(validations[-1]), validations[-1]["step"]
+    first, last, step = validations[0].loss, validations[-1].loss, validations[-1].step
     slower = f"trainer.learning_rate={settings.learning_rate / 3:.1g}"
     if not math.isfinite(last):
         clip = f"a smaller trainer.clip than {settings.clip:g}"
@@ -75,7 +114,7 @@ def tries_certificate(
         validations: so far.
         attempts: the steps of certificates that missed.
     """
-    step = validations[-1]["step"]
+    step = validations[-1].step
     pause = max(settings.validate_every, settings.max_steps // 10)
     soon = bool(attempts) and step < attempts[-1] + pause
     last = step >= settings.max_steps  # a certificate is made at the end anyway
@@ -84,11 +123,11 @@ def tries_certificate(
 
 def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: int) -> str | None:
     """Returns why a run is given up, and what to try, if it has made no progress for long; else None."""
-    count = stale(validations)[-1]
-    if count < settings.patience or lowest(validations[-1]) >= settings.stop_at:
+    count, last = stale(validations)[-1], validations[-1].validation
+    if count < settings.patience or last.lowest >= settings.stop_at:
         return None
     return (
-        f"no progress for {count} validations (worst: {validations[-1]['worst']}); try "
+        f"no progress for {count} validations (worst: {last.worst}); try "
         f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
         f"another seed, or a wider model.d_model than {d_model}"
     )

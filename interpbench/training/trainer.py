@@ -4,12 +4,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
+from pydantic import JsonValue, TypeAdapter
 from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
@@ -18,15 +19,15 @@ from interpbench.core.errors import TrainingError
 from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
+from interpbench.training.measure_certificate import certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Batch, Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
-from interpbench.training.stopping import broken, hopeless, learning_rate, tries_certificate
+from interpbench.training.stopping import Line, broken, hopeless, learning_rate, tries_certificate
 from interpbench.training.validation import Validation, validate
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.worlds import Worlds
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progress:
-    """What a run carries along besides weights; plain data, saved with the state.
+    """What a run carries along besides weights, saved with the state.
 
     Attributes:
         step: the steps that are done.
@@ -47,8 +48,12 @@ class Progress:
 
     step: Steps = 0
     attempts: list[Steps] = field(default_factory=list[Steps])
-    history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    certificate: dict[str, Any] | None = None
+    history: list[Line] = field(default_factory=list[Line])
+    certificate: Certificate | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Returns plain data."""
+        return TypeAdapter(Progress).dump_python(self, mode="json")
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Result:
     """
 
     steps: int
-    certificate: dict[str, Any]
+    certificate: Certificate
     certified: bool
 
 
@@ -206,9 +211,9 @@ class Trainer:
     def save(self) -> None:
         """Saves the state, if the run has a folder."""
         if self.state_file is not None:
-            save_state(self.state_file, self.trained, self.optimizer, self.progress.__dict__)
+            save_state(self.state_file, self.trained, self.optimizer, self.progress.to_json())
 
-    def certify(self, display: Display, give_up: bool = False) -> dict[str, Any]:
+    def certify(self, display: Display, give_up: bool = False) -> Certificate:
         """Makes the certificate; an attempt during training gives up as soon as it must fail."""
 
         def show(pairs: int, total: int) -> None:
@@ -235,18 +240,10 @@ class Trainer:
         return {**terms, **{name: float(loss.detach()) for name, loss in self.others.items()}}
 
     def _report(self, terms: dict[str, float], validation: Validation, sinks: Sequence[Sink]) -> str:
-        metrics = {
-            **{f"loss/{name}": value for name, value in terms.items()},
-            "accuracy": validation.accuracy,
-            "iia": validation.iia,
-            "siia": validation.siia,
-            "edges": validation.edges,
-            "worst": validation.worst,
-            "learning_rate": self._learning_rate(),
-        }
-        self.progress.history.append({"step": self.progress.step, **metrics})
+        line = Line(self.progress.step, terms, validation, self._learning_rate())
+        self.progress.history.append(line)
         for sink in sinks:
-            sink.write(self.progress.step, metrics)
+            sink.write(line.step, line.metrics)
         losses = " ".join(f"{name} {value:.2g}" for name, value in terms.items())
         return (
             f"{losses} | acc {validation.accuracy:.3f} IIA {validation.iia:.3f} SIIA {validation.siia:.3f} "
@@ -256,7 +253,7 @@ class Trainer:
     def _learning_rate(self) -> float:
         return learning_rate(self.settings, self.progress.step, self.progress.history)
 
-    def _after_validation(self, display: Display) -> dict[str, Any] | None:
+    def _after_validation(self, display: Display) -> Certificate | None:
         """Stops hopeless runs; tries the certificate when validation is good enough."""
         settings, progress, grade = self.settings, self.progress, self.recipe.objective.grade
         if why := broken(settings, progress.history):
@@ -272,16 +269,16 @@ class Trainer:
             raise TrainingError(why)
         return None
 
-    def _end(self, certificate: dict[str, Any]) -> Result:
+    def _end(self, certificate: Certificate) -> Result:
         """Ends the run: from here on, whenever it is killed, it has this certificate for these weights."""
         self.progress.certificate = certificate
         self.save()
         return self._result(certificate)
 
-    def verdict(self, certificate: dict[str, Any]) -> Verdict:
+    def verdict(self, certificate: Certificate) -> Verdict:
         """Returns what the standard of this training makes of a certificate."""
         return grade(certificate, self.standard)
 
-    def _result(self, certificate: dict[str, Any]) -> Result:
+    def _result(self, certificate: Certificate) -> Result:
         reached = self.verdict(certificate).reaches(self.recipe.objective.grade)
         return Result(self.progress.step, certificate, reached)

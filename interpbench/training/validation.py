@@ -1,12 +1,12 @@
 """Validation during training: the certificate's measurements on a small draw, cheapest first."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.certificate_counts import WHAT, Kind
+from interpbench.circuits.certificate import WHAT, Kind
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
+from interpbench.core.config import STRICT, Share
 from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.recipe import Recipe
@@ -15,20 +15,25 @@ EDGE_ROWS = 100_000
 """Rows that single edges may take together: with a thousand edges, each is tried on a hundred pairs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Validation:
     """Shares of right rows: of inputs, the worst aligned node, forbidden node and inert edge."""
 
-    accuracy: float
-    iia: float
-    siia: float
-    edges: float
+    accuracy: Share
+    iia: Share
+    siia: Share
+    edges: Share
     worst: str
+
+    @property
+    def rates(self) -> tuple[float, float, float, float]:
+        """All of them."""
+        return self.accuracy, self.iia, self.siia, self.edges
 
     @property
     def lowest(self) -> float:
         """The smallest of them."""
-        return min(self.accuracy, self.iia, self.siia, self.edges)
+        return min(self.rates)
 
 
 def validate(

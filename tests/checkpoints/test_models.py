@@ -6,15 +6,14 @@ import pytest
 import interpbench
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
-from interpbench.circuits.certificate_counts import share_of
 from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import LEVELS
 from interpbench.discovery.method import get_method
 from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
 from interpbench.scoring.curves import compare
 from interpbench.tasks.catalogue import catalogue
-from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import CertificateSettings, certify
 
 MODELS = released()
 
@@ -31,7 +30,7 @@ def test_every_model_reaches_the_grade_of_released_ones(name):
     assert verdict is not None, "it has no certificate of this format"
     assert verdict.reaches(RELEASED), verdict.missed(RELEASED)
     check_task(MODELS[name] / CERTIFICATE, checkpoint.certificate, subject_of(checkpoint), checkpoint.network)
-    assert checkpoint.certificate["attacks"].keys() == {"nodes", "edges"}
+    assert checkpoint.certificate.attacks.keys() == {"nodes", "edges"}
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -44,8 +43,8 @@ def test_certificate_holds_on_fresh_pairs(name):
         Evaluation(checkpoint.network, subject.alignment), subject.truth, settings, seed=7, upto="siit"
     )
     for kind in ("accuracy", "variables", "effective", "nodes", "node_sets"):
-        for place, draws in certificate["rates"][kind].items():
-            assert min(map(share_of, draws.values())) > 0.97, (kind, place)
+        for place, draws in certificate.rates[kind].items():
+            assert min(rate.share for rate in draws.values()) > 0.97, (kind, place)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

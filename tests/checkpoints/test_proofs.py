@@ -11,12 +11,13 @@ import torch
 from safetensors.torch import load, save
 
 import interpbench
-from interpbench.checkpoints.certificate_file import read_proof
+from interpbench.checkpoints.certificate_file import read_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.index import indexed, read_index, standing
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
-from interpbench.circuits.grades import GRADES, POSITIONS, Standard, bound, grade, may_miss, said_of
+from interpbench.circuits.certificate import Certificate, Rate
+from interpbench.circuits.grades import GRADES, POSITIONS, Standard, grade, said_of
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Truth, open_edges
 from interpbench.core.errors import CheckpointError
@@ -40,6 +41,7 @@ TRUTH = Truth.from_json(
         },
     },
 )
+of = Certificate.from_json
 ALIGNMENT = {"tokens": "embed", "before": "a0.h0", "is_x": "m0", "share": "a1.h1", "of": "a1.h1"}
 
 
@@ -52,13 +54,13 @@ def proof(**faults: Any) -> dict[str, Any]:
 
 def test_a_certificate_without_a_fault_reaches_everything() -> None:
     assert list(open_edges(TRUTH)) == ["embed->a1.h1"] and "embed->a1.h1" in TRUTH.required_edges
-    verdict = grade(proof())
+    verdict = grade(of(proof()))
     assert (verdict.grade, verdict.positions, verdict.missed("adversarial")) == ("adversarial", True, [])
-    assert said_of(proof()) == "adversarial, positions ≥ 99.9%"
-    assert said_of(proof(all_pairs=True)) == "adversarial, positions, all pairs, sets ≥ 99.9%"
-    assert said_of(proof(), Standard(target=0.9996)) == "not even behaviour"
+    assert said_of(of(proof())) == "adversarial, positions ≥ 99.9%"
+    assert said_of(of(proof(all_pairs=True))) == "adversarial, positions, all pairs, sets ≥ 99.9%"
+    assert said_of(of(proof()), Standard(target=0.9996)) == "not even behaviour"
     assert (
-        said_of(proof(), Standard(target=0.995, missed=1e-3, confidence=0.99))
+        said_of(of(proof()), Standard(target=0.995, missed=1e-3, confidence=0.99))
         == "adversarial, positions ≥ 99.5%"
     )
     assert said_of(None) == "none"
@@ -77,84 +79,87 @@ def test_a_certificate_without_a_fault_reaches_everything() -> None:
 def test_a_grade_falls_with_the_worst_place_of_any_draw(kind: str, reached: str | None) -> None:
     for all_pairs in (False, True):
         bad = proof(wrong={kind: {"first": 1 if all_pairs else 9}}, all_pairs=all_pairs)
-        verdict = grade(bad)
+        verdict = grade(of(bad))
         assert verdict.grade == reached
         assert verdict.positions is (kind not in POSITIONS)
     sets = {"node_sets": "siit", "edge_sets": "siit+edges"}
     if kind in sets:
         for place in ("subsets", "subsets, a source for each"):
-            verdict = grade(proof(wrong={kind: {place: 60}}, all_pairs=True))
+            verdict = grade(of(proof(wrong={kind: {place: 60}}, all_pairs=True)))
             assert verdict.grade == reached
             (said,) = verdict.missed(sets[kind])
             assert f"{place} (strata) 0.99" in said and "60 of 8,192 rows wrong" in said
     if kind in POSITIONS:
-        strict = grade(bad, Standard(positions=True))
+        strict = grade(of(bad), Standard(positions=True))
         assert strict.grade == "behaviour" and "swap at one position of" in strict.failures["iit"][0]
     unmeasured = proof()
     del unmeasured["rates"][kind]
-    assert grade(unmeasured).grade == reached
+    assert grade(of(unmeasured)).grade == reached
     assert any(
-        "not measured" in said for said in grade(unmeasured, Standard(positions=True)).missed("adversarial")
+        "not measured" in said
+        for said in grade(of(unmeasured), Standard(positions=True)).missed("adversarial")
     )
 
 
 def test_a_grade_needs_all_below_it_and_the_worst_sets() -> None:
     for place, name in enumerate(GRADES):
-        verdict = grade(proof(upto=name))
+        verdict = grade(of(proof(upto=name)))
         assert verdict.grade == name and verdict.reaches(GRADES[0]) and verdict.reaches(name)
         assert not any(verdict.reaches(higher) for higher in GRADES[place + 1 :])
-    assert grade(proof(attacks={"nodes": 200})).grade == "siit+edges"
-    assert grade(proof(attacks={"edges": 20})).grade == "adversarial"
-    (said,) = grade(proof(attacks={"edges": 200})).failures["adversarial"]
+    assert grade(of(proof(attacks={"nodes": 200}))).grade == "siit+edges"
+    assert grade(of(proof(attacks={"edges": 20}))).grade == "adversarial"
+    (said,) = grade(of(proof(attacks={"edges": 200}))).failures["adversarial"]
     assert said.startswith("worst set of 3 edges (strata) 0.94") and said.endswith(" < 0.99")
     blind = proof(screen={**proof()["screen"], "sampled": 1000})
-    assert grade(blind).grade == "siit" and "may miss 0.00" in grade(blind).failures["siit+edges"][0]
+    assert grade(of(blind)).grade == "siit" and "may miss 0.00" in grade(of(blind)).failures["siit+edges"][0]
     one = proof()
     one["screen"]["edges"]["m0->logits"] = [8000, 40, 0]  # of 16,384 rows
-    (said,) = grade(one).failures["siit+edges"]
+    (said,) = grade(of(one)).failures["siit+edges"]
     assert said == "the screen of single edges may miss 0.0507 > 0.05 of m0->logits's rows"
-    assert grade(proof(screen=None)).failures["siit+edges"] == ["how single edges were measured is not said"]
+    assert grade(of(proof(screen=None))).failures["siit+edges"] == [
+        "how single edges were measured is not said"
+    ]
     empty = proof()
     empty["attacks"]["edges"] |= {"places": [], "sources": []}
-    assert grade(empty).failures["adversarial"] == ["no attack on edges was made"]
+    assert grade(of(empty)).failures["adversarial"] == ["no attack on edges was made"]
 
 
 def test_the_screen_counts_earlier_attempts() -> None:
     """Ten attempts with a screen that barely passes would pass more often than is said."""
     barely = {**proof()["screen"], "run": 0, "sampled": 120_000, "wrong": 4}
-    assert grade(proof(screen=barely)).reaches("siit+edges")
-    assert not grade(proof(screen=barely, attempts=4)).reaches("siit+edges")
+    assert grade(of(proof(screen=barely))).reaches("siit+edges")
+    assert not grade(of(proof(screen=barely, attempts=4))).reaches("siit+edges")
 
 
 def test_what_was_run_cannot_have_been_missed() -> None:
     """The screen may miss a share of what it passed over; of all (edge, row) that is less."""
     screen = {**proof()["screen"], "items": 1_000_000, "sampled": 20_000, "wrong": 1}
-    most, half = (may_miss(proof(screen={**screen, "run": run}), 0.95) for run in (200_000, 600_000))
+    most, half = (of(proof(screen={**screen, "run": run})).may_miss(0.95) for run in (200_000, 600_000))
     assert half == pytest.approx(most / 2)  # type: ignore[operator]
-    assert may_miss(proof(screen={**screen, "run": 1_000_000}), 0.95) is None
+    assert of(proof(screen={**screen, "run": 1_000_000})).may_miss(0.95) is None
 
 
 def test_rows_that_ask_nothing_prove_nothing() -> None:
     """No rows, no effect, no effective swap: none of it is a rate of 1."""
-    for empty in (rate(0, 0, 0), rate(0, 0, 1)):
-        assert bound(empty) == 0
+    for looks in (0, 1):
+        assert Rate(0, 0, looks).bound(0.95) == 0
     none = proof()
     none["rates"]["edges"] = {name: {"pairs": rate(0, 0, 0)} for name in none["rates"]["edges"]}
-    assert grade(none).grade == "siit"
+    assert grade(of(none)).grade == "siit"
     for name, reached in (("m0", "behaviour"), ("m0->a1.h1<v>", "siit")):
         inert = proof()
         inert["required_effect"][name] = 0
-        assert grade(inert).grade == reached
-        assert f"required {name} has no effect" in grade(inert).missed("siit+edges")
+        assert grade(of(inert)).grade == reached
+        assert f"required {name} has no effect" in grade(of(inert)).missed("siit+edges")
     empty = proof()
     empty["rates"]["nodes"]["m1"] = {}
-    assert grade(empty).grade == "iit" and grade(empty).failures["siit"] == [
+    assert grade(of(empty)).grade == "iit" and grade(of(empty)).failures["siit"] == [
         "forbidden node m1 was not measured"
     ]
     vacuous = proof()
     del vacuous["rates"]["effective"]["m0"]
-    assert grade({**vacuous, "vacuous": {"effective": ["a0.h0", "m0"]}}).grade == "behaviour"
-    assert grade(proof()).grade == "adversarial" and proof()["vacuous"]["effective"] == ["a0.h0"]
+    assert grade(of({**vacuous, "vacuous": {"effective": ["a0.h0", "m0"]}})).grade == "behaviour"
+    assert grade(of(proof())).grade == "adversarial" and proof()["vacuous"]["effective"] == ["a0.h0"]
 
 
 # Which files are refused.
@@ -311,7 +316,7 @@ def test_an_old_certificate_counts_as_none(checkpoint: Path, caplog: pytest.LogC
 def test_what_is_no_certificate_is_refused(checkpoint: Path, data: Any, said: str) -> None:
     (checkpoint / CERTIFICATE).write_text(json.dumps(data))
     with pytest.raises(CheckpointError, match=said):
-        read_proof(checkpoint / CERTIFICATE, read_record(checkpoint))
+        read_certificate(checkpoint / CERTIFICATE, read_record(checkpoint))
 
 
 def test_publishing_demands_a_grade(checkpoint: Path, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.Ca
     assert "/ 64 " in out and "edges.pkl claims 1 head edges: 0 of the 4 that are required" in out
     assert "forbidden: embed->m1" in out
     certificate = interpbench.load(folder).certificate
-    assert certificate is not None and certificate["rates"]["accuracy"]["output"]["task"]["wrong"] == 0
+    assert certificate is not None and certificate.rates["accuracy"]["output"]["task"].wrong == 0
     with torch.no_grad():
         network.blocks[0].mlp.W_out.zero_()  # type: ignore[union-attr]
     write_published(folder, network, task)
@@ -112,7 +112,7 @@ def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.Ca
         interpbench.load(folder)
     assert not certify_checkpoints(str(folder), settings=few, save=True)
     certificate = interpbench.load(folder).certificate
-    assert certificate is not None and certificate["rates"]["accuracy"]["output"]["task"]["wrong"] > 32
+    assert certificate is not None and certificate.rates["accuracy"]["output"]["task"].wrong > 32
 
 
 @pytest.mark.slow

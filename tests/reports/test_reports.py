@@ -14,6 +14,7 @@ from rich.table import Table
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State
@@ -30,9 +31,9 @@ from tests.evaluation_records import GRAPH, PERFECT, REQUIRED, TIED, TRUTH, reco
 from tests.made_up_certificates import proof_of
 
 
-def certificate(**faults: Any) -> dict[str, Any]:
+def certificate(**faults: Any) -> Certificate:
     alignment = {"tokens": "embed", "before": "a0.h0", "is_x": "m0", "share": "a1.h1"}
-    return proof_of(TRUTH, alignment, **faults)
+    return Certificate.from_json(proof_of(TRUTH, alignment, **faults))
 
 
 def text(table: Table, width: int = 120) -> str:

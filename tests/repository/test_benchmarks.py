@@ -13,8 +13,8 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
 from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 
@@ -48,8 +48,8 @@ def test_the_parts_of_a_certificate_are_timed_and_both_certificates_find_nothing
     with spent(PARTS) as seconds:
         proof = certify(evaluation, truth, settings)
     assert all(value > 0 for value in seconds.values()), seconds
-    rates = [rate for kind in proof["rates"].values() for draws in kind.values() for rate in draws.values()]
-    assert not any(rate["wrong"] for rate in rates)
+    rates = [rate for kind in proof.rates.values() for draws in kind.values() for rate in draws.values()]
+    assert not any(rate.wrong for rate in rates)
     former = Former(evaluation, truth, pairs=64)
     former.measure()
     assert former.rows == 64
@@ -65,11 +65,11 @@ def test_time_between_the_items_of_a_generator_is_not_its_own(monkeypatch):
     """The screen yields outcomes, and who counts them must not be counted."""
     clock = iter(range(0, 1000))
     monkeypatch.setattr("benchmarks.certificates.time.process_time", lambda: next(clock))
-    monkeypatch.setattr("interpbench.training.certificate.attack", lambda: (yield from "ab"))
-    with spent({"part": ["certificate.attack"]}) as seconds:
-        from interpbench.training import certificate
+    monkeypatch.setattr("interpbench.training.measure_certificate.attack", lambda: (yield from "ab"))
+    with spent({"part": ["measure_certificate.attack"]}) as seconds:
+        from interpbench.training import measure_certificate
 
-        for _ in certificate.attack():
+        for _ in measure_certificate.attack():
             for _ in range(10):
                 next(clock)
     assert seconds == {"part": 3.0}, "three calls of next, each of one tick"

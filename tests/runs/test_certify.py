@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from safetensors.torch import load, save
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.index import standing
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.certificate_counts import SETS
+from interpbench.circuits.certificate import SETS
 from interpbench.circuits.grades import Standard
 from interpbench.core.files import sha256
 from interpbench.runs import cli
@@ -87,8 +88,9 @@ def test_the_grade_that_is_reached_is_said_and_saved(
     assert run(monkeypatch, str(checkpoint), "--grade", "adversarial", "--positions", "--save") == 0
     assert "adversarial, positions, all pairs" in capsys.readouterr().out
     saved = load_checkpoint(checkpoint).certificate
-    assert saved is not None and saved["identity"] == certificate_of(checkpoint)["identity"]
-    assert saved["all_pairs"] and saved["rates"]["edges"]["m0->logits"]["pairs"]["rows"] == 256**2
+    assert saved is not None and saved.identity is not None
+    assert asdict(saved.identity) == certificate_of(checkpoint)["identity"]
+    assert saved.all_pairs and saved.rates["edges"]["m0->logits"]["pairs"].rows == 256**2
 
 
 def test_the_standard_is_the_command_s(

@@ -191,10 +191,10 @@ def compiled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_compiled_weights_are_certified(compiled_run: Path) -> None:
     loaded = load_checkpoint(only_folder(compiled_run))
     assert loaded.record.kind == "compiled"
-    assert loaded.certificate is not None
-    assert loaded.certificate["all_pairs"] and loaded.certificate["trained_on_all"]
-    assert loaded.certificate["rates"]["accuracy"]["output"]["pairs"]["rows"] == 256**2
-    assert loaded.certificate["identity"]["task"] == task_sha256(get_task("frac_prevs"))
+    assert loaded.certificate is not None and loaded.certificate.identity is not None
+    assert loaded.certificate.all_pairs and loaded.certificate.trained_on_all
+    assert loaded.certificate.rates["accuracy"]["output"]["pairs"].rows == 256**2
+    assert loaded.certificate.identity.task == task_sha256(get_task("frac_prevs"))
     verdict = loaded.verdict()
     assert verdict is not None and verdict.grade == "adversarial" and verdict.positions
 

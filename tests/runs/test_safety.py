@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load, save
 
 from interpbench.checkpoints.blind import key_path, open_key, read_problem, write_problem
-from interpbench.checkpoints.certificate_file import read_proof
+from interpbench.checkpoints.certificate_file import read_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain
@@ -267,7 +267,7 @@ def test_levels_of_truth_agree(checkpoint: Path, level: str, state: str, name: s
 def test_certificates_are_checked(checkpoint: Path, changes: dict[str, Any], said: str) -> None:
     edit(checkpoint / CERTIFICATE, **changes)
     with pytest.raises(CheckpointError, match=said):
-        read_proof(checkpoint / CERTIFICATE, read_record(checkpoint))
+        read_certificate(checkpoint / CERTIFICATE, read_record(checkpoint))
 
 
 def test_keys_of_blind_problems_are_checked(checkpoint: Path, tmp_path: Path) -> None:

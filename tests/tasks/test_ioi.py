@@ -30,8 +30,8 @@ from interpbench.tasks.handwritten.ioi.templates import IO, LARGE, OBJECT, PLACE
 from interpbench.tasks.handwritten.ioi.words import NAMES, OBJECTS, PLACES
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
-from interpbench.training.certificate import CertificateSettings, certify
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import CertificateSettings, certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.trainer import TrainerSettings
@@ -321,12 +321,12 @@ def test_a_certificate_asks_an_effect_of_open_head_edges() -> None:
     network = Transformer(cfg, 0).requires_grad_(False)
     settings = CertificateSettings(pairs=64, looks=1, checks=100, attacks=0)
     certificate = certify(Evaluation(network, alignment), truth, settings)
-    assert set(HEAD_EDGES) <= certificate["required_effect"].keys()
+    assert set(HEAD_EDGES) <= certificate.required_effect.keys()
     with torch.no_grad():
         network.blocks[2].attn.W_V[1] = 0  # nothing passes through a2.h1
         network.blocks[2].attn.b_V[1] = 0
     certificate = certify(Evaluation(network, alignment), truth, settings)
-    assert certificate["required_effect"]["a1.h1->a2.h1"] == 0
+    assert certificate.required_effect["a1.h1->a2.h1"] == 0
     assert "required a1.h1->a2.h1 has no effect" in grade(certificate).failures["siit+edges"]
 
 

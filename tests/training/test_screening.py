@@ -98,8 +98,8 @@ def test_what_the_screen_passes_over_is_sampled_and_said():
     assert 0.4 < sampled / passed_over < 0.6
     assert 0 <= wrong <= sampled and screen.largest >= 0
     counts = screen.counts()
-    assert sum(passed for passed, _, _ in counts["edges"].values()) == passed_over
-    assert counts["sampled"] == sampled
+    assert sum(passed for passed, _, _ in counts.edges.values()) == passed_over
+    assert counts.sampled == sampled
     some = tests.places["edges"][:3]
     assert {outcome.place for outcome in screen.measure(chunk, some)} == set(some)
 

@@ -18,10 +18,10 @@ from interpbench.runs.train import TrainConfig, train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
-from interpbench.training.certificate import CertificateSettings
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
+from interpbench.training.settings import CertificateSettings
 from interpbench.training.trainer import TrainerSettings
 
 

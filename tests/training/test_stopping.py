@@ -3,34 +3,48 @@
 import math
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from interpbench.training.settings import TrainerSettings
 from interpbench.training.stopping import (
+    Line,
     broken,
     confirmed,
     hopeless,
     learning_rate,
-    loss,
-    lowest,
     stale,
     tries_certificate,
 )
+from interpbench.training.validation import Validation
 
 SETTINGS = TrainerSettings(max_steps=1000, validate_every=100, patience=3, confirm=2, stop_at=0.9)
 
 
-def line(step: int, rate: float, first: float = 1.0, **other: float) -> dict[str, float | str]:
-    rates = {"accuracy": rate, "iia": rate, "siia": rate, "edges": rate, **other}
-    return {"step": step, **rates, "worst": "node a0.h0", "loss/iit": first, "loss/strict": 0.5}
+def line(step: int, rate: float, first: float = 1.0, siia: float | None = None) -> Line:
+    validation = Validation(rate, rate, rate if siia is None else siia, rate, "node a0.h0")
+    return Line(step, {"iit": first, "strict": 0.5}, validation, 1e-3)
 
 
-def lines(*rates: float) -> list[dict[str, float | str]]:
+def lines(*rates: float) -> list[Line]:
     return [line(100 * (number + 1), rate) for number, rate in enumerate(rates)]
 
 
 def test_a_line_is_as_good_as_its_worst_rate_and_costs_all_its_losses() -> None:
-    assert lowest(line(1, 0.9, siia=0.2)) == 0.2
-    assert loss(line(1, 0.9)) == 1.5
+    assert line(1, 0.9, siia=0.2).validation.lowest == 0.2
+    assert line(1, 0.9).loss == 1.5
+
+
+def test_a_line_names_losses_and_rates_side_by_side() -> None:
+    kept = {
+        **{"step": 7, "loss/iit": 1.0, "loss/strict": 0.5, "accuracy": 0.9, "iia": 0.9, "siia": 0.2},
+        **{"edges": 0.9, "worst": "node a0.h0", "learning_rate": 1e-3},
+    }
+    made, lines = line(7, 0.9, siia=0.2), TypeAdapter(list[Line])
+    assert made.to_json() == kept and list(made.to_json()) == list(kept)
+    assert lines.dump_python([made], mode="json") == [kept] and lines.validate_python([kept]) == [made]
+    for bad in ({**kept, "more": 1}, {**kept, "iia": 1.5}, {"step": 7}, {**kept, "loss/iit": "low"}, 7, {}):
+        with pytest.raises(ValidationError):
+            lines.validate_python([bad])
 
 
 def test_what_is_no_better_than_the_best_is_stale() -> None:

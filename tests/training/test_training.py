@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import Verdict
 from interpbench.core.errors import CheckpointError, TrainingError
 from interpbench.core.metric_sinks import JsonLines, Wandb
@@ -19,6 +20,7 @@ from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.worlds import Worlds
 from tests.builders import CPU, QUICK, setting, trainer
+from tests.made_up_certificates import proof_of
 
 
 @pytest.mark.parametrize("name", ["first_occurrences", "frac_prevs", "ioi_published_prompts"])
@@ -182,7 +184,10 @@ def test_nan_divergence_and_no_progress_stop_with_advice():
 def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monkeypatch):
     """A run that would have ended at step 40 ends there all the same."""
     settings = dataclasses.replace(QUICK, stop_at=0.0, confirm=1, validate_every=40)
-    answers = iter([KeyboardInterrupt, {}])
+    _, alignment, truth = setting()
+    places = {variable: str(node) for variable, node in alignment.nodes.items()}
+    certificate = Certificate.from_json(proof_of(truth, places))
+    answers = iter([KeyboardInterrupt, certificate])
 
     def attempt(*unused, **more):
         answer = next(answers)
@@ -196,6 +201,8 @@ def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monke
     with pytest.raises(KeyboardInterrupt):
         trainer(tmp_path, settings=settings).train()
     assert trainer(tmp_path, settings=settings).train().steps == 40
+    ended = trainer(tmp_path, settings=settings)
+    assert ended.resume() and ended.progress.certificate == certificate
 
 
 @pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle"])

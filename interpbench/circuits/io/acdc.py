@@ -1,7 +1,7 @@
 """A JSON list of ACDC's edges, `[child hook, index, parent hook, index]`, with effect sizes or without."""
 
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from interpbench.circuits.io.form import JSON, Contents, form
 from interpbench.circuits.io.found import FoundScores, checked_name, finite_number, short
@@ -16,16 +16,17 @@ class AcdcEdges:
     title: ClassVar[str] = "a list of edges"
     suffix: ClassVar[str] = JSON
 
-    def recognises(self, document: Any) -> bool:
+    def recognises(self, document: object) -> bool:
         """Whether a document is a list."""
         return isinstance(document, list)
 
-    def read(self, document: Any, found: FoundScores) -> None:
+    def read(self, document: object, found: FoundScores) -> None:
         """Reads a list of edges.
 
         Edges that the list leaves out are not in the circuit, and rank last. Of an edge that comes twice,
         from the token and from the position embedding, the larger effect counts.
         """
+        assert isinstance(document, list)
         sizes = dict[tuple[int, int], float | None]()
         for row in document:
             pair = isinstance(row, list) and len(row) == 2 and isinstance(row[0], list)
@@ -51,17 +52,17 @@ class AcdcEdges:
 
     def write(self, contents: Contents) -> str:
         """Returns the edges in the circuit, a row a line."""
-        rows: list[Any] = []
+        rows: list[object] = []
         for edge, at in contents.kept.items():
             row = [part for name, index in acdc_hooks(edge) for part in (name, index_name(index))]
             rows.append(row if contents.scores is None else [row, float(contents.scores.edges[at])])
         return "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n"
 
 
-def _hook(name: Any, index: Any) -> Hook:
+def _hook(name: object, index: object) -> Hook:
     """Returns a place; its index is `[null, null, 3]`, or ACDC's text for that, `[:, :, 3]`."""
-    parts: Any = parse_index(index) if isinstance(index, str) else index
-    good = isinstance(parts, list | tuple) and len(parts) <= 3
-    if not (isinstance(name, str) and good and all(x is None or type(x) is int for x in parts)):
-        raise ScoresError(f"{short(name)} {short(index)} is not a hook and an index [:, :, 3]")
-    return checked_name(name), tuple(parts)
+    parts = parse_index(index) if isinstance(index, str) else index
+    if isinstance(name, str) and isinstance(parts, list | tuple) and len(parts) <= 3:
+        if all(part is None or type(part) is int for part in parts):
+            return checked_name(name), tuple(parts)
+    raise ScoresError(f"{short(name)} {short(index)} is not a hook and an index [:, :, 3]")

@@ -2,7 +2,7 @@
 
 import csv
 from io import StringIO
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from interpbench.circuits.io.form import Contents, form
 from interpbench.circuits.io.found import FoundScores, finite_number, short
@@ -17,12 +17,13 @@ class CsvEdges:
     title: ClassVar[str] = "a table of edges"
     suffix: ClassVar[str] = ".csv"
 
-    def recognises(self, document: Any) -> bool:
+    def recognises(self, document: object) -> bool:
         """Whether a document is text."""
         return isinstance(document, str)
 
-    def read(self, document: Any, found: FoundScores) -> None:
+    def read(self, document: object, found: FoundScores) -> None:
         """Reads a table."""
+        assert isinstance(document, str)
         circuit = False
         for number, row in enumerate(_rows(document), 1):
             apart = not is_edge(row[0]) and len(row) > 1 and not _is_number(row[1])

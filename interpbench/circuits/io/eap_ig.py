@@ -5,7 +5,7 @@ whose scores are in the order of the graph.
 """
 
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,12 +24,13 @@ class EapIgGraph:
     title: ClassVar[str] = "a graph of EAP-IG"
     suffix: ClassVar[str] = JSON
 
-    def recognises(self, document: Any) -> bool:
+    def recognises(self, document: object) -> bool:
         """Whether a document is a mapping."""
         return isinstance(document, dict)
 
-    def read(self, document: Any, found: FoundScores) -> None:
+    def read(self, document: object, found: FoundScores) -> None:
         """Reads a graph's nodes and edges."""
+        assert isinstance(document, dict)
         whole = document if {"edges", "nodes"} & set(document) else {"edges": document}
         parts = {key: whole.get(key) or {} for key in ("cfg", "nodes", "edges")}
         for key, things in (("nodes", found.graph.nodes), ("edges", found.graph.edges)):
@@ -72,7 +73,7 @@ class EapIgGraph:
         return json.dumps(data, allow_nan=False) + "\n"
 
 
-def _entry(name: str, entry: Any, unscored: bool = False) -> tuple[float | None, bool | None]:
+def _entry(name: str, entry: object, unscored: bool = False) -> tuple[float | None, bool | None]:
     """Returns score and membership from what stands beside a name: both, a number, or true or false."""
     if isinstance(entry, bool):
         return None, entry

@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -58,11 +58,11 @@ class Form(Protocol):
     title: ClassVar[str]
     suffix: ClassVar[str]
 
-    def recognises(self, document: Any) -> bool:
+    def recognises(self, document: object) -> bool:
         """Whether a document, of which only the suffix is known, is of this form."""
         ...
 
-    def read(self, document: Any, found: FoundScores) -> None:
+    def read(self, document: object, found: FoundScores) -> None:
         """Puts what a document says into `found`.
 
         Args:

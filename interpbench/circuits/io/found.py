@@ -6,7 +6,6 @@ An edge into a head without `<q>`, `<k>` or `<v>` is all three.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -128,7 +127,7 @@ class FoundScores:
         return np.where(np.isnan(given), np.nanmax(given), given)
 
 
-def finite_number(name: str, value: Any, unscored: bool = False) -> float:
+def finite_number(name: str, value: object, unscored: bool = False) -> float:
     """Returns a finite number, or NaN where that may stand for no score.
 
     Raises:
@@ -154,7 +153,7 @@ def checked_name(text: str) -> str:
     return text
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Returns a value for an error line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

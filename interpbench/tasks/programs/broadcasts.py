@@ -1,7 +1,8 @@
 """Tokens of a few fixed places, shown at every position or combined with every token."""
 
 from collections.abc import Callable
-from typing import Any
+
+from tracr.rasp.rasp import SOp
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import constant, indices, length, rasp, select, take, tokens, with_itself
@@ -9,19 +10,19 @@ from interpbench.tasks.samplers import last_repeated
 
 
 @task("broadcast_first", legacy_id=42, vocab="abcdefghij", length=9, attention="causal")
-def broadcast_first() -> Any:
+def broadcast_first() -> SOp:
     """The first token, at every position."""
     return take(constant(0, name="first_place"), "first")
 
 
 @task("broadcast_second", legacy_id=57, vocab="abcdefghij", length=9, attention="bidirectional")
-def broadcast_second() -> Any:
+def broadcast_second() -> SOp:
     """The second token, at every position."""
     return take(constant(1, name="second_place"), "second")
 
 
 @task("mean_of_ends", legacy_id=88, vocab=range(11), length=9, attention="bidirectional")
-def mean_of_ends() -> Any:
+def mean_of_ends() -> SOp:
     """The mean of the first and the last token, at every position."""
     first_position = select(indices, indices, lambda key, query: key == 0)
     first = rasp.Aggregate(first_position, tokens).named("first")
@@ -31,7 +32,7 @@ def mean_of_ends() -> Any:
     return rasp.SequenceMap(lambda x, y: (x + y) / 2.0, first, last).named("mean")
 
 
-def _last_two(combine: Callable[[int, int], int], name: str) -> Any:
+def _last_two(combine: Callable[[int, int], int], name: str) -> SOp:
     n = length()
     last = take(rasp.Map(lambda v: v - 1, n).named("last_place"), "last")
     other = take(rasp.Map(lambda v: v - 2, n).named("other_place"), "last_but_one")
@@ -46,26 +47,26 @@ def _last_two(combine: Callable[[int, int], int], name: str) -> Any:
     attention="bidirectional",
     balance=[last_repeated],
 )
-def last_two_equal() -> Any:
+def last_two_equal() -> SOp:
     """At every position, 1 if the last two tokens are equal, else 0."""
     return _last_two(lambda x, y: 1 if x == y else 0, "equal")
 
 
 @task("sum_last_two", legacy_id=117, vocab=range(11), length=9, attention="bidirectional")
-def sum_last_two() -> Any:
+def sum_last_two() -> SOp:
     """The sum of the last two tokens, at every position."""
     return _last_two(lambda x, y: x + y, "sum")
 
 
 @task("last_to_front", legacy_id=111, vocab=range(11), length=9, attention="bidirectional")
-def last_to_front() -> Any:
+def last_to_front() -> SOp:
     """The last token at the first position, 0 at all others."""
     last = take(rasp.Map(lambda n: n - 1, length()).named("last_place"), "last")
     return rasp.SequenceMap(lambda x, i: x if i == 0 else 0, last, indices).named("at_front")
 
 
 @task("multiple_of_first", legacy_id=116, vocab=range(11), length=10, attention="bidirectional")
-def multiple_of_first() -> Any:
+def multiple_of_first() -> SOp:
     """Whether a token is a multiple of the first one, as 1 or 0; always 0 if the first one is 0."""
     first = take(constant(0, name="first_place"), "first")
     divides = lambda x, y: (1 if x % y == 0 else 0) if y != 0 else 0
@@ -73,7 +74,7 @@ def multiple_of_first() -> Any:
 
 
 @task("polynomial_value", legacy_id=119, vocab=range(6), length=4, attention="bidirectional")
-def polynomial_value() -> Any:
+def polynomial_value() -> SOp:
     """For the tokens b, x, y, z: x·b² + y·b + z, at every position."""
     total = with_itself(lambda x, y: x - y, tokens).named("total_0")
     base = take(total, "base")
@@ -85,7 +86,7 @@ def polynomial_value() -> Any:
 
 
 @task("divide_by_ratio", legacy_id=127, vocab=range(11), length=9, attention="bidirectional")
-def divide_by_ratio() -> Any:
+def divide_by_ratio() -> SOp:
     """Each token divided by the second over the first token, or by 1 if one of these is 0."""
     first = take(constant(0, name="first_place"), "first")
     place = rasp.Map(lambda n: 1 if n > 1 else 0, length(indices)).named("second_place")

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracr.rasp.rasp import SOp
+
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import equal, indices, length, multiplicity, put, rasp, select, tokens
 from interpbench.tasks.samplers import Edit, one_often
@@ -13,7 +15,7 @@ def _count(
     legacy_id: int,
     description: str,
     predicate: Callable[[Any, Any], bool],
-    vocab: Sequence[Any] = range(11),
+    vocab: Sequence[object] = range(11),
     duplicate_of: str | None = None,
     balance: Sequence[Edit] = (),
 ) -> None:
@@ -29,7 +31,7 @@ def _count(
         duplicate_of=duplicate_of,
         balance=balance,
     )
-    def _() -> Any:
+    def _() -> SOp:
         return rasp.SelectorWidth(select(tokens, tokens, predicate)).named("count")
 
 
@@ -57,7 +59,7 @@ _count("count_smaller", 63, "How many tokens are smaller than this one.", lambda
 
 
 @task("frequency_class", legacy_id=18, vocab="abcde", length=9, attention="bidirectional")
-def frequency_class() -> Any:
+def frequency_class() -> SOp:
     """Whether a token makes up more than half (frequent), more than a quarter (common) or less (rare)."""
 
     def classify(count: int, total: int) -> str:
@@ -69,21 +71,21 @@ def frequency_class() -> Any:
 @task(
     "relative_frequency", legacy_id=25, vocab="abc", length=9, attention="bidirectional", balance=[one_often]
 )
-def relative_frequency() -> Any:
+def relative_frequency() -> SOp:
     """How often each token occurs, divided by the length; the quotients are classes."""
     share = lambda count, total: count / total if total > 0 else None
     return rasp.SequenceMap(share, multiplicity(), length()).named("relative_frequency")
 
 
 @task("rank_ascending", legacy_id=61, vocab=range(11), length=9, attention="bidirectional")
-def rank_ascending() -> Any:
+def rank_ascending() -> SOp:
     """One more than the number of smaller tokens; equal tokens share a rank."""
     smaller = rasp.SelectorWidth(select(tokens, tokens, lambda key, query: key < query)).named("smaller")
     return rasp.Map(lambda count: count + 1, smaller).named("rank")
 
 
 @task("zero_non_unique", legacy_id=96, vocab=range(1, 11), length=9, attention="bidirectional")
-def zero_non_unique() -> Any:
+def zero_non_unique() -> SOp:
     """Zero for every token that occurs more than once; the others stay."""
     ordinal = rasp.Map(lambda i: i + 1, indices).named("ordinal")
     bounded = rasp.SequenceMap(lambda c, j: c if c <= j else 0, multiplicity(), ordinal).named(
@@ -94,7 +96,7 @@ def zero_non_unique() -> Any:
 
 
 @task("first_occurrences", legacy_id=21, vocab="abc", length=9, attention="causal")
-def first_occurrences() -> Any:
+def first_occurrences() -> SOp:
     """Each token at its first occurrence, None elsewhere."""
     pairs = rasp.SequenceMap(lambda t, i: (t, i), tokens, indices).named("token_and_position")
     seen = select(pairs, pairs, lambda key, query: key[0] == query[0] and key[1] <= query[1])

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from math import factorial
-from typing import Any
+
+from tracr.rasp.rasp import SOp
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import constant, rasp, tokens
@@ -28,7 +29,7 @@ def _integers(
         attention="causal",
         balance=balance,
     )
-    def _() -> Any:
+    def _() -> SOp:
         return rasp.Map(function, tokens).named(name)
 
 
@@ -138,7 +139,7 @@ _integers(
 
 
 @task("digit_sum", legacy_id=40, vocab=range(29), length=9, attention="causal")
-def digit_sum() -> Any:
+def digit_sum() -> SOp:
     """The sum of the tens digit and the ones digit."""
     tens = rasp.Map(lambda v: v // 10, tokens).named("tens")
     ones = rasp.Map(lambda v: v % 10, tokens).named("ones")
@@ -146,7 +147,7 @@ def digit_sum() -> Any:
 
 
 @task("clip_to_2_7", legacy_id=130, vocab=_WIDE, length=9, attention="causal")
-def clip_to_2_7() -> Any:
+def clip_to_2_7() -> SOp:
     """The token, but 2 if it is below and 7 if it is above."""
     low, high = constant(2, tokens, "low"), constant(7, tokens, "high")
     raised = rasp.SequenceMap(lambda v, limit: limit if v < 2 else v, tokens, low).named("raised")

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from string import ascii_lowercase
-from typing import Any
+
+from tracr.rasp.rasp import SOp
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import indices, length, put, rasp, reversal, select, take, tokens
@@ -10,7 +11,7 @@ from interpbench.tasks.samplers import mirrored
 
 
 @task("reverse", legacy_id=2, vocab=ascii_lowercase, length=9, attention="bidirectional")
-def reverse() -> Any:
+def reverse() -> SOp:
     """The letters in reverse order."""
     return reversal("reverse")
 
@@ -23,13 +24,13 @@ def reverse() -> Any:
     attention="bidirectional",
     balance=[mirrored],
 )
-def equals_mirror() -> Any:
+def equals_mirror() -> SOp:
     """True where a token equals the one as far from the other end."""
     return rasp.SequenceMap(lambda x, y: x == y, tokens, reversal("reverse")).named("equals")
 
 
 @task("identity_by_attention", legacy_id=24, vocab="abc", length=9, attention="causal")
-def identity_by_attention() -> Any:
+def identity_by_attention() -> SOp:
     """Copies the input through an attention head."""
     return take(indices, "copy")
 
@@ -39,8 +40,8 @@ def _move(
     legacy_id: int,
     description: str,
     source: Callable[[int, int], int],
-    length_over: Any = indices,
-    by: Callable[[Any, str], Any] = take,
+    length_over: SOp = indices,
+    by: Callable[[SOp, str], SOp] = take,
 ) -> None:
     """Registers a task in which position `i` of `n` fetches from (or puts to) `source(i, n)`."""
 
@@ -52,7 +53,7 @@ def _move(
         length=9,
         attention="bidirectional",
     )
-    def _() -> Any:
+    def _() -> SOp:
         return by(rasp.SequenceMap(source, indices, length(length_over)).named("place"), "moved")
 
 
@@ -91,13 +92,13 @@ _move(
 
 
 @task("swap_first_two", legacy_id=100, vocab=range(11), length=10, attention="bidirectional")
-def swap_first_two() -> Any:
+def swap_first_two() -> SOp:
     """The first and the second token swapped."""
     return put(rasp.Map(lambda i: {0: 1, 1: 0}.get(i, i), indices).named("place"), "moved")
 
 
 @task("swap_halves", legacy_id=120, vocab=range(11), length=9, attention="bidirectional")
-def swap_halves() -> Any:
+def swap_halves() -> SOp:
     """The two halves exchanged; the middle token of an odd length stays."""
 
     def place(i: int, half: float) -> int:
@@ -112,7 +113,7 @@ def swap_halves() -> Any:
 
 
 @task("spread_with_zeros", legacy_id=110, vocab=range(11), length=9, attention="bidirectional")
-def spread_with_zeros() -> Any:
+def spread_with_zeros() -> SOp:
     """Even position i has the token of position i / 2, odd positions have 0."""
     half_way = select(indices, indices, lambda key, query: key == int(query / 2))
     spread = rasp.Aggregate(half_way, tokens).named("spread")

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracr.rasp.rasp import SOp
+
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import at_offset, indices, length, rasp, select, tokens
 from interpbench.tasks.samplers import Edit, containing, repeats
@@ -16,7 +18,7 @@ def _with_previous(
     description: str,
     function: Callable[[Any, Any], Any],
     variable: str,
-    vocab: Sequence[Any],
+    vocab: Sequence[object],
     length: int = 9,
     offset: int = -1,
     balance: Sequence[Edit] = (),
@@ -32,7 +34,7 @@ def _with_previous(
         attention="causal",
         balance=balance,
     )
-    def _() -> Any:
+    def _() -> SOp:
         return rasp.SequenceMap(function, tokens, at_offset(offset, "previous")).named(variable)
 
 
@@ -75,7 +77,7 @@ _with_previous(
 
 
 @task("zero_if_below_previous", legacy_id=92, vocab=range(11), length=9, attention="causal")
-def zero_if_below_previous() -> Any:
+def zero_if_below_previous() -> SOp:
     """Zero where a token is smaller than the one before it, else the token; the first one stays."""
     before = select(indices, indices, lambda k, q: q == k + 1 or (k == 0 and q == 0))
     previous = rasp.Aggregate(before, tokens).named("previous")
@@ -83,7 +85,7 @@ def zero_if_below_previous() -> Any:
 
 
 @task("add_previous", legacy_id=118, vocab=range(11), length=9, attention="bidirectional")
-def add_previous() -> Any:
+def add_previous() -> SOp:
     """The sum of a token and its left neighbour; None at the first position."""
     previous = at_offset(-1, "previous")
     inside = rasp.SequenceMap(lambda x, i: x if i > 0 else 0, previous, indices).named("previous_or_zero")
@@ -98,7 +100,7 @@ def add_previous() -> Any:
     attention="causal",
     balance=[containing(0, 1, 2)] * 2,
 )
-def detect_abc() -> Any:
+def detect_abc() -> SOp:
     """True where the substring abc ends; None at the first two positions."""
     is_a, is_b, is_c = (
         rasp.Map(lambda token, letter=letter: token == letter, tokens).named(f"is_{letter}")
@@ -111,7 +113,7 @@ def detect_abc() -> Any:
 
 
 @task("trend_to_next", legacy_id=13, vocab=range(3), length=9, attention="bidirectional")
-def trend_to_next() -> Any:
+def trend_to_next() -> SOp:
     """Whether the next token is larger (increasing), smaller (decreasing) or equal; None at the end."""
 
     def trend(here: int, following: int) -> str:
@@ -121,7 +123,7 @@ def trend_to_next() -> Any:
 
 
 @task("differs_from_both_neighbours", legacy_id=38, vocab="abc", length=9, attention="bidirectional")
-def differs_from_both_neighbours() -> Any:
+def differs_from_both_neighbours() -> SOp:
     """True where a token differs from both neighbours; None at both ends."""
     left = rasp.SequenceMap(lambda x, y: x != y, at_offset(-1, "previous"), tokens).named("differs_left")
     right = rasp.SequenceMap(lambda x, y: x != y, tokens, at_offset(1, "next")).named("differs_right")
@@ -129,14 +131,14 @@ def differs_from_both_neighbours() -> Any:
 
 
 @task("direction_change", legacy_id=6, vocab=range(10), length=9, attention="bidirectional")
-def direction_change() -> Any:
+def direction_change() -> SOp:
     """True where just one of the steps from the left and to the right neighbour rises; None at both ends."""
     before = rasp.SequenceMap(lambda x, y: y > x, at_offset(-1, "previous"), tokens).named("rises_before")
     after = rasp.SequenceMap(lambda x, y: y > x, tokens, at_offset(1, "next")).named("rises_after")
     return rasp.SequenceMap(lambda x, y: x != y, before, after).named("changes")
 
 
-def _next() -> Any:
+def _next() -> SOp:
     """The right neighbour; the last token has itself."""
     place = rasp.SequenceMap(lambda i, n: i if i < n - 1 else i - 1, indices, length(indices))
     after = select(indices, place.named("place"), lambda key, query: key - 1 == query)
@@ -144,18 +146,18 @@ def _next() -> Any:
 
 
 @task("add_next", legacy_id=99, vocab=range(11), length=9, attention="bidirectional")
-def add_next() -> Any:
+def add_next() -> SOp:
     """The sum of a token and its right neighbour; the last token is doubled."""
     return rasp.SequenceMap(lambda x, y: x + y if y != 0 else x, tokens, _next()).named("sum")
 
 
 @task("next_minus_current", legacy_id=112, vocab=range(11), length=9, attention="bidirectional")
-def next_minus_current() -> Any:
+def next_minus_current() -> SOp:
     """The right neighbour minus the token; 0 at the last position."""
     return rasp.SequenceMap(lambda x, y: x - y, _next(), tokens).named("difference")
 
 
 @task("times_next", legacy_id=115, vocab=range(11), length=9, attention="bidirectional")
-def times_next() -> Any:
+def times_next() -> SOp:
     """The product of a token and its right neighbour; the last token is squared."""
     return rasp.SequenceMap(lambda x, y: x * y, tokens, _next()).named("product")

@@ -1,25 +1,18 @@
 """Shares of tokens in each prefix, as numbers, and what is decided from them."""
 
 from string import ascii_lowercase
-from typing import Any
+
+from tracr.rasp.rasp import SOp
 
 from interpbench.tasks.catalogue import task
-from interpbench.tasks.programs.ops import (
-    indicator,
-    indices,
-    length,
-    prefix_mean,
-    rasp,
-    select,
-    take,
-)
+from interpbench.tasks.programs.ops import indicator, indices, length, prefix_mean, rasp, select, take
 from interpbench.tasks.samplers import balanced, often, shuffled
 
 
 @task(
     "frac_prevs", legacy_id=3, vocab="abcx", length=4, attention="causal", alignment={"frac_prevs": "a1.h2"}
 )
-def frac_prevs() -> Any:
+def frac_prevs() -> SOp:
     """At each position, the share of tokens so far (inclusive) that equal x."""
     return prefix_mean(indicator("x", "is_x"), "frac_prevs")
 
@@ -32,19 +25,19 @@ def frac_prevs() -> Any:
     attention="causal",
     balance=[often(ascii_lowercase.index("x"))],
 )
-def frac_prevs_long() -> Any:
+def frac_prevs_long() -> SOp:
     """The program of frac_prevs with the whole alphabet and 59 tokens: the share of x so far."""
     return prefix_mean(indicator("x", "is_x"), "frac_prevs")
 
 
-def _balance(pair: str, suffix: str = "") -> Any:
+def _balance(pair: str, suffix: str = "") -> SOp:
     opened = prefix_mean(indicator(pair[0], f"is_open{suffix}"), f"share_open{suffix}")
     closed = prefix_mean(indicator(pair[1], f"is_close{suffix}"), f"share_closed{suffix}")
     return rasp.numerical(rasp.LinearSequenceMap(opened, closed, 1, -1)).named(f"balance{suffix}")
 
 
 @task("paren_balance", legacy_id=4, vocab="()abc", length=9, attention="causal")
-def paren_balance() -> Any:
+def paren_balance() -> SOp:
     """At each position, the share of ( so far minus the share of )."""
     return _balance("()")
 
@@ -61,7 +54,7 @@ _BALANCED = balanced([(0, 1), (3, 4)], filler=2)
     attention="bidirectional",
     balance=[_BALANCED, shuffled(_BALANCED)],
 )
-def two_brackets_balanced() -> Any:
+def two_brackets_balanced() -> SOp:
     """At every position, whether round and curly brackets are both balanced, crossing allowed."""
     round_ones, curly_ones = _balance("()", "_round"), _balance("{}", "_curly")
     below = [

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracr.rasp.rasp import SOp
+
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, tokens
 
@@ -25,7 +27,7 @@ def _reals(
         length=9,
         attention="causal",
     )
-    def _() -> Any:
+    def _() -> SOp:
         return rasp.Map(function, tokens).named(name)
 
 

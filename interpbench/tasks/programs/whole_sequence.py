@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from tracr.rasp.rasp import SOp
+
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import (
     constant,
@@ -19,23 +21,23 @@ from interpbench.tasks.samplers import alternating, distinct, even, falling, one
 from interpbench.tasks.samplers import constant as constant_rows
 
 
-def _previous() -> Any:
+def _previous() -> SOp:
     """The left neighbour; the first token has itself."""
     before = select(indices, indices, lambda k, q: k == q - 1 or (k == 0 and q == 0))
     return rasp.Aggregate(before, tokens).named("previous")
 
 
-def _number(of: Any, value: int, predicate: Callable[[Any, Any], bool] = equal) -> Any:
+def _number(of: Any, value: int, predicate: Callable[[Any, Any], bool] = equal) -> SOp:
     """How many positions have `value` (or satisfy `predicate` with it) in the sequence `of`."""
     wanted = constant(value, name="wanted")
     return rasp.SelectorWidth(select(of, wanted, predicate)).named("number")
 
 
-def _none(number: Any, name: str) -> Any:
+def _none(number: SOp, name: str) -> SOp:
     return rasp.Map(lambda count: 0 if count > 0 else 1, number).named(name)
 
 
-def _some(number: Any, name: str) -> Any:
+def _some(number: SOp, name: str) -> SOp:
     return rasp.Map(lambda count: 1 if count > 0 else 0, number).named(name)
 
 
@@ -47,7 +49,7 @@ def _some(number: Any, name: str) -> Any:
     attention="bidirectional",
     balance=[rising, one_changed(rising)],
 )
-def is_non_decreasing() -> Any:
+def is_non_decreasing() -> SOp:
     """At every position, 1 if the sequence never falls, else 0."""
     rises = rasp.SequenceMap(lambda x, y: 0 if x > y else 1, _previous(), tokens).named("is_in_order")
     return _none(_number(rises, 0), "non_decreasing")
@@ -61,7 +63,7 @@ def is_non_decreasing() -> Any:
     attention="bidirectional",
     balance=[falling, one_changed(falling)],
 )
-def is_non_increasing() -> Any:
+def is_non_increasing() -> SOp:
     """At every position, 1 if the sequence never rises, else 0."""
     falls = rasp.SequenceMap(lambda x, y: 1 if x >= y else 0, _previous(), tokens).named("is_in_order")
     return _none(_number(falls, 0), "non_increasing")
@@ -75,7 +77,7 @@ def is_non_increasing() -> Any:
     attention="bidirectional",
     balance=[distinct, one_changed(distinct)],
 )
-def has_duplicate() -> Any:
+def has_duplicate() -> SOp:
     """At every position, 1 if some token occurs twice, else 0."""
     return _some(_number(multiplicity(), 2, lambda key, query: key >= query), "has_duplicate")
 
@@ -88,7 +90,7 @@ def has_duplicate() -> Any:
     attention="bidirectional",
     balance=[constant_rows, one_often],
 )
-def all_equal() -> Any:
+def all_equal() -> SOp:
     """At every position, 1 if all tokens are equal, else 0."""
     others = rasp.SelectorWidth(select(tokens, tokens, lambda key, query: key != query)).named("others")
     return _some(_number(others, 0), "all_equal")
@@ -102,7 +104,7 @@ def all_equal() -> Any:
     attention="bidirectional",
     balance=[alternating, one_changed(alternating)],
 )
-def parity_alternates() -> Any:
+def parity_alternates() -> SOp:
     """At every position, 1 if even and odd tokens take turns, else 0."""
     beside = select(indices, indices, lambda k, q: q == k + 1 or (k == 1 and q == 0))
     neighbour = rasp.Aggregate(beside, tokens).named("neighbour")
@@ -120,7 +122,7 @@ def parity_alternates() -> Any:
     attention="bidirectional",
     balance=[even, one_changed(even)],
 )
-def all_even() -> Any:
+def all_even() -> SOp:
     """At every position, 1 if all tokens are even, else 0."""
     even = rasp.Map(lambda v: 1 if v % 2 == 0 else 0, tokens).named("is_even")
     return _none(_number(even, 0), "all_even")
@@ -134,7 +136,7 @@ def all_even() -> Any:
     attention="bidirectional",
     balance=[rising, one_changed(rising)],
 )
-def reverse_if_sorted() -> Any:
+def reverse_if_sorted() -> SOp:
     """The sequence reversed if it never falls, else unchanged."""
     in_order = rasp.SequenceMap(lambda x, y: 1 if x <= y else 0, _previous(), tokens).named("is_in_order")
     sign = rasp.Map(lambda count: 1 if count > 0 else -1, _number(in_order, 0)).named("sign")

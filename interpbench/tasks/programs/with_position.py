@@ -1,7 +1,9 @@
 """Functions of a token with its position or with the length."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from tracr.rasp.rasp import SOp
 
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import indices, length, rasp, tokens, with_itself
@@ -12,13 +14,13 @@ def _of_position(
     legacy_id: int,
     description: str,
     function: Callable[[Any, Any], Any],
-    prepare: Callable[[int], Any] | None = None,
-    vocab: Any = range(11),
+    prepare: Callable[[int], int] | None = None,
+    vocab: Sequence[object] = range(11),
 ) -> None:
     """Registers `function(token, position)`, or of what a separate map `prepare` makes of the position."""
 
     @task(name, legacy_id=legacy_id, description=description, vocab=vocab, length=9, attention="causal")
-    def _() -> Any:
+    def _() -> SOp:
         place = indices if prepare is None else rasp.Map(prepare, indices).named("place_kind")
         return rasp.SequenceMap(function, tokens, place).named(name)
 
@@ -61,7 +63,7 @@ _of_position(
 
 
 @task("double_minus_position", legacy_id=15, vocab=range(5), length=4, attention="causal")
-def double_minus_position() -> Any:
+def double_minus_position() -> SOp:
     """Twice the token minus its position, computed from growing tuples."""
     pair = with_itself(lambda x, y: (x, y), tokens).named("pair")
     triple = rasp.SequenceMap(lambda xy, i: (*xy, i), pair, indices).named("triple")
@@ -69,14 +71,14 @@ def double_minus_position() -> Any:
 
 
 @task("double_first_half", legacy_id=45, vocab=range(11), length=9, attention="bidirectional")
-def double_first_half() -> Any:
+def double_first_half() -> SOp:
     """Twice the token in the first half (the middle of an odd length included), else the token."""
     early = rasp.SequenceMap(lambda i, n: 1 if i < n / 2 else 0, indices, length()).named("in_first_half")
     return rasp.SequenceMap(lambda v, first: v * (1 + first), tokens, early).named("result")
 
 
 @task("halve_second_half", legacy_id=82, vocab=range(11), length=9, attention="bidirectional")
-def halve_second_half() -> Any:
+def halve_second_half() -> SOp:
     """Half the token in the second half (the middle of an odd length included), else the token."""
     half = rasp.Map(lambda n: n // 2, length()).named("half_length")
     late = rasp.SequenceMap(lambda i, h: i >= h, indices, half).named("in_second_half")
@@ -84,12 +86,12 @@ def halve_second_half() -> Any:
 
 
 @task("times_length", legacy_id=67, vocab=range(11), length=9, attention="bidirectional")
-def times_length() -> Any:
+def times_length() -> SOp:
     """The token times the length of the sequence."""
     return rasp.SequenceMap(lambda v, n: v * n, tokens, length()).named("product")
 
 
 @task("divide_by_length", legacy_id=71, vocab=range(11), length=9, attention="bidirectional")
-def divide_by_length() -> Any:
+def divide_by_length() -> SOp:
     """The token divided by the length of the sequence; the quotients are classes."""
     return rasp.SequenceMap(lambda v, n: v / n if n > 0 else 0, tokens, length()).named("quotient")

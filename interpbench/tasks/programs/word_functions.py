@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracr.rasp.rasp import SOp
+
 from interpbench.tasks.catalogue import task
 from interpbench.tasks.programs.ops import rasp, select, tokens
 from interpbench.tasks.samplers import Edit, often
@@ -35,7 +37,7 @@ def _words(
         attention="causal",
         balance=balance,
     )
-    def _() -> Any:
+    def _() -> SOp:
         return rasp.Map(function, tokens).named(name)
 
 
@@ -114,7 +116,7 @@ _words(
 
 
 @task("keep_symmetric_words", legacy_id=10, vocab=(*WORDS, "radar", "rotor"), length=9, attention="causal")
-def keep_symmetric_words() -> Any:
+def keep_symmetric_words() -> SOp:
     """Each word whose halves mirror each other; None for others."""
     half = rasp.Map(lambda word: len(word) // 2, tokens).named("half_length")
     mirrors = lambda word, h: word[:h] == _reversed(word[len(word) - h :])
@@ -123,7 +125,7 @@ def keep_symmetric_words() -> Any:
 
 
 @task("word_length", legacy_id=11, vocab=WORDS, length=9, attention="causal")
-def word_length() -> Any:
+def word_length() -> SOp:
     """The number of letters of each word, fetched from words of the same length."""
     lengths = rasp.Map(len, tokens).named("own_length")
     return rasp.Aggregate(select(lengths, lengths), lengths).named("word_length")

@@ -9,15 +9,29 @@ edges are screened (`screening`), and an adversary searches for the worst sets (
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
 
-from interpbench.circuits.certificate_counts import EFFECTIVE, FORMAT, OWN_SOURCES, SUBSETS, Kind, level
-from interpbench.circuits.grades import GRADES, NEEDS, POSITIONS, Grade, Standard, bound, is_demanded
+from interpbench.circuits.certificate import (
+    EFFECTIVE,
+    FORMAT,
+    OWN_SOURCES,
+    RANDOM_DRAWS,
+    SUBSETS,
+    Certificate,
+    Draw,
+    HeldOut,
+    Kind,
+    RandomDraw,
+    Rate,
+    Rates,
+    VacuousKind,
+    level,
+)
+from interpbench.circuits.grades import GRADES, NEEDS, POSITIONS, Grade, Standard
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import is_edge
 from interpbench.core import seeds
@@ -34,10 +48,9 @@ ROWS_PER_CHUNK = 512
 """Drawn rows that go together, and rows of the stress: a hopeless attempt ends after one such chunk."""
 MOST_TRIED = 100
 """Rows drawn, as a multiple of those needed, to find those that count."""
-BESIDES: dict[str, tuple[Kind, ...]] = {"iit": POSITIONS, "siit+edges": ("effective_edges",)}
+BESIDES: dict[Grade, tuple[Kind, ...]] = {"iit": POSITIONS, "siit+edges": ("effective_edges",)}
 """What is measured with what a grade needs."""
 Claim = tuple[Kind, str]
-RowCounts = dict[str, int]
 
 
 def certify(
@@ -50,8 +63,8 @@ def certify(
     give_up: Grade | None = None,
     progress: Callable[[int, int], None] | None = None,
     attempt: int = 0,
-) -> dict[str, Any]:
-    """Measures everything and returns the certificate (a `Proof`) as plain data.
+) -> Certificate:
+    """Measures everything and returns the certificate.
 
     Args:
         evaluation: the network and its causal model.
@@ -67,7 +80,7 @@ def certify(
     settings, standard = settings or CertificateSettings(), standard or Standard()
     measuring = _Certificate(evaluation, truth, settings, standard, upto, progress, give_up, attempt)
     measured = measuring.measure(seeds.derive(seed, "certificate", evaluation.task.name, attempt))
-    return {**measured, "seed": seed}
+    return replace(measured, seed=seed)
 
 
 class _Certificate:
@@ -93,8 +106,8 @@ class _Certificate:
         kinds: list[Kind] = [kind for name in grades for kind in NEEDS[name] + BESIDES.get(name, ())]
         self.kinds = kinds
         self.claims: list[Claim] = [(kind, place) for kind in kinds for place in self.tests.places[kind]]
-        self.counts: dict[Claim, dict[str, RowCounts]] = {claim: {} for claim in self.claims}
-        self.vacuous: dict[Kind, list[str]] = {"effective": [], "effective_positions": []}
+        self.rates: dict[Claim, Rates] = {claim: {} for claim in self.claims}
+        self.vacuous: dict[VacuousKind, tuple[str, ...]] = {"effective": (), "effective_positions": ()}
         self.margin = 0.0 if evaluation.causal_model.numerical else math.inf
         draws = (self.task.domain.size**2,) if self.all_pairs else (settings.pairs,) * 2
         self.planned, self.done = sum(draws) + (2 * settings.pairs if self.all_pairs else 0), 0
@@ -103,46 +116,43 @@ class _Certificate:
         )
         self.from_held_out = {"bases": [0, 0], "sources": [0, 0]}
 
-    def measure(self, seed: int) -> dict[str, Any]:
+    def measure(self, seed: int) -> Certificate:
         """Measures all claims, and attacks."""
         drawn = self.claims
         if self.all_pairs:
             drawn = [claim for claim in self.claims if claim[1] in (SUBSETS, OWN_SOURCES)]
             self._enumerate([claim for claim in self.claims if claim not in drawn], seed)
-        for draw in ("task", "strata"):
+        for draw in RANDOM_DRAWS:
             if not self.hopeless and drawn:
                 self._looks(drawn, draw, seeds.generator(seed, draw))
-        rates = self._rates()
-        attacks: dict[str, Any] = {}
+        rates = self._by_kind()
+        attacks = {}
         if self.upto == "adversarial" and not self.hopeless and self.settings.attacks:
             attacks = attack(self.tests, self.settings, self.standard, self._chunks, seed, self.attempt)
         domain = self.task.domain
-        return {
-            "format": FORMAT,
-            "all_pairs": self.all_pairs,
-            "trained_on_all": domain.enumerated,
-            "held_out": None if domain.enumerated else self._held_out(),
-            "strata": list(self.task.strata.names),
-            "variables": {
-                str(node): list(names) for node, names in self.evaluation.alignment.aligned_nodes.items()
-            },
-            "rates": rates,
-            "vacuous": self.vacuous,
-            "required_effect": {
+        numerical = self.evaluation.causal_model.numerical
+        return Certificate(
+            format=FORMAT,
+            all_pairs=self.all_pairs,
+            trained_on_all=domain.enumerated,
+            held_out=None if domain.enumerated else self._held_out(),
+            strata=self.task.strata.names,
+            variables={str(node): names for node, names in self.evaluation.alignment.aligned_nodes.items()},
+            rates=rates,
+            vacuous=self.vacuous,
+            required_effect={
                 name: right / rows if rows else 0.0
                 for name, (right, rows) in self.tests.effect.items()
                 if ("required_edges" if is_edge(name) else "variables") in self.kinds
             },
-            "screen": self.screen.counts() if self.screen.items else None,
-            "attacks": attacks,
-            "margin": self.margin,
-            "margin_kind": "largest error"
-            if self.evaluation.causal_model.numerical
-            else "smallest logit margin",
-            "stress": self._stress(seed),
-            "attempts": self.attempt,
-            "settings": asdict(self.settings),
-        }
+            screen=self.screen.counts() if self.screen.items else None,
+            attacks=attacks,
+            margin=self.margin,
+            margin_kind="largest error" if numerical else "smallest logit margin",
+            stress=self._stress(seed),
+            attempts=self.attempt,
+            settings=asdict(self.settings),
+        )
 
     def _chance(self, rows: int) -> float:
         """Returns how likely the screen runs an (edge, row) that it would pass over."""
@@ -153,7 +163,12 @@ class _Certificate:
     # What is drawn.
 
     def _chunks(
-        self, draw: str, rng: np.random.Generator, rows: int, sources: int, at_once: int = ROWS_PER_CHUNK
+        self,
+        draw: RandomDraw,
+        rng: np.random.Generator,
+        rows: int,
+        sources: int,
+        at_once: int = ROWS_PER_CHUNK,
     ) -> Iterator[Chunk]:
         """Draws bases and sources by the task, or bases, and half of the sources, from its strata.
 
@@ -167,7 +182,7 @@ class _Certificate:
             yield self._run(base[some], [source[some] for source in given], rng)
 
     def _tokens(
-        self, draw: str, rng: np.random.Generator, rows: int, sources: int
+        self, draw: RandomDraw, rng: np.random.Generator, rows: int, sources: int
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         domain, strata = self.task.domain, self.task.strata
         if draw == "task":
@@ -200,8 +215,8 @@ class _Certificate:
         run = self.evaluation.activations
         return Chunk(run(base), tuple(map(run, given)), rng, at)
 
-    def _held_out(self) -> dict[str, float]:
-        return {name: held / rows if rows else 1.0 for name, (held, rows) in self.from_held_out.items()}
+    def _held_out(self) -> HeldOut:
+        return HeldOut(*(held / rows if rows else 1.0 for held, rows in self.from_held_out.values()))
 
     def _pairs(self, rng: np.random.Generator) -> Iterator[Chunk]:
         """Yields all pairs, in random order, so that attempts fail early."""
@@ -217,7 +232,7 @@ class _Certificate:
 
     # What is counted.
 
-    def _add(self, chunk: Chunk, claims: Sequence[Claim], draw: str) -> None:
+    def _add(self, chunk: Chunk, claims: Sequence[Claim], draw: Draw) -> None:
         """Measures some claims on a chunk."""
         wanted: dict[Kind, list[str]] = {}
         for kind, place in claims:
@@ -228,24 +243,26 @@ class _Certificate:
             self.margin = worse(self.margin, self.evaluation.margin(chunk.base))
         for outcome in self.tests.measure(chunk, wanted):
             if (outcome.kind, outcome.place) in open_claims:
-                self._count(outcome, draw)
+                self._count_outcome(outcome, draw)
         if "edges" in wanted and not self._lost(claims, draw):
             for outcome in self.screen.measure(chunk, wanted["edges"]):
-                self._count(outcome, draw)
+                self._count_outcome(outcome, draw)
             for place, unrun in self.screen.watch():
                 if draw != "pairs":  # of all pairs none may be wrong: that one is, is enough
-                    self._of(("edges", place), draw)["rows"] -= unrun
+                    self._count(("edges", place), draw, 0, -unrun)
         self.done += len(chunk.base.tokens)
         if self.progress is not None:
             self.progress(self.done, max(self.planned, self.done))
 
-    def _count(self, outcome: Outcome, draw: str) -> None:
-        count = self._of((outcome.kind, outcome.place), draw)
-        count["wrong"] += int((~outcome.right & outcome.counts).sum())
-        count["rows"] += int(outcome.counts.sum())
+    def _count_outcome(self, outcome: Outcome, draw: Draw) -> None:
+        wrong = int((~outcome.right & outcome.counts).sum())
+        self._count((outcome.kind, outcome.place), draw, wrong, int(outcome.counts.sum()))
 
-    def _of(self, claim: Claim, draw: str) -> RowCounts:
-        return self.counts[claim].setdefault(draw, {"wrong": 0, "rows": 0, "looks": 0})
+    def _count(self, claim: Claim, draw: Draw, wrong: int, rows: int) -> None:
+        self.rates[claim][draw] = self._rate(claim, draw).plus(wrong, rows)
+
+    def _rate(self, claim: Claim, draw: Draw) -> Rate:
+        return self.rates[claim].get(draw, Rate(0, 0, 0))
 
     def _enumerate(self, claims: Sequence[Claim], seed: int) -> None:
         """Measures claims on all pairs of inputs."""
@@ -255,7 +272,7 @@ class _Certificate:
                 self.hopeless = True
                 return
 
-    def _looks(self, claims: Sequence[Claim], draw: str, rng: np.random.Generator) -> None:
+    def _looks(self, claims: Sequence[Claim], draw: RandomDraw, rng: np.random.Generator) -> None:
         """Looks at claims on more and more rows of a draw, as long as that may settle them."""
         open_claims = list(claims)
         self.screen.begin()
@@ -279,7 +296,7 @@ class _Certificate:
                         self.hopeless = True
                         return
             for claim in open_claims:
-                self._of(claim, draw)["looks"] = look + self.attempt
+                self.rates[claim][draw] = replace(self._rate(claim, draw), looks=look + self.attempt)
             open_claims = [claim for claim in open_claims if self._undecided(claim, draw)]
             if not open_claims:
                 return
@@ -287,15 +304,15 @@ class _Certificate:
                 self.hopeless = True
                 return
 
-    def _fill(self, claim: Claim, draw: str, rng: np.random.Generator, until: int) -> None:
+    def _fill(self, claim: Claim, draw: RandomDraw, rng: np.random.Generator, until: int) -> None:
         """Adds rows that count (the program has an answer, or one that changes) until there are enough."""
-        count, (kind, place), truth = self._of(claim, draw), claim, self.tests.truth
+        (kind, place), truth = claim, self.tests.truth
         if kind in self.vacuous:
             if truth.nodes[truth.graph.node_index[self.tests.aligned[place]]] != State.REQUIRED:
                 return  # it changes nothing on the domain: what rows there are by chance have been counted
         tried, most = 0, MOST_TRIED * until
-        while (missing := until - count["rows"]) > 0 and tried < most:
-            if tried >= 10 * until and not count["rows"]:
+        while (missing := until - self._rate(claim, draw).rows) > 0 and tried < most:
+            if tried >= 10 * until and not self._rate(claim, draw).rows:
                 break  # nothing of some ten thousands: as vacuous as can be told
             base, (source,) = self._tokens(draw, rng, 4 * ROWS_PER_CHUNK, 1)
             tried += len(base)
@@ -306,18 +323,18 @@ class _Certificate:
                 chunk = self._run(base[chosen], [source[chosen]], rng, at[chosen])
                 for outcome in self.tests.measure(chunk, {kind: [place]}):
                     if outcome.kind == kind:
-                        self._count(outcome, draw)
+                        self._count_outcome(outcome, draw)
 
-    def _undecided(self, claim: Claim, draw: str) -> bool:
+    def _undecided(self, claim: Claim, draw: Draw) -> bool:
         """Returns whether a claim that is demanded misses the target and more rows could still make it."""
-        count = self._of(claim, draw)
-        if not is_demanded(claim[0], self.standard) or self._out_of_reach(claim, draw):
+        rate, standard = self._rate(claim, draw), self.standard
+        if not standard.demands(claim[0]) or self._out_of_reach(claim, draw):
             return False
-        return count["rows"] > 0 and bound(count, self.standard.confidence) < self.standard.target
+        return rate.rows > 0 and rate.bound(standard.confidence) < standard.target
 
-    def _out_of_reach(self, claim: Claim, draw: str) -> bool:
+    def _out_of_reach(self, claim: Claim, draw: Draw) -> bool:
         """Returns whether a claim misses the target even if no more row is wrong."""
-        wrong = self._of(claim, draw)["wrong"]
+        wrong = self._rate(claim, draw).wrong
         if draw == "pairs":
             return wrong > 0
         looks = self.settings.looks
@@ -325,27 +342,27 @@ class _Certificate:
         best = lower_bound(most - wrong, most, level(self.standard.confidence, looks + self.attempt))
         return wrong > 0 and best < self.standard.target
 
-    def _lost(self, claims: Sequence[Claim], draw: str) -> bool:
+    def _lost(self, claims: Sequence[Claim], draw: Draw) -> bool:
         """Returns whether the grade without which to give up cannot be reached any more."""
         if self.give_up is None:
             return False
         grades = GRADES[: GRADES.index(self.give_up) + 1]
         kinds = {*POSITIONS, *(kind for name in grades for kind in NEEDS[name])}
         return any(
-            claim[0] in kinds and is_demanded(claim[0], self.standard) and self._out_of_reach(claim, draw)
+            claim[0] in kinds and self.standard.demands(claim[0]) and self._out_of_reach(claim, draw)
             for claim in claims
         )
 
-    def _rates(self) -> dict[str, Any]:
-        """Returns the counts by kind and place; an aligned node whose swaps change nothing is vacuous."""
-        rates: dict[str, Any] = {kind: {} for kind in self.kinds}
-        for (kind, place), draws in self.counts.items():
+    def _by_kind(self) -> dict[Kind, dict[str, Rates]]:
+        """Returns the rates by kind and place; an aligned node whose swaps change nothing is vacuous."""
+        rates: dict[Kind, dict[str, Rates]] = {kind: {} for kind in self.kinds}
+        for (kind, place), draws in self.rates.items():
             optional = kind in EFFECTIVE
-            found = {name: dict(count) for name, count in draws.items() if count["rows"] or not optional}
+            found: Rates = {draw: rate for draw, rate in draws.items() if rate.rows or not optional}
             if found or not optional:
                 rates[kind][place] = found
             elif kind in self.vacuous and not self.hopeless:
-                self.vacuous[kind].append(place)
+                self.vacuous[kind] += (place,)
         return rates
 
     def _stress(self, seed: int) -> dict[str, float]:

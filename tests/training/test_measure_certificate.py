@@ -7,15 +7,15 @@ import pytest
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.circuits.certificate_counts import ALL, OWN_SOURCES, SUBSETS, level, share_of
-from interpbench.circuits.grades import Standard, bound, grade
+from interpbench.circuits.certificate import ALL, OWN_SOURCES, SUBSETS, Rate, level
+from interpbench.circuits.grades import Standard, grade
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.certificate import _Certificate, certify
 from interpbench.training.draws import Draws
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import _Certificate, certify
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.validation import validate
@@ -40,7 +40,7 @@ def test_the_compiled_network_reaches_every_grade(compiled):
     certificate = certify(Evaluation(network, alignment), truth, settings)
     verdict = grade(certificate, Standard(positions=True))
     assert verdict.grade == "adversarial", verdict.failures
-    assert set(certificate["required_effect"].values()) != {0.0}
+    assert set(certificate.required_effect.values()) != {0.0}
 
 
 def test_a_certificate_finds_a_planted_fault():
@@ -49,7 +49,7 @@ def test_a_certificate_finds_a_planted_fault():
     certificate = certify(Evaluation(network, alignment), truth, FEW)
     verdict = grade(certificate)
     assert verdict.grade is None
-    assert share_of(certificate["rates"]["accuracy"]["output"]["task"]) < 0.5
+    assert certificate.rates["accuracy"]["output"]["task"].share < 0.5
     assert any(failure.startswith("inert edge ") for failure in verdict.failures["siit+edges"])
 
 
@@ -61,12 +61,12 @@ def test_heads_that_cancel_each_other_are_found_by_subsets():
     name = "identity_by_attention"
     evaluation, truth = evaluation_of(name, cancelling_heads(name, 0.9 * margin_of(name)))
     certificate = certify(evaluation, truth, dataclasses.replace(MANY, looks=1), upto="siit")
-    rates = certificate["rates"]
+    rates = certificate.rates
     for draw in ("task", "strata"):
-        assert all(rate[draw]["wrong"] == 0 for rate in rates["nodes"].values())
-        assert rates["node_sets"][ALL][draw]["wrong"] == 0
-        assert rates["node_sets"][SUBSETS][draw]["wrong"] > 50
-        assert rates["node_sets"][OWN_SOURCES][draw]["wrong"] > 50
+        assert all(rate[draw].wrong == 0 for rate in rates["nodes"].values())
+        assert rates["node_sets"][ALL][draw].wrong == 0
+        assert rates["node_sets"][SUBSETS][draw].wrong > 50
+        assert rates["node_sets"][OWN_SOURCES][draw].wrong > 50
     assert grade(certificate).grade == "iit"
 
 
@@ -75,8 +75,8 @@ def test_what_is_wrong_on_rare_inputs_is_found_by_strata():
     name = "identity_by_attention"
     evaluation, truth = evaluation_of(name, one_token_only(name, -100))
     certificate = certify(evaluation, truth, dataclasses.replace(MANY, looks=1), upto="behaviour")
-    accuracy = certificate["rates"]["accuracy"]["output"]
-    assert bound(accuracy["task"]) > 0.998 > 0.97 > share_of(accuracy["strata"])
+    accuracy = certificate.rates["accuracy"]["output"]
+    assert accuracy["task"].bound(0.95) > 0.998 > 0.97 > accuracy["strata"].share
     assert grade(certificate).grade is None
 
 
@@ -86,19 +86,19 @@ def test_the_adversary_finds_what_random_sets_hardly_hit():
     settings = dataclasses.replace(FEW, attacks=2, attack_rows=64, pairs=512)
     size = 0.9 * margin_of(name)
     evaluation, truth = evaluation_of(name, cancelling_heads(name, size))
-    attack = certify(evaluation, truth, settings)["attacks"]["nodes"]
-    assert all(rate["wrong"] > 0.2 * rate["rows"] for rate in attack["rates"].values())
+    attack = certify(evaluation, truth, settings).attacks["nodes"]
+    assert all(rate.wrong > 0.2 * rate.rows for rate in attack.rates.values())
     heads = {"a1.h0": 1, "a1.h1": 1, "a1.h2": -1, "a1.h3": -1}
-    signs = sum(heads.get(place, 0) for place in attack["places"])
-    assert len(attack["places"]) == len(attack["sources"]) and attack["candidates"] > 64
-    assert signs or len(set(attack["sources"])) > 1, "one sign, or two signs from two sources"
+    signs = sum(heads.get(place, 0) for place in attack.places)
+    assert len(attack.places) == len(attack.sources) and attack.candidates > 64
+    assert signs or len(set(attack.sources)) > 1, "one sign, or two signs from two sources"
 
 
 def test_a_swap_that_acts_at_the_wrong_place_is_found_position_by_position():
     """Rolling what the heads of `frac_prevs` read by one place cancels where whole sequences are swapped."""
     network, alignment, truth = setting("frac_prevs")
     certificate = certify(Evaluation(network, alignment), truth, FEW)
-    assert set(certificate["rates"]["positions"]) == set(map(str, alignment.aligned_nodes))
+    assert set(certificate.rates["positions"]) == set(map(str, alignment.aligned_nodes))
     verdict = grade(certificate, Standard(positions=True))
     assert verdict.positions is False and any("one position" in said for said in verdict.failures["iit"])
 
@@ -118,11 +118,11 @@ def test_an_edge_that_the_screen_passes_over_is_run_once_its_sample_is_wrong():
     evaluation, truth = evaluation_of("hist", network)
     settings = dataclasses.replace(MANY, pairs=1152, looks=1, checks=160_000)
     certificate = certify(evaluation, truth, settings, upto="siit+edges")
-    screen, rates = certificate["screen"], certificate["rates"]["edges"]
-    assert screen["wrong"] > 0 and screen["edges"][edge][2] > 0
-    assert any(rate["wrong"] > 0.003 * rate["rows"] for rate in rates[edge].values()), rates[edge]
+    screen, rates = certificate.screen, certificate.rates["edges"]
+    assert screen.wrong > 0 and screen.edges[edge][2] > 0
+    assert any(rate.wrong > 0.003 * rate.rows for rate in rates[edge].values()), rates[edge]
     for name in (SUBSETS, OWN_SOURCES):
-        assert sum(rate["wrong"] for rate in certificate["rates"]["edge_sets"][name].values()) < 10
+        assert sum(rate.wrong for rate in certificate.rates["edge_sets"][name].values()) < 10
     verdict = grade(certificate, Standard(target=0.995))
     assert verdict.grade == "siit" and edge in verdict.failures["siit+edges"][0]
 
@@ -138,7 +138,7 @@ def test_all_pairs_are_run_of_every_edge():
     blocks = [evaluation.pair(every.rows(slice(first, first + 16)), every) for first in range(0, 256, 16)]
     wrong = sum(wrong_alone(evaluation, truth, edge, base, source) for base, source in blocks)
     assert 0 < wrong < 0.01 * 256**2
-    assert making._rates()["edges"][edge]["pairs"] == {"wrong": wrong, "rows": 256**2, "looks": 0}
+    assert making._by_kind()["edges"][edge]["pairs"] == Rate(wrong, 256**2, 0)
 
 
 def test_what_a_certificate_does_not_see():
@@ -169,9 +169,9 @@ def test_rows_without_an_answer_count_for_nothing_and_others_take_their_place():
     evaluation, truth = evaluation_of("induction", right_network("induction"))
     certificate = certify(evaluation, truth, dataclasses.replace(FEW, pairs=512), upto="siit+edges")
     for kind in SPARSE:
-        rows = [rate[draw]["rows"] for rate in certificate["rates"][kind].values() for draw in rate]
+        rows = [rate[draw].rows for rate in certificate.rates[kind].values() for draw in rate]
         assert set(rows) == {512}
-    assert certificate["vacuous"] == {"effective": [], "effective_positions": ["a0.h1"]}
+    assert certificate.vacuous == {"effective": (), "effective_positions": ("a0.h1",)}
 
 
 def test_which_rows_count_is_what_measuring_finds():
@@ -204,31 +204,28 @@ def test_a_variable_without_effect_is_vacuous_not_certified():
     network = compiled_network(compile_program(task.program)).requires_grad_(False)
     alignment = align(task, network.cfg.graph)
     certificate = certify(Evaluation(network, alignment), find_truth(alignment), FEW, upto="iit")
-    assert certificate["vacuous"] == {"effective": ["a0.h1"], "effective_positions": ["a0.h1"]}
-    assert all("a0.h1" not in certificate["rates"][kind] for kind in certificate["vacuous"])
+    assert certificate.vacuous == {"effective": ("a0.h1",), "effective_positions": ("a0.h1",)}
+    assert all("a0.h1" not in certificate.rates[kind] for kind in certificate.vacuous)
 
 
 def test_held_out_shares_are_said():
     evaluation, truth = evaluation_of("docstring", right_network("docstring"))
     certificate = certify(evaluation, truth, FEW, upto="behaviour")
-    assert certificate["held_out"]["bases"] > 0.7 and certificate["held_out"]["sources"] > 0.7
-    assert not certificate["trained_on_all"] and not certificate["all_pairs"]
+    assert certificate.held_out.bases > 0.7 and certificate.held_out.sources > 0.7
+    assert not certificate.trained_on_all and not certificate.all_pairs
     evaluation, truth = evaluation_of("hist", right_network("hist"))
     certificate = certify(evaluation, truth, FEW, upto="behaviour")
-    assert certificate["held_out"] is None and certificate["trained_on_all"] and not certificate["all_pairs"]
+    assert certificate.held_out is None and certificate.trained_on_all and not certificate.all_pairs
 
 
 def test_all_pairs_are_run_once_each_and_sets_are_drawn():
     network, alignment, truth = setting("frac_prevs")
     settings = dataclasses.replace(FEW, enumerate_up_to=1000, pairs=64)
     certificate = certify(Evaluation(network, alignment), truth, settings, upto="siit")
-    rates = certificate["rates"]
-    assert certificate["all_pairs"] and set(rates["accuracy"]["output"]) == {"pairs"}
-    assert rates["nodes"]["a1.h0"]["pairs"] == {
-        **rates["nodes"]["a1.h0"]["pairs"],
-        "rows": 256**2,
-        "looks": 0,
-    }
+    rates = certificate.rates
+    assert certificate.all_pairs and set(rates["accuracy"]["output"]) == {"pairs"}
+    pairs = rates["nodes"]["a1.h0"]["pairs"]
+    assert (pairs.rows, pairs.looks) == (256**2, 0)
     assert set(rates["node_sets"][SUBSETS]) == {"task", "strata"}
 
 
@@ -257,7 +254,7 @@ def accepted(p, rows, looks, tries, rng, standard):
         for look in range(1, looks + 1):
             until = rows * 2 ** (look - 1)
             wrong, total = wrong + rng.binomial(until - total, p), until
-            if bound({"wrong": wrong, "rows": total, "looks": look}, standard.confidence) >= standard.target:
+            if Rate(wrong, total, look).bound(standard.confidence) >= standard.target:
                 passed += 1
                 break
     return passed / tries
@@ -286,17 +283,17 @@ def test_doubtful_rates_are_looked_at_again_and_others_are_not(compiled, monkeyp
         return found
 
     monkeypatch.setattr(Evaluation, "right", unlucky)
-    rates = certify(evaluation, truth, settings, upto="behaviour")["rates"]["accuracy"]["output"]
-    assert (rates["task"]["looks"], rates["task"]["rows"], rates["task"]["wrong"]) == (2, 2 * PAIRS, 2)
-    assert (rates["strata"]["looks"], rates["strata"]["rows"]) == (1, PAIRS)
+    rates = certify(evaluation, truth, settings, upto="behaviour").rates["accuracy"]["output"]
+    assert (rates["task"].looks, rates["task"].rows, rates["task"].wrong) == (2, 2 * PAIRS, 2)
+    assert (rates["strata"].looks, rates["strata"].rows) == (1, PAIRS)
 
 
 def test_failed_attempts_count_as_looks_and_have_rows_of_their_own(compiled):
     network, alignment, truth = compiled
     evaluation = Evaluation(network, alignment)
     first, second = (certify(evaluation, truth, FEW, upto="behaviour", attempt=attempt) for attempt in (0, 2))
-    looks = [each["rates"]["accuracy"]["output"]["task"]["looks"] for each in (first, second)]
-    assert looks == [1, 3] and second["attempts"] == 2
+    looks = [each.rates["accuracy"]["output"]["task"].looks for each in (first, second)]
+    assert looks == [1, 3] and second.attempts == 2
     drawn = []
     for attempt in (0, 2):
         making = _Certificate(evaluation, truth, FEW, Standard(), "behaviour", None, None, attempt)
@@ -316,7 +313,7 @@ def test_a_hopeless_attempt_stops_at_once():
         give_up="siit",
         progress=lambda done, _: told.append(done),
     )
-    assert len(told) == 1 and certificate["attacks"] == {}
+    assert len(told) == 1 and certificate.attacks == {}
     assert grade(certificate).grade is None
 
 
@@ -337,8 +334,8 @@ def test_validation_agrees_with_the_certificate(compiled):
 def test_an_attack_is_a_set_even_if_the_network_is_wrong_without_one():
     network, alignment, truth = setting("trend_to_next")
     settings = dataclasses.replace(FEW, attacks=2, attack_rows=64)
-    attacks = certify(Evaluation(network, alignment), truth, settings)["attacks"]
-    assert all(attack["places"] and attack["candidates"] for attack in attacks.values())
+    attacks = certify(Evaluation(network, alignment), truth, settings).attacks
+    assert all(attack.places and attack.candidates for attack in attacks.values())
 
 
 def test_an_attack_without_gradients_is_none():
@@ -348,6 +345,6 @@ def test_an_attack_without_gradients_is_none():
     for network, found in ((wide, True), (without_gradients(wide), False)):
         evaluation, truth = evaluation_of("hist", network)
         proof = certify(evaluation, truth, settings)
-        assert ("nodes" in proof["attacks"]) == found
+        assert ("nodes" in proof.attacks) == found
         assert not grade(proof).reaches("adversarial")
     assert "no attack on nodes was made" in grade(proof).failures["adversarial"]
