@@ -40,6 +40,8 @@ from interpbench.transformer.model import Transformer
 log = logging.getLogger(__name__)
 MOST_HEADER = 1 << 16
 """The longest list of tensors of a file of pairs, in bytes; that of weights is at most 16 times as long."""
+PAIRS = 512
+"""Pairs of inputs stored with a checkpoint, for discovery."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 

@@ -23,7 +23,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import published_weights
 from interpbench.checkpoints.fetch import GPT2, VOCABULARY
-from interpbench.checkpoints.format import Checkpoint, certificate_of
+from interpbench.checkpoints.format import PAIRS, Checkpoint, certificate_of
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.graph import Graph
@@ -42,7 +42,6 @@ from interpbench.transformer.model import Transformer
 IOI = {"ioi": "ioi_published_prompts", "ioi_next_token": "ioi_published_prompts"}
 IOI["ioi_all_splits"] = IOI["ioi"]
 """Folders without a number, and their task."""
-PAIRS = 512
 GRAPH = "interpbench_graph.json"
 _FIXED = {
     **{"attn_only": False, "parallel_attn_mlp": False, "use_local_attn": False, "gated_mlp": False},

@@ -21,13 +21,12 @@ from interpbench.core.files import check_file, check_writable, read_bytes, sha25
 from interpbench.core.text import shown
 from interpbench.discovery.known_methods import known_methods
 from interpbench.runs.api import load
+from interpbench.scoring.leaderboard_rows import TRUTH
 
 if TYPE_CHECKING:
     from interpbench.scoring.evaluation_record import EvaluationRecord
 
 log = logging.getLogger(__name__)
-TRUTH = "truth"
-"""What `convert` takes instead of a file, and no method may be called."""
 
 
 def score_file(

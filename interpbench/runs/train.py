@@ -13,7 +13,7 @@ import torch
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
-from interpbench.checkpoints.format import Checkpoint, save_checkpoint, versions
+from interpbench.checkpoints.format import PAIRS, Checkpoint, save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import Provenance
@@ -41,8 +41,6 @@ from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
 MODELS = Path("models")
-PAIRS = 512
-"""Pairs of inputs stored with a checkpoint, for discovery."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from interpbench.alignment.find_ground_truth import structural_ends, structural_
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.training.draws import Draws
-from interpbench.training.worlds import Swapped, World, choose, own_sources
+from interpbench.training.world_builders import Swapped, World, choose, own_sources
 
 EFFECTIVE = 3
 """How much likelier an edge is in rows that prefer one that changes the answer, if it does."""

@@ -1,9 +1,16 @@
-"""The objective: the losses and their weights. Weights multiply in `sampling.Sampler` and nowhere else."""
+"""The objective: the losses and their weights, which multiply in `Objective.weighted` and nowhere else."""
+
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.grades import GRADES, Grade
 from interpbench.core.config import STRICT, Amount, Share
+
+if TYPE_CHECKING:  # settings are read without torch
+    from torch import Tensor
+
+Value = TypeVar("Value", float, "Tensor")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -50,3 +57,7 @@ class Objective:
     def weight(self, term: str) -> float:
         """Returns the weight of a loss."""
         return float(getattr(self, term))
+
+    def weighted(self, term: str, value: Value) -> Value:
+        """Returns a loss, or a share of one, times its weight."""
+        return self.weight(term) * value

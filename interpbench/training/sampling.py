@@ -24,7 +24,14 @@ from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
 from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.recipe import Recipe
-from interpbench.training.worlds import StrictWorld, Swapped, World, WorldBuilder, source_world, swap_world
+from interpbench.training.world_builders import (
+    StrictWorld,
+    Swapped,
+    World,
+    WorldBuilder,
+    source_world,
+    swap_world,
+)
 
 SOURCES = 2
 """Different sources among which a random subset of variables, or of forbidden nodes, draws."""
@@ -201,8 +208,8 @@ class Sampler:
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
-        weigh, terms = self.recipe.objective.weight, ("behaviour", *worlds[1:])
-        weights = np.array([outputs * weigh(term) for term in terms])
+        objective, terms = self.recipe.objective, ("behaviour", *worlds[1:])
+        weights = np.array([objective.weighted(term, float(outputs)) for term in terms])
         cut = scored.reshape(len(weights), self.steps, self.batch, -1)
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)

@@ -185,16 +185,20 @@ class Trainer:
         total = losses.sum()
         self.others: dict[str, Tensor] = {}
         if batch.values:
-            self.others["probe"] = objective.probe * self.probes.losses(worlds.kept, batch.values).sum()
+            self.others["probe"] = objective.weighted(
+                "probe", self.probes.losses(worlds.kept, batch.values).sum()
+            )
         if batch.attended:
             looks = [
                 attention_loss(worlds.patterns[head], shares.flatten(2))
                 for head, shares in zip(watched, batch.attended.values())
             ]
-            self.others["attention_supervision"] = objective.attention_supervision * torch.stack(looks).sum()
+            self.others["attention_supervision"] = objective.weighted(
+                "attention_supervision", torch.stack(looks).sum()
+            )
         if objective.variance_penalty:
             varied = relative_variance(worlds.sources, self.sampler.forbidden_nodes)
-            self.others["variance_penalty"] = objective.variance_penalty * varied
+            self.others["variance_penalty"] = objective.weighted("variance_penalty", varied)
         for loss in self.others.values():
             total = total + loss
         self.optimizer.zero_grad()

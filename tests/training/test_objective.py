@@ -110,3 +110,15 @@ def test_the_variance_penalty_has_unaligned_nodes_write_the_same_for_every_input
     run = made.evaluation.activations(made.evaluation.task.domain.all())
     variance = run.stack.var(-1).mean((1, 2))
     assert variance[aligned].max() > 100 * variance[made.sampler.forbidden_nodes].max()
+
+
+def test_each_weight_multiplies_its_loss_once():
+    names = [name for name in Objective.__dataclass_fields__ if name != "bos_slack"]
+    weights = {name: 2.0 + number for number, name in enumerate(names)}
+    ones = dict.fromkeys(names, 1.0)
+    once, weighted = (
+        made._terms(made.step())
+        for made in (trainer(recipe=Recipe(Objective(**given)), name="ioi") for given in (ones, weights))
+    )
+    assert set(once) == set(names) and all(once.values())
+    assert weighted == pytest.approx({name: weights[name] * value for name, value in once.items()}, rel=1e-5)
