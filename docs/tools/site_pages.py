@@ -1,0 +1,93 @@
+"""Makes the pages of the site that are not Markdown files of `docs/`, whenever MkDocs builds it.
+
+The home page is README; CONTRIBUTING, CHANGELOG, the licence and how to cite are the files of the repository;
+the notebook is shown as it was saved; and the API has a page for each package, from its docstrings.
+"""
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[2]
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Files of the repository, and what they are called on the site."""
+TEXTS = {"LICENSE": ("license.md", "Licence", "text"), "CITATION.cff": ("citation.md", "How to cite", "yaml")}
+"""Files of the repository that are not Markdown: the page, its title, and the language of the text."""
+NOTEBOOK = "known_circuit.ipynb"
+API = "API reference"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Adds the pages of the API to the navigation."""
+    for section in config.nav or ():
+        if API in section:
+            section[API] = [{name: f"api/{name.replace('.', '-')}.md"} for name in ("interpbench", *packages())]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages."""
+    texts = {page: _moved((ROOT / name).read_text()) for name, page in PAGES.items()}
+    for name, (page, title, language) in TEXTS.items():
+        texts[page] = f"# {title}\n\n```{language}\n{(ROOT / name).read_text().strip()}\n```\n"
+    texts["api/interpbench.md"] = _api_page("interpbench", submodules=False)
+    texts |= {f"api/{name.replace('.', '-')}.md": _api_page(f"interpbench.{name}") for name in packages()}
+    notebook = json.loads((ROOT / "docs" / NOTEBOOK).read_text())
+    texts[NOTEBOOK.replace(".ipynb", ".md")] = "\n\n".join(_cells(notebook))
+    for page, text in texts.items():
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def packages() -> list[str]:
+    """Returns the packages of `interpbench`, those that know most others first."""
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    rows = next(rule["layers"] for rule in rules if rule["type"] == "layers")
+    names = [name.strip().removeprefix("interpbench.") for row in rows for name in row.split("|")]
+    there = {path.parent.name for path in (ROOT / "interpbench").glob("*/__init__.py")}
+    return [*names, *sorted(there - set(names))]
+
+
+def _moved(text: str) -> str:
+    """Returns a page of the repository's root with the links that it needs on the site."""
+    text = re.sub(r"(\]\(|src=\")docs/", r"\1", text)
+    for name, page in [*PAGES.items(), *((name, page) for name, (page, _, _) in TEXTS.items())]:
+        text = re.sub(rf"\]\({re.escape(name)}(#[\w-]+)?\)", rf"]({page}\1)", text)
+    return text.replace(f"]({NOTEBOOK})", f"]({NOTEBOOK.replace('.ipynb', '.md')})")
+
+
+def _api_page(name: str, submodules: bool = True) -> str:
+    """Returns the page of a package: what it is, and each of its modules."""
+    folder = ROOT.joinpath(*name.split("."))
+    text = f"# `{name}`\n\n::: {name}\n    options:\n      show_root_heading: false\n      heading_level: 2\n"
+    if not submodules:
+        return text + "      members: [compare, discover, draw, load, load_problem, show, tasks, train]\n"
+    text = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "").strip()
+    found = [path for path in sorted(folder.rglob("*.py")) if _shown(path)]
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in found]
+    return f"# `{name}`\n\n{text}\n\n" + "\n".join(f"::: {module}\n" for module in modules)
+
+
+def _shown(path: Path) -> bool:
+    """Whether a module has a place of its own: what declares single tasks does not."""
+    return path.name != "__init__.py" and "programs" not in path.parts and "handwritten" not in path.parts
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[str]:
+    """Yields the cells of a notebook with their outputs."""
+    for number, cell in enumerate(notebook["cells"]):
+        source = "".join(cell["source"]).strip()
+        yield source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
+        for place, output in enumerate(cell.get("outputs", ())):
+            if output["output_type"] == "stream":
+                yield f"```text title=\"Output\"\n{''.join(output['text']).strip()}\n```"
+            elif image := output.get("data", {}).get("image/png"):
+                data = "".join(image).replace("\n", "")
+                yield f"![Figure {number}.{place}](data:image/png;base64,{data})"
