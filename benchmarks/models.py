@@ -1,4 +1,4 @@
-"""Prints the README's table of released models: records, certificates, grades by the default standard.
+"""Prints the table of released models in docs/models.md: records, certificates, grades by the default standard.
 
 Run: `python -m benchmarks.models`.
 """
@@ -10,8 +10,9 @@ from interpbench.circuits.ground_truth import State
 from interpbench.tasks.catalogue import get_task
 
 
-def main() -> None:
-    """Prints one Markdown row a model."""
+def rows() -> list[str]:
+    """Returns one Markdown row a model."""
+    found: list[str] = []
     for name, folder in released().items():
         checkpoint = load_checkpoint(folder)
         record, truth = checkpoint.record, checkpoint.truth
@@ -26,8 +27,9 @@ def main() -> None:
             margin,
             said_of(checkpoint.certificate),
         ]
-        print("| " + " | ".join(cells) + " |")
+        found.append("| " + " | ".join(cells) + " |")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(rows()))

@@ -74,25 +74,25 @@ def imports() -> list[tuple[str, str]]:
 
 def packages_figure() -> Figure:
     """Draws the packages."""
-    rows, figure = layers(), Figure(figsize=(6.6, 7.7))
+    rows, figure = layers(), Figure(figsize=(6.6, 8.8))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-0.55, 3.55), ylim=(-len(rows) + 0.45, 0.55))
+    axes.set(xlim=(-0.55, 3.55), ylim=(-len(rows) + 0.55, 0.45))
     axes.axis("off")
     where = {name: (PLACES.get(name, 0.0), -float(row)) for row, names in enumerate(rows) for name in names}
     for importer, imported in imports():
         (x, y), (to_x, to_y) = where[importer], where[imported]
         aside = float(np.clip((to_x - x) / 4, -0.36, 0.36))
-        ends = (x + aside, y - 0.33), (to_x - aside, to_y + 0.33)
+        ends = (x + aside, y - 0.36), (to_x - aside, to_y + 0.36)
         style = {"mutation_scale": 11, "color": "0.45", "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
         arrow = FancyArrowPatch(*ends, arrowstyle="-|>", **style)
         arrow.set_gid(f"{importer} imports {imported}")
         axes.add_patch(arrow)
     for name, (x, y) in where.items():
-        box = FancyBboxPatch((x - 0.43, y - 0.31), 0.86, 0.62, boxstyle="round,pad=0,rounding_size=0.06")
+        box = FancyBboxPatch((x - 0.45, y - 0.34), 0.9, 0.68, boxstyle="round,pad=0,rounding_size=0.06")
         box.set(facecolor="#e8f1fa", edgecolor=BLUE, linewidth=1.2)
         axes.add_patch(box)
-        axes.text(x, y + 0.13, name, ha="center", va="center", fontsize=12, weight="bold")
-        axes.text(x, y - 0.13, PHRASES.get(name, ""), ha="center", va="center", fontsize=9.5, color="0.25")
+        axes.text(x, y + 0.18, name, ha="center", va="center", fontsize=13, weight="bold")
+        axes.text(x, y - 0.11, PHRASES.get(name, ""), ha="center", va="center", fontsize=10.5, color="0.25")
     return figure
 
 

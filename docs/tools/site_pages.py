@@ -14,14 +14,18 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository, and what they are called on the site."""
 TEXTS = {"LICENSE": ("license.md", "Licence", "text"), "CITATION.cff": ("citation.md", "How to cite", "yaml")}
 """Files of the repository that are not Markdown: the page, its title, and the language of the text."""
+HIDDEN = {"index.md": "navigation", **dict.fromkeys(("leaderboard.md", "methods.md", "tasks.md"), "toc")}
+"""What is hidden beside pages of one link or of wide tables, which need the room."""
 NOTEBOOK = "known_circuit.ipynb"
-API = "API reference"
+API = "API"
+PICTURE = re.compile(r"^!\[([^\]]*)\]\(([\w/-]+\.(?:png|svg))\)$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -34,16 +38,22 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages."""
-    texts = {page: _moved((ROOT / name).read_text()) for name, page in PAGES.items()}
+    texts = {page: (ROOT / name).read_text() for name, page in PAGES.items()}
     for name, (page, title, language) in TEXTS.items():
         texts[page] = f"# {title}\n\n```{language}\n{(ROOT / name).read_text().strip()}\n```\n"
     texts["api/interpbench.md"] = _api_page("interpbench", submodules=False)
     texts |= {f"api/{name.replace('.', '-')}.md": _api_page(f"interpbench.{name}") for name in packages()}
     notebook = json.loads((ROOT / "docs" / NOTEBOOK).read_text())
-    texts[NOTEBOOK.replace(".ipynb", ".md")] = "\n\n".join(_cells(notebook))
+    texts[f"{NOTEBOOK[:-6]}.md"] = "\n\n".join(_cells(notebook))
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turns links to files of the repository into those of pages; a picture becomes a link to itself."""
+    page.meta["hide"] = [HIDDEN[page.file.src_uri]] if page.file.src_uri in HIDDEN else []
+    return PICTURE.sub(r"[![\1](\2)](\2)", _moved(markdown))
 
 
 def packages() -> list[str]:
@@ -56,11 +66,12 @@ def packages() -> list[str]:
 
 
 def _moved(text: str) -> str:
-    """Returns a page of the repository's root with the links that it needs on the site."""
-    text = re.sub(r"(\]\(|src=\")docs/", r"\1", text)
-    for name, page in [*PAGES.items(), *((name, page) for name, (page, _, _) in TEXTS.items())]:
+    """Returns a page with the links that it needs on the site, where all pages lie side by side."""
+    text = re.sub(r"\]\((?:docs|\.\.)/", "](", text)
+    pages = {**PAGES, **{name: page for name, (page, _, _) in TEXTS.items()}, NOTEBOOK: f"{NOTEBOOK[:-6]}.md"}
+    for name, page in pages.items():
         text = re.sub(rf"\]\({re.escape(name)}(#[\w-]+)?\)", rf"]({page}\1)", text)
-    return text.replace(f"]({NOTEBOOK})", f"]({NOTEBOOK.replace('.ipynb', '.md')})")
+    return text
 
 
 def _api_page(name: str, submodules: bool = True) -> str:

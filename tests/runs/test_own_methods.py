@@ -17,13 +17,13 @@ from interpbench.discovery.method import get_method
 from interpbench.runs import cli
 from tests import ROOT
 
-README = (ROOT / "README.md").read_text()
-(SOURCE,) = [text for text in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "my_method.py" in text]
+PAGE = (ROOT / "docs" / "add_a_method.md").read_text()
+SOURCE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the README's file; what it registers is forgotten afterwards."""
+    """A folder with the file of `docs/add_a_method.md`; what it registers is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = dict(registry.methods()._values)
