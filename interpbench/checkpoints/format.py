@@ -8,7 +8,7 @@ import logging
 import platform
 import subprocess
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -124,7 +124,8 @@ def save_checkpoint(
     """
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     weights, shape = save_tensors(state), network.cfg
-    record = ModelRecord(**vars(provenance), format=FORMAT, shape=shape, sha256=sha256(weights))
+    known = {one.name: getattr(provenance, one.name) for one in fields(Provenance)}  # of a record, this much
+    record = ModelRecord(**known, format=FORMAT, shape=shape, sha256=sha256(weights))
     if pairs is not None:
         write_bytes(folder / DATA, save_tensors(asdict(pairs)))
     write_bytes(folder / WEIGHTS, weights)

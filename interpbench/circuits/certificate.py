@@ -64,7 +64,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9.<>, -]{1,60}$")]
 """A node, an edge, or a set of them."""
 ShortName = Annotated[str, Field(max_length=40)]
 Looks = Annotated[int, Field(ge=0, le=64)]
-Items = Annotated[int, Field(ge=0, le=10**15)]
+EdgeRows = Annotated[int, Field(ge=0, le=10**15)]
 """How many pairs of an edge and a row."""
 Draw = Literal["task", "strata", "pairs"]
 """Where rows come from: the task's distribution, even draws from its strata, or all pairs of inputs."""
@@ -184,9 +184,9 @@ class Screen:
     """
 
     share: Share
-    items: Items
-    run: Items
-    proved: Annotated[Items | None, InFile] = None
+    items: EdgeRows
+    run: EdgeRows
+    proved: Annotated[EdgeRows | None, InFile] = None
     sampled: Steps
     wrong: Steps
     largest: FiniteInFile
