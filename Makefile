@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo configs test test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
-	benchmark benchmark-auto-circuit benchmark-scaling leaderboard
+	docs benchmark benchmark-auto-circuit benchmark-scaling leaderboard
 
 # What is made from classes: configs/, what is stored of methods, docs/methods.md. A test says if it is not current.
 configs: install
@@ -64,6 +64,11 @@ lint: install
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+# The site, in site/; it opens from disk. A warning is an error; the theme's notice of its successor is none.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "open site/index.html"
+
 benchmark: install
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.acdc
@@ -94,5 +99,5 @@ install: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@

@@ -1,4 +1,4 @@
-"""Prints the table of released models in docs/models.md: records, certificates, grades by the default standard.
+"""Prints the table of released models in docs/models.md, with their grades by the default standard.
 
 Run: `python -m benchmarks.models`.
 """

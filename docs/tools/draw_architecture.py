@@ -1,9 +1,9 @@
 """Draws the pictures of docs/architecture.md from the code itself.
 
-`packages.svg` has the packages, in the rows of the import contract, and what each imports; of these, an arrow is
-drawn only where no other package stands between. `training_row.svg` is one row of the first step of a training.
+`packages.svg` has the packages, in the rows of the import contract, and what each imports. An arrow is left
+out where other arrows lead the same way. `training_row.svg` has one row of the first step of a training.
 
-Run: `python docs/tools/draw_architecture.py`; a test says if what is drawn is not current.
+Run: `python docs/tools/draw_architecture.py`; a test fails if the stored pictures are not current.
 """
 
 import sys
@@ -32,7 +32,8 @@ ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs"
 PLACES = {
     **{"runs": 1.5, "reports": 1.5, "training": 0.0, "checkpoints": 1.0, "scoring": 2.0, "discovery": 3.0},
-    **{"alignment": 0.5, "tasks": 1.5, "rasp": 1.5, "causal": 1.0, "transformer": 2.0, "circuits": 1.5, "core": 1.5},
+    **{"alignment": 0.5, "tasks": 1.5, "rasp": 1.5, "causal": 1.0, "transformer": 2.0, "circuits": 1.5},
+    "core": 1.5,
 }
 """How far to the right a package is drawn; a new one is drawn at the left."""
 PHRASES = {
@@ -139,8 +140,10 @@ def row_figure() -> Figure:
     assert batch.edges is not None and batch.edge_sources is not None
     patched = batch.edges[:, :, row].numpy() * (1 + batch.edge_sources[:, row].numpy())
     _grid(axes, np.where(graph.legal, patched, 3).T, list(map(str, graph.nodes)))
-    axes.set_title("… and in edge_strict, what each reader (column) sees of each node (row)", fontsize=10.5, loc="left")
-    axes.set_xticks(np.arange(len(graph.readers)) + 0.5, list(map(str, graph.readers)), rotation=90, fontsize=8.5)
+    title = "… and in edge_strict, what each reader (column) sees of each node (row)"
+    axes.set_title(title, fontsize=10.5, loc="left")
+    readers = list(map(str, graph.readers))
+    axes.set_xticks(np.arange(len(readers)) + 0.5, readers, rotation=90, fontsize=8.5)
     kinds = [Patch(facecolor=colour, edgecolor="0.6", label=kind) for kind, colour in SOURCES.items()]
     kinds.append(Patch(facecolor="0.85", edgecolor="0.85", label="no edge"))
     figure.legend(handles=kinds, loc="lower center", ncols=4, frameon=False, fontsize=9.5, columnspacing=1.2)

@@ -32,7 +32,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Adds the pages of the API to the navigation."""
     for section in config.nav or ():
         if API in section:
-            section[API] = [{name: f"api/{name.replace('.', '-')}.md"} for name in ("interpbench", *packages())]
+            names = ("interpbench", *packages())
+            section[API] = [{name: f"api/{name.replace('.', '-')}.md"} for name in names]
     return config
 
 
@@ -98,7 +99,7 @@ def _cells(notebook: dict[str, Any]) -> Iterator[str]:
         yield source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
         for place, output in enumerate(cell.get("outputs", ())):
             if output["output_type"] == "stream":
-                yield f"```text title=\"Output\"\n{''.join(output['text']).strip()}\n```"
+                yield f'```text title="Output"\n{"".join(output["text"]).strip()}\n```'
             elif image := output.get("data", {}).get("image/png"):
                 data = "".join(image).replace("\n", "")
                 yield f"![Figure {number}.{place}](data:image/png;base64,{data})"

@@ -1,4 +1,4 @@
-"""Snippets and commands of README, of CONTRIBUTING and of every page in docs/ are tests; so are their pictures."""
+"""Snippets, commands and pictures of README, of CONTRIBUTING and of every page in docs/ are tested."""
 
 import os
 import re
@@ -165,7 +165,8 @@ def test_a_snippet_runs(name: str, own: Path) -> None:
 
 def test_every_check_is_of_a_snippet() -> None:
     assert all(any(part in code for code in SNIPPETS.values()) for part in CHECKS)
-    assert FILES["README"].keys() == {"my_task.py"} and FILES["own_circuit"].keys() == {"my_task.py", "my_method.py"}
+    assert FILES["README"].keys() == {"my_task.py"}
+    assert FILES["own_circuit"].keys() == {"my_task.py", "my_method.py"}
 
 
 def test_the_library_snippet_prints_a_perfect_score(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +216,8 @@ def test_commands_run_and_leave_nothing_but_runs(document: str, own: Path, monke
 
 def test_make_targets_exist() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    said = {word for text in TEXTS.values() for word in re.findall(r"(?:`|^)make ([\w-]+)", text, re.MULTILINE)}
+    words = r"(?:`|^)make ([\w-]+)"
+    said = {word for text in TEXTS.values() for word in re.findall(words, text, re.MULTILINE)}
     assert said <= set(targets) and {"demo", "test", "docs"} <= said
 
 
@@ -231,7 +233,8 @@ def test_what_is_named_exists(document: str) -> None:
     for path in re.findall(r"`((?:interpbench|configs|models|benchmarks|tests|docs)/[\w/.]*)`", text):
         assert (ROOT / path).exists(), path
     for path, names in re.findall(r"`([\w/]+\.py):\s+(\w+(?:, \w+)*)`", text):
-        source = next(root / path for root in (ROOT, ROOT / "interpbench") if (root / path).is_file()).read_text()
+        there = (root / path for root in (ROOT, ROOT / "interpbench"))
+        source = next(file for file in there if file.is_file()).read_text()
         for name in names.split(", "):
             assert re.search(rf"^(?:\s*def |class ){name}\b|^{name}\b", source, re.MULTILINE), (path, name)
 
@@ -242,7 +245,7 @@ def test_the_pictures_of_the_architecture_are_current(tmp_path: Path) -> None:
     for name in ("packages.svg", "training_row.svg"):
         drawn, stored = ((folder / name).read_text() for folder in (tmp_path, ROOT / "docs"))
         for said in (r"<text[^>]*>([^<]*)</text>", r'id="(\w+ imports \w+)"', r"fill: (#\w+)"):
-            assert re.findall(said, drawn) == re.findall(said, stored), f"python docs/tools/draw_architecture.py: {name}"
+            assert re.findall(said, drawn) == re.findall(said, stored), f"run draw_architecture.py: {name}"
     assert set(tools["PLACES"]) == {name for row in tools["layers"]() for name in row}
 
 
