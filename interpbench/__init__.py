@@ -1,9 +1,10 @@
 """InterpBench: small transformers whose circuit is known and proved, and discovery methods scored on it.
 
->>> import interpbench
->>> checkpoint = interpbench.load("frac_prevs")            # doctest: +SKIP
->>> scores = interpbench.discover(checkpoint, "acdc")      # doctest: +SKIP
->>> interpbench.compare(checkpoint.truth, scores)          # doctest: +SKIP
+Examples:
+    >>> import interpbench
+    >>> checkpoint = interpbench.load("frac_prevs")        # doctest: +SKIP
+    >>> scores = interpbench.discover(checkpoint, "acdc")  # doctest: +SKIP
+    >>> interpbench.compare(checkpoint.truth, scores)      # doctest: +SKIP
 
 Everything is imported on first use: listing tasks needs neither torch nor Tracr's compiler.
 """

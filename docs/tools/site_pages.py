@@ -25,6 +25,14 @@ HIDDEN = {"index.md": "navigation", **dict.fromkeys(("leaderboard.md", "methods.
 """What is hidden beside pages of one link or of wide tables, which need the room."""
 NOTEBOOK = "known_circuit.ipynb"
 API = "API"
+CLASSES = """## Classes
+
+These functions take and return a [`Checkpoint`][interpbench.checkpoints.format.Checkpoint], its
+[`Truth`][interpbench.circuits.ground_truth.Truth], a [`Problem`][interpbench.tasks.problem.Problem],
+[`Scores`][interpbench.circuits.scores.Scores], [`LevelScores`][interpbench.scoring.results.LevelScores] and a
+[`TrainOutcome`][interpbench.runs.train.TrainOutcome]. What is refused raises an
+[`InterpBenchError`][interpbench.core.errors.InterpBenchError]."""
+"""What the first page of the API says of classes, which are described with their packages."""
 PICTURE = re.compile(r"^!\[([^\]]*)\]\(([\w/-]+\.(?:png|svg))\)$", re.MULTILINE)
 
 
@@ -42,7 +50,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     texts = {page: (ROOT / name).read_text() for name, page in PAGES.items()}
     for name, (page, title, language) in TEXTS.items():
         texts[page] = f"# {title}\n\n```{language}\n{(ROOT / name).read_text().strip()}\n```\n"
-    texts["api/interpbench.md"] = _api_page("interpbench", submodules=False)
+    texts["api/interpbench.md"] = _front_page()
     texts |= {f"api/{name.replace('.', '-')}.md": _api_page(f"interpbench.{name}") for name in packages()}
     notebook = json.loads((ROOT / "docs" / NOTEBOOK).read_text())
     texts[f"{NOTEBOOK[:-6]}.md"] = "\n\n".join(_cells(notebook))
@@ -75,16 +83,29 @@ def _moved(text: str) -> str:
     return text
 
 
-def _api_page(name: str, submodules: bool = True) -> str:
+def _api_page(name: str) -> str:
     """Returns the page of a package: what it is, and each of its modules."""
     folder = ROOT.joinpath(*name.split("."))
-    text = f"# `{name}`\n\n::: {name}\n    options:\n      show_root_heading: false\n      heading_level: 2\n"
-    if not submodules:
-        return text + "      members: [compare, discover, draw, load, load_problem, show, tasks, train]\n"
     text = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "").strip()
     found = [path for path in sorted(folder.rglob("*.py")) if _shown(path)]
     modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in found]
-    return f"# `{name}`\n\n{text}\n\n" + "\n".join(f"::: {module}\n" for module in modules)
+    blocks = (_block(module, module, module.removeprefix(f"{name}.")) for module in modules)
+    return "\n\n".join([f"# `{name}`", text, *blocks])
+
+
+def _front_page() -> str:
+    """Returns the page of what `import interpbench` offers."""
+    options = "    options: {show_root_heading: false, show_root_toc_entry: false, heading_level: 2, members: "
+    functions = ("compare", "discover", "draw", "load", "load_problem", "show", "train")
+    callable_package = _block("interpbench.tasks._Tasks.__call__", "tasks", "tasks", "show_signature: false")
+    return "\n\n".join(
+        ["# `interpbench`", f"::: interpbench\n{options}[{', '.join(functions)}]}}", callable_package, CLASSES]
+    )
+
+
+def _block(name: str, heading: str, label: str, more: str = "") -> str:
+    """Returns the directive that describes an object, with a heading and a label in the table of contents."""
+    return f'::: {name}\n    options: {{heading: "{heading}", toc_label: "{label}", {more}}}'
 
 
 def _shown(path: Path) -> bool:

@@ -47,9 +47,10 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
 
     As there, a task's own settings in `configs/experiment` come first.
 
-    >>> import interpbench
-    >>> outcome = interpbench.train("frac_prevs", seed=1, trainer={"max_steps": 800})  # doctest: +SKIP
-    >>> outcome.certified, outcome.folder                                              # doctest: +SKIP
+    Examples:
+        >>> import interpbench
+        >>> outcome = interpbench.train("frac_prevs", seed=1, trainer={"max_steps": 800})  # doctest: +SKIP
+        >>> outcome.certified, outcome.folder                                              # doctest: +SKIP
 
     Raises:
         InterpBenchError: for an unknown task or setting, or a run that cannot go on.

@@ -18,9 +18,10 @@ class _Tasks(ModuleType):
     def __call__(self) -> "list[Task]":
         """Returns every task, in the order of their names.
 
-        >>> import interpbench
-        >>> "frac_prevs" in [task.name for task in interpbench.tasks()]
-        True
+        Examples:
+            >>> import interpbench
+            >>> "frac_prevs" in [task.name for task in interpbench.tasks()]
+            True
         """
         from interpbench.tasks.catalogue import catalogue
 
