@@ -95,12 +95,11 @@ def _api_page(name: str) -> str:
 
 def _front_page() -> str:
     """Returns the page of what `import interpbench` offers."""
-    options = "    options: {show_root_heading: false, show_root_toc_entry: false, heading_level: 2, members: "
-    functions = ("compare", "discover", "draw", "load", "load_problem", "show", "train")
-    callable_package = _block("interpbench.tasks._Tasks.__call__", "tasks", "tasks", "show_signature: false")
-    return "\n\n".join(
-        ["# `interpbench`", f"::: interpbench\n{options}[{', '.join(functions)}]}}", callable_package, CLASSES]
-    )
+    shown = "show_root_heading: false, show_root_toc_entry: false, heading_level: 2"
+    members = "compare, discover, draw, load, load_problem, show, train"
+    functions = f"::: interpbench\n    options: {{{shown}, members: [{members}]}}"
+    tasks = _block("interpbench.tasks._Tasks.__call__", "tasks", "tasks", "show_signature: false")
+    return "\n\n".join(["# `interpbench`", functions, tasks, CLASSES])
 
 
 def _block(name: str, heading: str, label: str, more: str = "") -> str:
