@@ -98,7 +98,8 @@ def _front_page() -> str:
     shown = "show_root_heading: false, show_root_toc_entry: false, heading_level: 2"
     members = "compare, discover, draw, load, load_problem, show, train"
     functions = f"::: interpbench\n    options: {{{shown}, members: [{members}]}}"
-    tasks = _block("interpbench.tasks._Tasks.__call__", "tasks", "tasks", "show_signature: false")
+    hidden = "separate_signature: false, show_signature: false, show_symbol_type_heading: false"
+    tasks = _block("interpbench.tasks._Tasks.__call__", "tasks", "tasks", hidden)
     return "\n\n".join(["# `interpbench`", functions, tasks, CLASSES])
 
 

@@ -239,6 +239,13 @@ def test_what_is_named_exists(document: str) -> None:
             assert re.search(rf"^(?:\s*def |class ){name}\b|^{name}\b", source, re.MULTILINE), (path, name)
 
 
+@pytest.mark.parametrize("document", TEXTS)
+def test_paragraphs_in_lists_are_indented_as_the_site_needs(document: str) -> None:
+    """With less than four spaces MkDocs ends the list, though other readers of Markdown do not."""
+    plain = re.sub(r"^```.*?^```", "", TEXTS[document], flags=re.MULTILINE | re.DOTALL)
+    assert not re.findall(r"\n\n {1,3}\S.*", plain)
+
+
 def test_the_pictures_of_the_architecture_are_current(tmp_path: Path) -> None:
     tools = runpy.run_path(str(ROOT / "docs" / "tools" / "draw_architecture.py"))
     tools["draw"](tmp_path)
