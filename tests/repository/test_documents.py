@@ -48,6 +48,10 @@ COMMANDS = {
     ]
     for name, text in TEXTS.items()
 }
+PROSE = {
+    name: re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for name, text in TEXTS.items()
+}
+"""The documents without their blocks of code."""
 HYDRA = ("python", "interpbench train", "interpbench evaluate")
 HERE = ("convert", "export", "export-problem", "methods", "score", "show", "tasks", "verify-problem")
 """Commands that are run; the others take minutes, or a network."""
@@ -214,6 +218,25 @@ def test_commands_run_and_leave_nothing_but_runs(document: str, own: Path, monke
     assert there - {"runs"} == {"models", *FILES[document]}
 
 
+def test_settings_and_commands_in_sentences_exist() -> None:
+    inline = {code for text in PROSE.values() for code in re.findall(r"`([^`]+)`", text)}
+    groups = r"(?:alignment|certificate|curriculum|draws|model|objective|stability|standard|trainer)"
+    settings = {code for code in inline if re.fullmatch(rf"{groups}\.\w+(=\S+)?|objective=\w+", code)}
+    settings -= {"certificate.json", "model.json", "model.safetensors"}
+    assert len(settings) > 20
+    with initialize_config_dir(config_folder(), version_base="1.3"):
+        composed = {name: compose(name) for name in ("train", "evaluate")}
+        for setting in settings:
+            name = "evaluate" if setting.startswith("stability") else "train"
+            if "=" in setting:
+                compose(name, hydra_overrides([setting]))
+            else:
+                group, _, key = setting.partition(".")
+                assert key in composed[name][group], setting
+    commands = {code.split()[1] for code in inline if code.startswith("interpbench ")}
+    assert commands <= {*SUBCOMMANDS, "evaluate", "train"}
+
+
 def test_make_targets_exist() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     words = r"(?:`|^)make ([\w-]+)"
@@ -242,8 +265,7 @@ def test_what_is_named_exists(document: str) -> None:
 @pytest.mark.parametrize("document", TEXTS)
 def test_paragraphs_in_lists_are_indented_as_the_site_needs(document: str) -> None:
     """With less than four spaces MkDocs ends the list, though other readers of Markdown do not."""
-    plain = re.sub(r"^```.*?^```", "", TEXTS[document], flags=re.MULTILINE | re.DOTALL)
-    assert not re.findall(r"\n\n {1,3}\S.*", plain)
+    assert not re.findall(r"\n\n {1,3}\S.*", PROSE[document])
 
 
 def test_the_pictures_of_the_architecture_are_current(tmp_path: Path) -> None:
