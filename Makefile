@@ -64,10 +64,10 @@ lint: install
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# The site, in site/; it opens from disk. A warning is an error; the theme's notice of its successor is none.
+# The site: open site/index.html. A warning is an error (with --quiet MkDocs counts none); the first variable turns off
+# the notice of its theme about a successor.
 docs: install
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "open site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 benchmark: install
 	$(BIN)/python -m benchmarks.training
