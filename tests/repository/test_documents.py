@@ -31,10 +31,12 @@ TEXTS = {path.stem: path.read_text() for path in DOCUMENTS}
 README = TEXTS["README"]
 FENCED = r"```python\n(.*?)```"
 SNIPPETS = {
-    f"{name}-{number}": code
-    for name, text in TEXTS.items()
+    code: f"{name}-{number}"
+    for name, text in reversed(TEXTS.items())
     for number, code in enumerate(re.findall(FENCED, text, re.DOTALL), 1)
 }
+SNIPPETS = {name: code for code, name in reversed(SNIPPETS.items())}
+"""Each snippet once, by the first document that has it."""
 FILES = {
     name: dict(re.findall(rf"`(my_\w+\.py)`[^`]*?:\n\n{FENCED}", text, re.DOTALL))
     for name, text in TEXTS.items()
@@ -225,14 +227,14 @@ def test_settings_and_commands_in_sentences_exist() -> None:
     settings -= {"certificate.json", "model.json", "model.safetensors"}
     assert len(settings) > 20
     with initialize_config_dir(config_folder(), version_base="1.3"):
-        composed = {name: compose(name) for name in ("train", "evaluate")}
-        for setting in settings:
-            name = "evaluate" if setting.startswith("stability") else "train"
-            if "=" in setting:
-                compose(name, hydra_overrides([setting]))
-            else:
-                group, _, key = setting.partition(".")
-                assert key in composed[name][group], setting
+        for choice in (setting for setting in settings if setting.startswith("objective=")):
+            compose("train", [choice])
+        said = sorted(setting for setting in settings if "." in setting.partition("=")[0])
+        for name in ("train", "evaluate"):
+            mine = [setting for setting in said if setting.startswith("stability") == (name == "evaluate")]
+            composed = compose(name, hydra_overrides([setting for setting in mine if "=" in setting]))
+            for group, _, key in (setting.partition("=")[0].partition(".") for setting in mine):
+                assert key in composed[group], (group, key)
     commands = {code.split()[1] for code in inline if code.startswith("interpbench ")}
     assert commands <= {*SUBCOMMANDS, "evaluate", "train"}
 
