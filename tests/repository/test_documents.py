@@ -257,10 +257,17 @@ def test_what_is_named_exists(document: str) -> None:
         assert (folder / path).exists(), path
     for path in re.findall(r"`((?:interpbench|configs|models|benchmarks|tests|docs)/[\w/.]*)`", text):
         assert (ROOT / path).exists(), path
-    for path, names in re.findall(r"`([\w/]+\.py):\s+(\w+(?:, \w+)*)`", text):
+    named = [
+        (path, names.split(", ")) for path, names in re.findall(r"`([\w/]+\.py):\s+(\w+(?:, \w+)*)`", text)
+    ]
+    named += [(path, [name]) for name, path in re.findall(r"`(?:\w+\.)?(\w+)`\s+\(`([\w/]+\.py)`", text)]
+    named += [
+        (f"discovery/{module}.py", [name]) for module, name in re.findall(r"`discovery\.(\w+)\.(\w+)`", text)
+    ]
+    for path, names in named:
         there = (root / path for root in (ROOT, ROOT / "interpbench"))
         source = next(file for file in there if file.is_file()).read_text()
-        for name in names.split(", "):
+        for name in names:
             assert re.search(rf"^(?:\s*def |class ){name}\b|^{name}\b", source, re.MULTILINE), (path, name)
 
 
