@@ -51,10 +51,10 @@ def our_relevance(problem: Problem, ablation: AblationValue) -> tuple[np.ndarray
     settings = {"ablation": ablation, "absolute": False, "iterate": False}
     scores = get_method("cdt", settings)(problem).own_nodes
     assert scores is not None
-    sweep = cdt.Sweep(problem, clean_and_patch(problem, "logit_diff", ablation, Cost()), True, Cost())
-    sweep.follow(slice(0, len(problem.graph.nodes)))
+    found = cdt.Propagation(problem, clean_and_patch(problem, "logit_diff", ablation, Cost()), True, Cost())
+    found.propagate(slice(0, len(problem.graph.nodes)))
     heads, later = _heads(problem)
-    return scores[heads], sweep.shares[np.ix_(heads, heads)][later]
+    return scores[heads], found.shares[np.ix_(heads, heads)][later]
 
 
 def their_relevance(

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.published.exchange import Published, Row, close, values
 from interpbench.circuits.scores import Cost
-from interpbench.discovery.attribution import along_inputs, attribute, slopes
+from interpbench.discovery.attribution import along_inputs, attribute, gradients
 from interpbench.discovery.clean_corrupted import CleanCorrupted
 from interpbench.discovery.eap import Eap
 from interpbench.discovery.eap_ig import EapIg
@@ -76,7 +76,7 @@ def at_their_points(problem: Problem, metric: MetricName) -> np.ndarray:
     """Returns what our EAP-IG would say if it took their points, of which 1 is the corrupted end."""
     runs = clean_and_patch(problem, metric, "resample", Cost())
     points = along_inputs(problem, [1 - step / STEPS for step in range(STEPS)])
-    found = attribute(problem, slopes(problem, runs, points, Cost())).mean(0)
+    found = attribute(problem, gradients(problem, runs, points, Cost())).mean(0)
     return found.double().cpu().numpy()[problem.graph.legal]
 
 

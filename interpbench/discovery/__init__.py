@@ -1,1 +1,1 @@
-"""Discovery methods: each gets a problem, never the answer, and returns a score for every edge."""
+"""Circuit-discovery methods: each gets a network and its inputs, never the true circuit, and scores edges."""

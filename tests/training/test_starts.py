@@ -103,4 +103,4 @@ def test_an_architecture_of_ones_own_is_trained_and_scored(tmp_path: Path) -> No
         )
     )
     assert {record.method for record in records} == {"eap", "activation_std", "truth"}
-    assert len(failures) == 1 and "method cdt has no rule for RMSNorm" in str(failures[0].error)
+    assert len(failures) == 1 and "method cdt does not support RMSNorm" in str(failures[0].error)
