@@ -1,1 +1,1 @@
-"""The vocabulary of circuits: nodes, readers, edges, their names, graphs, truth, scores."""
+"""Circuits as values: nodes, readers, edges and their names; graphs, ground truth, scores, certificates."""

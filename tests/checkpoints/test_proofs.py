@@ -117,7 +117,7 @@ def test_a_grade_needs_all_below_it_and_the_worst_sets() -> None:
     (said,) = grade(of(one)).failures["siit+edges"]
     assert said == "the screen of single edges may miss 0.0507 > 0.05 of m0->logits's rows"
     assert grade(of(proof(screen=None))).failures["siit+edges"] == [
-        "how single edges were measured is not said"
+        "no screen of single edges was recorded"
     ]
     empty = proof()
     empty["attacks"]["edges"] |= {"places": [], "sources": []}

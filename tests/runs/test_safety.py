@@ -235,8 +235,8 @@ def truth_of(checkpoint: Path) -> dict[str, Any]:
     ("level", "state", "name", "said"),
     [
         ("qkv_edge", "allowed", "embed->m0", "truth names 'embed->m0' twice at level qkv_edge"),
-        ("qkv_edge", "required", "embed->a0.h0<q>", "its levels say different things of embed->a0.h0"),
-        ("head_edge", "required", "embed->a0.h0", "its levels say different things of embed->a0.h0"),
+        ("qkv_edge", "required", "embed->a0.h0<q>", "its levels disagree about embed->a0.h0"),
+        ("head_edge", "required", "embed->a0.h0", "its levels disagree about embed->a0.h0"),
     ],
 )
 def test_levels_of_truth_agree(checkpoint: Path, level: str, state: str, name: str, said: str) -> None:
@@ -258,7 +258,7 @@ def test_levels_of_truth_agree(checkpoint: Path, level: str, state: str, name: s
         ({"certified": True}, "certified: unknown key"),
         (
             {"rates": {"accuracy": {"output": {"pairs": {"wrong": 5, "rows": 4, "looks": 0}}}}},
-            "5 wrong of 4 rows is no rate",
+            "5 of 4 rows cannot be wrong",
         ),
         ({"rates": {"nodes": {"<img src=x>": {}}}}, "string should match"),
         ({"vacuous": {"effective": ["\x1b[31m"]}}, "string should match"),
