@@ -9,7 +9,7 @@ import numpy as np
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level
-from interpbench.circuits.naming import Node
+from interpbench.circuits.naming import Node, edge_name
 
 
 @dataclass
@@ -72,8 +72,14 @@ class Scores:
             raise ValueError(
                 f"the scores of edges have shape {self.edges.shape}; this graph needs {legal.shape}"
             )
-        if not np.isfinite(self.edges[legal]).all() or np.isfinite(self.edges[~legal]).any():
-            raise ValueError("the scores of edges must be finite where graph.legal, and NaN elsewhere")
+        wrong = np.isfinite(self.edges) != legal
+        if wrong.any():
+            reader, writer = np.argwhere(wrong)[0]
+            name = edge_name(self.graph.nodes[writer], self.graph.readers[reader])
+            raise ValueError(
+                f"the score of {name} is {self.edges[reader, writer]}; scores of edges must be finite where "
+                "graph.legal is true, and NaN elsewhere"
+            )
         if self.own_nodes is not None:
             if self.own_nodes.shape != (len(self.graph.nodes),):
                 needed = (len(self.graph.nodes),)
@@ -81,7 +87,8 @@ class Scores:
                     f"the scores of nodes have shape {self.own_nodes.shape}; this graph needs {needed}"
                 )
             if not np.isfinite(self.own_nodes).all():
-                raise ValueError("the scores of nodes must be finite")
+                node = self.graph.nodes[np.flatnonzero(~np.isfinite(self.own_nodes))[0]]
+                raise ValueError(f"the score of {node} is not finite; scores of nodes must be finite numbers")
 
     def at(self, level: Level) -> np.ndarray:
         """Returns the scores at one level of detail; NaN where the graph has no edge."""

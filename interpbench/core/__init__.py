@@ -1,1 +1,1 @@
-"""What every other part may use: errors, registries, configuration, seeds, files, logging."""
+"""The base of all other packages: errors, registries, configuration, estimates, seeds, files, metrics."""

@@ -1,4 +1,4 @@
-"""The one progress display: a live line on a terminal, a log line now and then elsewhere."""
+"""The progress display of long jobs: a live line on a terminal, otherwise lines in the log."""
 
 import logging
 import multiprocessing
@@ -13,7 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class Display:
-    """Shows how far a long job is. Use as a context manager; `update` is cheap, `total` may change."""
+    """Shows the progress of a long job, as a context manager; `update` is cheap, and `total` may be changed.
+
+    Args:
+        title: the title of the job.
+        total: the number of steps of the job.
+        every_seconds: the seconds between two lines in the log, if there is no terminal.
+    """
 
     def __init__(self, title: str, total: int, every_seconds: float = 15.0):
         self.title, self.total, self.every = title, total, every_seconds
@@ -43,7 +49,7 @@ class Display:
         self._progress.stop()
 
     def update(self, done: int, status: str) -> None:
-        """Shows that `done` of the total is done, with a status text."""
+        """Shows that `done` of `total` steps are done, with the text `status`, the rate and the time left."""
         if self._first is None:
             self._first = done - 1
         rate = (done - self._first) / max(time.monotonic() - self._started, 1e-9)
@@ -51,7 +57,7 @@ class Display:
         self._show(done, f"{status}  {rate:.1f}/s", f"  {left:.0f} s left")
 
     def pause(self, done: int, status: str) -> None:
-        """Shows what is being done before the job, of which `done` is done, goes on."""
+        """Shows the text `status` during a pause of the job, of which `done` steps are done."""
         self._show(done, status, "")
 
     def _show(self, done: int, status: str, left: str) -> None:

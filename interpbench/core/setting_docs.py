@@ -1,4 +1,4 @@
-"""What is said of the settings of a dataclass: defaults, choices, and the `Attributes:` of its docstring."""
+"""The documentation of a dataclass's settings: defaults, choices, and the `Attributes:` of its docstring."""
 
 import dataclasses
 import inspect
@@ -10,22 +10,22 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 REQUIRED = "???"
-"""The default of a setting that must be said, as Hydra writes it."""
+"""The default of a setting that has none and must be given, as Hydra writes it."""
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 _END = re.compile(r": |\. (?=[A-Z])|\.$")
-"""Where the clause ends that is short enough for a comment."""
+"""The pattern of the end of a description's first clause, which is short enough for a comment."""
 
 
 class SettingDoc(NamedTuple):
-    """One setting of a dataclass.
+    """A setting of a dataclass.
 
     Attributes:
-        name: of the field.
-        default: as plain data; `REQUIRED` without one.
-        group: the dataclass of the settings in it; None for a single one.
-        choices: the values that it can take, if these are few names.
-        meaning: what its docstring says of it up to the first colon or full stop, in the words of YAML;
-            empty if that says nothing.
+        name: the name of the field.
+        default: the default as plain data; `REQUIRED` if there is none.
+        group: for a field that is a group of settings, their dataclass; else None.
+        choices: the possible values, if there are only certain names.
+        meaning: the docstring's description up to the first colon or full stop, with YAML's names of values
+            (null, true, false); empty if there is none.
     """
 
     name: str
@@ -36,7 +36,7 @@ class SettingDoc(NamedTuple):
 
     @property
     def comment(self) -> str:
-        """Choices and meaning in one line."""
+        """The choices and the meaning, in one line."""
         return ": ".join(part for part in (", ".join(self.choices), self.meaning) if part)
 
 
@@ -54,7 +54,7 @@ def setting_docs(kind: type[Any]) -> Iterator[SettingDoc]:
 
 
 def summary(kind: type[Any]) -> str:
-    """Returns the first line of a class's docstring, in the words of YAML."""
+    """Returns the first line of a class's docstring, with YAML's names of values."""
     return _plain(inspect.cleandoc(kind.__doc__ or "").partition("\n")[0])
 
 
@@ -74,7 +74,7 @@ def _choices(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Returns a text of a docstring without its marks, and with YAML's words for Python's values."""
+    """Returns a text of a docstring without backticks, and with YAML's names of Python's values."""
     for python, yaml in {"None": "null", "True": "true", "False": "false"}.items():
         text = re.sub(rf"\b{python}\b", yaml, text)
     return text.replace("`", "")

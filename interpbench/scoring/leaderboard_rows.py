@@ -1,6 +1,6 @@
-"""The rows of a leaderboard: one for each method on each model, small enough to be committed.
+"""The rows of a leaderboard, one for each method on each model, and the file that holds them.
 
-Needs neither torch nor scipy.
+This module needs neither torch nor scipy.
 """
 
 import json
@@ -30,15 +30,22 @@ from interpbench.scoring.results import (
 )
 
 BOARD, FORMAT = "leaderboard.json", 3
+"""The name of a leaderboard's file, and the version of its format."""
 TRUTH = "truth"
-"""The name under which the true circuit stands beside the methods, as what they could reach."""
+"""The name of the method that returns the true circuit, as an upper bound for the others."""
 DRAWN_LEVEL: Level = "qkv_edge"
-"""The level of which ROC curves are kept and drawn."""
+"""The level of detail whose ROC curves are kept in rows and drawn."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class CostRow:
-    """What a method cost: passes of one example, seconds, and how far memory rose."""
+    """The cost of a method.
+
+    Attributes:
+        passes: the number of examples in forward and backward passes.
+        seconds: the CPU time in seconds; the wall-clock time if CPU time was not measured.
+        megabytes: by how much memory rose, in MiB; None if it was not measured.
+    """
 
     passes: Amount
     seconds: Amount
@@ -47,7 +54,13 @@ class CostRow:
 
 @dataclass(frozen=True, config=STRICT)
 class FaithfulnessRow:
-    """Faithfulness of each size, and its two areas."""
+    """The faithfulness of the circuits of several sizes.
+
+    Attributes:
+        curve: the faithfulness at each size.
+        cpr: the area under it.
+        cmd: the area between it and 1.
+    """
 
     curve: Annotated[Numbers, Field(min_length=1)]
     cpr: Estimate
@@ -56,7 +69,13 @@ class FaithfulnessRow:
 
 @dataclass(frozen=True, config=STRICT)
 class CompletenessRow:
-    """How complete the circuit of the true size is."""
+    """The completeness of the circuit of the true size; the fields are as in `Completeness`.
+
+    Attributes:
+        gap: the largest difference in faithfulness between circuit and network under knock-outs.
+        mean_gap: the mean difference.
+        least_effect: the largest change in faithfulness by knocking out the least necessary node.
+    """
 
     gap: Estimate
     mean_gap: Estimate
@@ -65,7 +84,14 @@ class CompletenessRow:
 
 @dataclass(frozen=True, config=STRICT)
 class StabilityRow:
-    """How alike several runs are."""
+    """The agreement of several runs of a method.
+
+    Attributes:
+        jaccard: the mean Jaccard index of their circuits; None for a single run.
+        rank_correlation: the mean rank correlation of their scores; None for a single run, or if a run gives
+            all edges the same score.
+        auroc_deviation: the standard deviation of their AUROC at `DRAWN_LEVEL`; None if it has none.
+    """
 
     jaccard: Estimate | None
     rank_correlation: Estimate | None
@@ -74,13 +100,29 @@ class StabilityRow:
 
 @dataclass(frozen=True, config=STRICT)
 class LeaderboardRow:
-    """What a leaderboard keeps of an evaluation; every number has four digits.
+    """The row of an evaluation in a leaderboard, with numbers rounded to about four digits.
 
     Attributes:
-        checkpoint: the beginning of the SHA-256 of the weights.
-        examples: pairs of inputs that the method saw.
-        levels: with ROC curves of `DRAWN_LEVEL` alone.
-        others: as in an `EvaluationRecord`.
+        task: the name of the task.
+        program: the task whose program the network was trained on.
+        checkpoint: the first digits of the SHA-256 of the network's weights.
+        method: the name of the method.
+        settings: the settings of the method.
+        seed: the seed of the evaluation.
+        structural: whether allowed nodes and edges counted as required.
+        examples: the number of pairs of inputs that the method was given; 0 if it is not known.
+        granularity: whether the method scores edges, or nodes alone.
+        baseline: whether the method uses neither answers nor gradients.
+        budget: the method's training steps as a share of those of its authors; None for a method that does
+            not train.
+        left_out: the reasons for which comparisons leave the network out; empty if they do not.
+        levels: how well the method does at each level of detail; ROC curves are kept at `DRAWN_LEVEL` only.
+        cost: the cost of the method.
+        changed: the share of pairs whose corrupted input changes the network's answer; None if not measured.
+        faithfulness: the faithfulness of its circuits; None if not measured.
+        completeness: the completeness of its circuit of the true size; None if not measured.
+        tests: the results of hypothesis tests of its circuit of the true size.
+        stability: the agreement of several runs, by what differs between them.
     """
 
     task: TaskName
@@ -106,7 +148,13 @@ class LeaderboardRow:
 
 @dataclass(frozen=True, config=STRICT)
 class BoardFile:
-    """What `leaderboard.json` holds."""
+    """The contents of `leaderboard.json`.
+
+    Attributes:
+        format: the version of the format.
+        missing: the names of released models that were not evaluated.
+        rows: the rows.
+    """
 
     format: Literal[3]
     missing: tuple[Annotated[str, Field(max_length=256)], ...]
@@ -114,7 +162,7 @@ class BoardFile:
 
 
 def row(record: EvaluationRecord) -> LeaderboardRow:
-    """Returns what a leaderboard keeps of a record."""
+    """Returns the row of a record in a leaderboard."""
     cost, found = record.cost, record.behaviour
     faithful, complete = found.faithfulness, found.completeness
     made = LeaderboardRow(
@@ -161,7 +209,7 @@ def plain(one: LeaderboardRow) -> dict[str, JsonValue]:
 
 
 def _rounded(value: object) -> object:
-    """Rounds every number to four significant digits, or four places."""
+    """Returns plain data with numbers rounded to four decimals, or if small to three significant digits."""
     if isinstance(value, float):
         return round(value, 4) if abs(value) >= 0.01 else float(f"{value:.3g}")
     if isinstance(value, dict):
@@ -170,21 +218,26 @@ def _rounded(value: object) -> object:
 
 
 def board_text(rows: Sequence[LeaderboardRow], missing: Sequence[str]) -> str:
-    """Returns `leaderboard.json`, a row on each line."""
+    """Returns the text of `leaderboard.json`, with one row on each line."""
     lines = ",\n".join(json.dumps(plain(one), separators=(",", ":"), allow_nan=False) for one in rows)
     return f'{{"format": {FORMAT}, "missing": {json.dumps(list(missing))}, "rows": [\n{lines}\n]}}\n'
 
 
 def read_rows(path: Path) -> tuple[tuple[LeaderboardRow, ...], tuple[str, ...]]:
-    """Reads `leaderboard.json`, of format 2 or 3: its rows, and the released models that are missing.
+    """Reads `leaderboard.json`, in format 2 or 3.
+
+    Returns:
+        The rows, and the names of released models that were not evaluated.
 
     Raises:
-        ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
+        ScoresError: if the file is not a leaderboard, or is damaged; the message names the row.
     """
     data = read_json(path, ScoresError)
     version = data.get("format") if isinstance(data, dict) else None  # pyright: ignore
     if version == 1:
-        raise ScoresError(f"{path} was made by an older version, of other columns: make it anew")
+        raise ScoresError(
+            f"{path} has the format of an older version, with other columns; make the leaderboard again"
+        )
     if version not in (2, FORMAT):
         raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
     if version == 2:

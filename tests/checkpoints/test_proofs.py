@@ -116,9 +116,7 @@ def test_a_grade_needs_all_below_it_and_the_worst_sets() -> None:
     one["screen"]["edges"]["m0->logits"] = [8000, 40, 0]  # of 16,384 rows
     (said,) = grade(of(one)).failures["siit+edges"]
     assert said == "the screen of single edges may miss 0.0507 > 0.05 of m0->logits's rows"
-    assert grade(of(proof(screen=None))).failures["siit+edges"] == [
-        "no screen of single edges was recorded"
-    ]
+    assert grade(of(proof(screen=None))).failures["siit+edges"] == ["no screen of single edges was recorded"]
     empty = proof()
     empty["attacks"]["edges"] |= {"places": [], "sources": []}
     assert grade(of(empty)).failures["adversarial"] == ["no attack on edges was made"]

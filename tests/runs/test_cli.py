@@ -221,7 +221,7 @@ def test_an_evaluation_that_cannot_be_written_is_refused(
     monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
     with pytest.raises(SystemExit, match="2"):
         cli.evaluate()
-    assert capsys.readouterr().err == f"error: cannot write {tmp_path / 'file'}: it is no folder\n"
+    assert capsys.readouterr().err == f"error: cannot write {tmp_path / 'file'}: it is not a folder\n"
 
 
 def test_a_finished_run_is_not_run_again(

@@ -1,6 +1,6 @@
-"""The format of ACDC: a JSON list of edges `[child hook, index, parent hook, index]`, perhaps with effect sizes.
+"""The format of ACDC: a JSON list of edges `[child hook, index, parent hook, index]`.
 
-The child is the reader, the parent the node.
+The child is the reader, the parent the node. Each edge may have an effect size.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The CSV format, with a row `edge,score` or `source,target,score` for each edge; without scores, a circuit."""
+"""The CSV format: a row `edge,score` or `source,target,score` for each edge, or a circuit without scores."""
 
 import csv
 from io import StringIO
@@ -30,7 +30,7 @@ class CsvEdges:
             name, *rest = [edge_name(*row[:2]), *row[2:]] if apart else row
             if len(rest) > 1 or (number > 1 and circuit != (not rest)):
                 raise ScoresError(
-                    f"row {number} has {len(row)} columns; write edge,score or source,target,score in every row"
+                    f"row {number} has {len(row)} columns; write edge,score or source,target,score in each"
                 )
             circuit = not rest
             score = None if circuit else finite_number(name, _float(name, rest[0]))
@@ -42,7 +42,7 @@ class CsvEdges:
             found.member[found.graph.legal & (found.member < 0)] = False
 
     def write(self, contents: Contents) -> str:
-        """Returns a table of the edges in the circuit, followed by the nodes that have scores of their own."""
+        """Returns a table of the edges in the circuit, then of the nodes that have scores of their own."""
         scores, text = contents.scores, StringIO()
         write = csv.writer(text, lineterminator="\n").writerow
         write(["edge"] if scores is None else ["edge", "score"])

@@ -1,7 +1,7 @@
 """The scores and circuit that are read from a file, collected and checked name by name.
 
-Every name must be one of the graph's, and memory is used for the graph alone, whatever the file holds. An edge
-into a head without `<q>`, `<k>` or `<v>` stands for all three.
+Every name must be one of the graph's, and memory is used for the graph alone, whatever the file holds. An
+edge into a head without `<q>`, `<k>` or `<v>` stands for all three.
 
 Letters of shapes: W writers (nodes), R readers.
 """
@@ -146,7 +146,7 @@ class FoundScores:
         return edge_name(self.graph.nodes[place[1]], self.graph.readers[place[0]])
 
     def _own_nodes(self) -> np.ndarray | None:
-        """Returns the scores of nodes, None if there are none; the embedding and nodes with NaN rank first."""
+        """Returns the scores of nodes, or None; the embedding and nodes with NaN have the highest score."""
         given = np.array([self.nodes.get(index, np.nan) for index in range(len(self.graph.nodes))])
         if np.isnan(given).all():
             return None

@@ -53,7 +53,7 @@ def write_scores(
     circuit: np.ndarray | None = None,
     d_model: int = 1,
 ) -> None:
-    """Writes scores, a circuit, or both; with both, ACDC's format and CSV hold the scores of the circuit only.
+    """Writes scores, a circuit, or both; with both, ACDC's format and CSV hold only scores in the circuit.
 
     Args:
         path: the file.
