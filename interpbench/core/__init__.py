@@ -1,1 +1,36 @@
 """The base of all other packages: errors, registries, configuration, estimates, seeds, files, metrics."""
+
+from typing import TYPE_CHECKING
+
+from interpbench.core.exports import exports
+
+if TYPE_CHECKING:
+    from interpbench.core.errors import (
+        CheckpointError,
+        ConfigError,
+        DiscoveryError,
+        HubError,
+        InterpBenchError,
+        ScoresError,
+        TaskError,
+        TrainingError,
+        UnknownNameError,
+    )
+    from interpbench.core.estimate import Estimate
+    from interpbench.core.registry import Registry
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DiscoveryError",
+    "Estimate",
+    "HubError",
+    "InterpBenchError",
+    "Registry",
+    "ScoresError",
+    "TaskError",
+    "TrainingError",
+    "UnknownNameError",
+]
+
+__getattr__, __dir__ = exports(__name__, __file__)

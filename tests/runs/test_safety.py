@@ -300,7 +300,7 @@ def test_one_bad_record_is_left_out_of_a_report(
     edit(bad, task="<img src=x>", edges={"embed->m0": float("nan")})
     caplog.clear()
     page = write_folder_page(tmp_path).read_text()
-    assert f"left out: {bad} is not readable JSON: it holds NaN" in caplog.text
+    assert f"left out: {bad} is not readable JSON: the file holds NaN" in caplog.text
     assert "random" in page and "<img" not in page
     edit(tmp_path / "hist" / "random.json", edges={"order": "0" * 64, "values": [0.5]})
     with pytest.raises(InterpBenchError, match="random on hist is of another network"):
