@@ -1,4 +1,4 @@
-"""Prints the README's table of released models: records, certificates, grades by the default standard.
+"""Prints a table of the released models: their records, certificates, and grades by the default standard.
 
 Run: `python -m benchmarks.models`.
 """
@@ -11,7 +11,7 @@ from interpbench.tasks.catalogue import get_task
 
 
 def main() -> None:
-    """Prints one Markdown row a model."""
+    """Prints a row of Markdown for each model."""
     for name, folder in released().items():
         checkpoint = load_checkpoint(folder)
         record, truth = checkpoint.record, checkpoint.truth
