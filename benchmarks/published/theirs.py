@@ -1,4 +1,4 @@
-"""The functions that all workers share; workers import this file as `theirs`, and no other of this project."""
+"""The functions that all workers share; workers import this file as `theirs`, and no other of the project."""
 
 import contextlib
 import json
