@@ -38,4 +38,17 @@ __all__ = [
     "write_scores",
 ]
 
-__getattr__, __dir__ = exports(__name__, __file__)
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        **dict.fromkeys(("Certificate", "Rate"), "interpbench.circuits.certificate"),
+        **dict.fromkeys(("GRADES", "Grade", "Standard", "Verdict", "grade"), "interpbench.circuits.grades"),
+        "Graph": "interpbench.circuits.graph",
+        **dict.fromkeys(("LEVELS", "Level", "State", "Truth"), "interpbench.circuits.ground_truth"),
+        **dict.fromkeys(("read_scores", "write_scores"), "interpbench.circuits.io.score_files"),
+        **dict.fromkeys(
+            ("EMBED", "Edge", "Node", "Reader", "parse_edges", "parse_node"), "interpbench.circuits.naming"
+        ),
+        **dict.fromkeys(("Cost", "Scores"), "interpbench.circuits.scores"),
+    },
+)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from interpbench.core.exports import exports
+from interpbench.core.exports import exports as _exports  # the name `exports` is the module's
 
 if TYPE_CHECKING:
     from interpbench.core.errors import (
@@ -33,4 +33,24 @@ __all__ = [
     "UnknownNameError",
 ]
 
-__getattr__, __dir__ = exports(__name__, __file__)
+__getattr__, __dir__ = _exports(
+    __name__,
+    {
+        **dict.fromkeys(
+            (
+                "CheckpointError",
+                "ConfigError",
+                "DiscoveryError",
+                "HubError",
+                "InterpBenchError",
+                "ScoresError",
+                "TaskError",
+                "TrainingError",
+                "UnknownNameError",
+            ),
+            "interpbench.core.errors",
+        ),
+        "Estimate": "interpbench.core.estimate",
+        "Registry": "interpbench.core.registry",
+    },
+)

@@ -17,4 +17,11 @@ __all__ = [
     "methods",
 ]
 
-__getattr__, __dir__ = exports(__name__, __file__)
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "apply": "interpbench.discovery.isolated_run",
+        **dict.fromkeys(("Method", "get_method", "methods"), "interpbench.discovery.method"),
+        "MethodRecord": "interpbench.discovery.method_record",
+    },
+)

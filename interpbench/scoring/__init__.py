@@ -46,4 +46,29 @@ __all__ = [
     "score",
 ]
 
-__getattr__, __dir__ = exports(__name__, __file__)
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "Behaviour": "interpbench.scoring.behaviour",
+        **dict.fromkeys(("Comparison", "compare_methods"), "interpbench.scoring.comparison"),
+        **dict.fromkeys(("compare", "score"), "interpbench.scoring.curves"),
+        "EvaluationRecord": "interpbench.scoring.evaluation_record",
+        **dict.fromkeys(("HypothesisSettings", "hypothesis_tests"), "interpbench.scoring.hypotheses"),
+        "Board": "interpbench.scoring.leaderboard_data",
+        **dict.fromkeys(("LeaderboardRow", "read_rows"), "interpbench.scoring.leaderboard_rows"),
+        **dict.fromkeys(
+            ("RankingMetric", "ScoreMetric", "ranking_metric", "row_metric"), "interpbench.scoring.metric"
+        ),
+        **dict.fromkeys(
+            (
+                "CircuitBehaviour",
+                "Completeness",
+                "Faithfulness",
+                "HypothesisTest",
+                "LevelScores",
+                "Stability",
+            ),
+            "interpbench.scoring.results",
+        ),
+    },
+)
