@@ -28,6 +28,7 @@ from interpbench.discovery.known_methods import (
     most_examples,
 )
 from interpbench.runs.device import check_device
+from interpbench.runs.result_files import results_folder
 from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, read_rows
 from interpbench.scoring.results import Conditions
 from interpbench.tasks.catalogue import get_task
@@ -125,7 +126,7 @@ class EvaluateConfig:
         ]
         name = "-".join([choice.name, *parts])
         stem = name if len(name) <= 80 else f"{choice.name}-{sha256(name.encode())[:8]}"
-        return results_folder(self.out, checkpoint) / f"{stem}.json"
+        return results_folder(self.out, checkpoint.task, checkpoint.folder) / f"{stem}.json"
 
     @property
     def chosen(self) -> list[MethodChoice]:
@@ -188,12 +189,6 @@ class EvaluateConfig:
             source=method_source(name) or None,
         )
         return replace(made, **vars(self.stability)) if self.thoroughly else made
-
-
-def results_folder(out: str, checkpoint: "Checkpoint") -> Path:
-    """Returns where the results on a checkpoint go: `out/<task>`, or `out/<task>/<run>` for a run."""
-    run = checkpoint.folder.name
-    return Path(out) / checkpoint.task / ("" if run == checkpoint.task else run)
 
 
 def changed(name: str, key: str, value: JsonValue) -> bool:
