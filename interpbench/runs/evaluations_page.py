@@ -86,9 +86,9 @@ def _networks(places: "Sequence[Path | Checkpoint]", wanted: set[str]) -> dict[s
     found: dict[str, _Known] = {}
     for place in (*places, *released().values()):
         try:
-            ours = isinstance(place, Path) and is_ours(place)
-            if ours and read_record(place).sha256 not in wanted - found.keys():
-                continue  # without looking at its weights
+            if isinstance(place, Path) and is_ours(place):  # without looking at its weights
+                if read_record(place).sha256 not in wanted - found.keys():
+                    continue
             known = _known(place)
             if known.record.sha256 in wanted:
                 found.setdefault(known.record.sha256, known)

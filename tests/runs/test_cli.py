@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import interpbench
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.runs import cli
 from interpbench.runs.subcommand import SUBCOMMANDS
@@ -69,7 +70,9 @@ def assert_one_line(err: str, *said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ([], "show"),
         (["--help"], "show"),
+        (["--version"], interpbench.__version__),
         (["tasks"], "frac_prevs"),
         (["models"], "grade"),
         (["show", "frac_prevs"], "logits <- a1.h2"),
