@@ -1,38 +1,75 @@
-"""The one progress display: a live line on a terminal, a log line now and then elsewhere."""
+"""The one progress display: two live lines on a terminal, a log line now and then elsewhere."""
 
 import logging
 import multiprocessing
 import sys
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
+from rich.text import Text
 
 log = logging.getLogger(__name__)
+BESIDE_TITLE = 60
+"""Columns of the first line that are kept for bar, steps, rate and time left."""
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in units that are easily read: `20 s`, `2 min 10 s`, `1 h 05 min`, `3 d 4 h`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+class _TwoLines(Progress):
+    """A progress bar, and below it a line of its own for the status, which may be long."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yields the bar and the status; what does not fit into the terminal's width is cut."""
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            if status := task.fields["status"]:
+                yield Text(f"  {status}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 class Display:
-    """Shows how far a long job is. Use as a context manager; `update` is cheap, `total` may change."""
+    """Shows how far a long job is. Use as a context manager; `update` is cheap, `total` may change.
 
-    def __init__(self, title: str, total: int, every_seconds: float = 15.0):
+    Args:
+        title: what the job is called.
+        total: how many steps it has.
+        every_seconds: the time between two log lines, where there is no terminal.
+        console: where the live lines go; None for standard error.
+    """
+
+    def __init__(self, title: str, total: int, every_seconds: float = 15.0, console: Console | None = None):
         self.title, self.total, self.every = title, total, every_seconds
-        self.console = Console(stderr=True)
         alone = multiprocessing.current_process().name == "MainProcess"  # live lines overwrite each other
-        self._live = alone and sys.stderr.isatty()
-        self._progress = Progress(
+        self._live = alone and (sys.stderr.isatty() if console is None else console.is_terminal)
+        self._console = console or Console(stderr=True)
+        self._progress = _TwoLines(
             TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=self.console,
+            BarColumn(bar_width=16),  # the only column that shrinks where the terminal is narrow
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[speed]}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
+            console=self._console,
             disable=not self._live,
         )
 
     def __enter__(self) -> "Display":
         self._progress.start()
-        self._task = self._progress.add_task(self.title, total=self.total, status="")
+        most = max(12, self._console.width - BESIDE_TITLE)
+        title = self.title if len(self.title) <= most else f"{self.title[: most - 1]}…"
+        self._task = self._progress.add_task(title, total=self.total, status="", speed="", left="")
         self._started = self._shown = time.monotonic()
         self._first: int | None = None
         return self
@@ -48,15 +85,18 @@ class Display:
             self._first = done - 1
         rate = (done - self._first) / max(time.monotonic() - self._started, 1e-9)
         left = (self.total - done) / max(rate, 1e-9)
-        self._show(done, f"{status}  {rate:.1f}/s", f"  {left:.0f} s left")
+        speed = f"{rate:.1f}/s" if rate >= 0.1 else f"{duration(1 / max(rate, 1e-9))} each"
+        self._show(done, status, speed, f"{duration(left)} left")
 
     def pause(self, done: int, status: str) -> None:
         """Shows what is being done before the job, of which `done` is done, goes on."""
-        self._show(done, status, "")
+        self._show(done, status, "", "")
 
-    def _show(self, done: int, status: str, left: str) -> None:
-        self._progress.update(self._task, completed=done, total=self.total, status=status)
+    def _show(self, done: int, status: str, speed: str, left: str) -> None:
+        self._progress.update(
+            self._task, completed=done, total=self.total, status=status, speed=speed, left=left
+        )
         now = time.monotonic()
         if not self._live and now - self._shown >= self.every:
             self._shown = now
-            log.info("%s %d/%d  %s%s", self.title, done, self.total, status, left)
+            log.info("%s", "  ".join(filter(None, (f"{self.title} {done}/{self.total}", status, speed, left))))
