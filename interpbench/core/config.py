@@ -32,7 +32,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number that is not negative."""
 Share = Annotated[float, Field(ge=0, le=1)]
 """Between 0 and 1."""
-Items = Annotated[int, Field(ge=0, le=50_000)]
+RankedItems = Annotated[int, Field(ge=0, le=50_000)]
 """How many nodes or edges of a kind a network has."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Unchecked = Mapping[str, Any]

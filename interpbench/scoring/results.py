@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.ground_truth import Level
-from interpbench.core.config import STRICT, Amount, Finite, Items, Share, Steps
+from interpbench.core.config import STRICT, Amount, Finite, RankedItems, Share, Steps
 from interpbench.core.estimate import Estimate
 
 Granularity = Literal["edge", "node"]
@@ -31,8 +31,8 @@ class LevelScores:
         roc: `(false positive rate, true positive rate)` from (0, 0) to (1, 1), where the curve bends.
     """
 
-    positives: Items
-    negatives: Items
+    positives: RankedItems
+    negatives: RankedItems
     metrics: dict[ScoreName, Estimate] = field(default_factory=dict[str, Estimate])
     roc: tuple[tuple[Share, Share], ...] = ()
 

@@ -24,29 +24,6 @@ NO_CLASS = -2
 """What logits that are not finite predict: no answer is this."""
 
 
-@dataclass
-class RightRows:
-    """How many of `total` rows were right."""
-
-    right: int = 0
-    total: int = 0
-
-    def add(self, right: np.ndarray) -> None:
-        """Counts rows of a bool array."""
-        self.right += int(right.sum())
-        self.total += right.size
-
-    @property
-    def wrong(self) -> int:
-        """How many were not."""
-        return self.total - self.right
-
-    @property
-    def share(self) -> float:
-        """The share, 1 for no rows."""
-        return self.right / self.total if self.total else 1.0
-
-
 @dataclass(frozen=True)
 class Inputs:
     """Inputs `[N, pos]`, and the program's variables on them."""
