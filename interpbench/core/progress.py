@@ -99,4 +99,6 @@ class Display:
         now = time.monotonic()
         if not self._live and now - self._shown >= self.every:
             self._shown = now
-            log.info("%s", "  ".join(filter(None, (f"{self.title} {done}/{self.total}", status, speed, left))))
+            log.info(
+                "%s", "  ".join(filter(None, (f"{self.title} {done}/{self.total}", status, speed, left)))
+            )

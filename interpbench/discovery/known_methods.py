@@ -21,6 +21,9 @@ from interpbench.core.user_code import is_own
 from interpbench.discovery.method_record import MethodRecord
 
 FILE = Path(__file__).with_name("method_records.json")
+EXAMPLES = 64
+"""Pairs of clean and corrupted inputs that a method gets, in Python and on the command line, unless said
+otherwise: with so many the released leaderboard was made, and more would make every evaluation slower."""
 _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
 
 

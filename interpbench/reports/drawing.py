@@ -93,7 +93,7 @@ def draw_circuit(
         axes.text(MARGIN, height + 0.14, mathtext(heading), fontsize=9, color="0.3")
         if place == 0:
             axes.text(MARGIN, height + 0.36, mathtext(title), fontsize=12, weight="bold")
-    legend = FOUND_LEGEND if found else TRUTH_LEGEND
+    legend = _legend(truth, bool(found))
     figure.legend(
         handles=[Line2D([], [], label=label, **LINES[style]) for style, label in legend.items()],
         loc="lower center",
@@ -103,6 +103,16 @@ def draw_circuit(
         handlelength=2.6,
     )
     save(figure, path)
+
+
+def _legend(truth: Truth, found: bool) -> dict[str, str]:
+    """Returns the styles that a picture explains; *free* only where the truth has edges that are free."""
+    if not found:
+        legend = TRUTH_LEGEND
+    else:
+        legend = {**FOUND_LEGEND, "free": TRUTH_LEGEND["free"]}
+    free = truth.count("qkv_edge", State.FREE) > 0
+    return {style: label for style, label in legend.items() if free or style != "free"}
 
 
 def found_edges(truth: Truth, scores: Scores) -> np.ndarray:

@@ -107,7 +107,7 @@ const chosenResult = () => choice.method === TRUTH ? null : resultOf(choice.mode
 
 let sorting = { column: 4, up: false }, sorted = [];
 function showMethods() {
-  const heads = ["method", "models", ...Object.values(DATA.levels), "CPR / CMD", "forward passes", "backward passes", "seconds"];
+  const heads = ["method", "models", ...Object.values(DATA.levels), "CPR / CMD", "forward passes", "backward passes", "CPU seconds"];
   const rows = DATA.methods.map((name, method) => ({ method, cells: [name, ...DATA.means[method]] }));
   const order = cells => Array.isArray(cells[sorting.column]) ? cells[sorting.column][0] ?? -1 : cells[sorting.column] ?? -1;
   rows.sort((a, b) => {

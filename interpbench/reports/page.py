@@ -72,7 +72,7 @@ class _Result:
     faithfulness: _Curve | None
     forward_passes: int | None
     backward_passes: int | None
-    seconds: float | None
+    cpu_seconds: float | None
     edges: _Ranking
     nodes: _Ranking | None
 
@@ -203,7 +203,7 @@ def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
         faithfulness=_faithfulness(record.behaviour.faithfulness),
         forward_passes=cost and cost.forward_examples,
         backward_passes=cost and cost.backward_examples,
-        seconds=record.seconds if cost else None,
+        cpu_seconds=record.cpu_seconds,
         edges=_ranking(scores.edges[truth.graph.legal]),
         nodes=None if scores.own_nodes is None else _ranking(scores.own_nodes),
     )
@@ -234,7 +234,7 @@ def _means(results: Sequence[_Result]) -> list[float | list[float | None] | None
         [mean(curve.cpr[0] for curve in faithful), mean(curve.cmd[0] for curve in faithful)],
         mean(one.forward_passes for one in results),
         mean(one.backward_passes for one in results),
-        mean(one.seconds for one in results),
+        mean(one.cpu_seconds for one in results),
     ]
 
 

@@ -57,7 +57,7 @@ def write_report(
 
 def _scores(records: Sequence[EvaluationRecord]) -> str:
     """Returns the table of scores."""
-    header = ("task", "method", *LEVEL_NAMES.values(), "forward passes", "backward passes", "seconds")
+    header = ("task", "method", *LEVEL_NAMES.values(), "forward passes", "backward passes", "CPU seconds")
     rows = [
         header,
         ("---", "---", *["---:"] * (len(header) - 2)),

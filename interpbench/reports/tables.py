@@ -26,7 +26,7 @@ def records_table(records: Sequence[EvaluationRecord]) -> Table:
     )
     table.add_column("task", overflow="fold")
     table.add_column("method", overflow="fold")
-    for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "seconds"):
+    for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "CPU\nseconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in records_rows(records):
         table.add_row(*map(terminal, row))
@@ -44,7 +44,7 @@ def records_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
             label,
             *(auroc_ap(record.levels.get(level)) for level in LEVELS),
             *(f"{passes:,}" if record.cost else NOTHING for passes in _passes(record)),
-            number(record.seconds if record.cost else None, 2),
+            number(record.cpu_seconds, 2),
         )
         for record, label in zip(records, method_labels(records))
     ]
@@ -63,6 +63,19 @@ def mean_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     ]
 
 
+def sweep_facts(records: Sequence[EvaluationRecord]) -> dict[str, str]:
+    """Returns what the table of a sweep says of a run's evaluations: the cells of `records_table`, by column.
+
+    Args:
+        records: one, or several, of which the means are taken.
+    """
+    if not records:
+        return {}
+    names = (*LEVEL_NAMES.values(), "forward passes", "backward passes", "CPU seconds")
+    cells = records_rows(records)[0][2:] if len(records) == 1 else _means(records)
+    return dict(zip(names, cells))
+
+
 def _passes(record: EvaluationRecord) -> tuple[int, int]:
     """Returns how many examples went forward and backward."""
     cost = record.cost
@@ -78,7 +91,8 @@ def _means(records: Sequence[EvaluationRecord]) -> list[str]:
         cells.append(" / ".join(number(float(np.mean(part))) for part in zip(*pairs)) or NOTHING)
     for passes in zip(*map(_passes, records)):
         cells.append(f"{np.mean(passes):,.0f}")
-    return [*cells, number(float(np.mean([record.seconds for record in records])), 2)]
+    spent = [record.cpu_seconds for record in records if record.cpu_seconds is not None]
+    return [*cells, number(float(np.mean(spent)) if spent else None, 2)]
 
 
 def rows_table(rows: Sequence[Mapping[str, object]]) -> Table:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interpbench.discovery.known_methods import EXAMPLES
+
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
     from interpbench.circuits.ground_truth import Level, Truth
@@ -66,8 +68,13 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
     return run(convert(TrainConfig, {"task": task, **renamed(own)}, "train"))
 
 
-def load_problem(folder: str | Path, examples: int = 256, seed: int = 0) -> "Problem":
+def load_problem(folder: str | Path, examples: int = EXAMPLES, seed: int = 0) -> "Problem":
     """Loads a blind problem (`interpbench export-problem`): network and data, to run a method on.
+
+    Args:
+        folder: the problem's.
+        examples: how many pairs of inputs to use.
+        seed: for methods that draw at random.
 
     Raises:
         CheckpointError: if a file is missing, damaged or changed.
@@ -81,7 +88,7 @@ def discover(
     checkpoint: "Checkpoint | Problem | str | int | Path",
     method: str = "acdc",
     *,
-    examples: int = 256,
+    examples: int = EXAMPLES,
     seed: int = 0,
     **settings: Any,
 ) -> "Scores":
@@ -90,7 +97,7 @@ def discover(
     Args:
         checkpoint: a loaded checkpoint or problem, or what `load` takes.
         method: a registered method, or `path/to/file.py:name`.
-        examples: how many pairs to use.
+        examples: how many pairs to use; `evaluate.py` takes as many by default.
         seed: for methods that draw at random.
         **settings: the method's own.
 

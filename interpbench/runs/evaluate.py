@@ -45,10 +45,10 @@ def run(data: Config) -> RunOutcome:
     records = list(made.values())
     if not records and len(failures) == 1 and isinstance(failures[0].error, InterpBenchError):
         raise failures[0].error
-    if records:
-        from interpbench.reports.tables import records_table
+    from interpbench.reports.tables import records_table, sweep_facts
 
-        shown = [record for record in records if record.method != TRUTH]
+    shown = [record for record in records if record.method != TRUTH]
+    if records:
         console().print(records_table(shown))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
@@ -60,7 +60,7 @@ def run(data: Config) -> RunOutcome:
         log.error("failed: %s", failure.line)
     result = "failed" if failures else "scored"
     lines = [failure.line for failure in failures]
-    return RunOutcome(1 if failures else 0, {"result": result, "scores": len(records)}, lines)
+    return RunOutcome(1 if failures else 0, {"result": result, **sweep_facts(shown)}, lines)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable, sha256
 from interpbench.core.old_names import renamed
 from interpbench.discovery.known_methods import (
+    EXAMPLES,
     baseline_names,
     check_method,
     default,
@@ -97,7 +98,7 @@ class EvaluateConfig:
     method: Settings
     methods: str | list[str] | None = None
     checkpoint: str | int | list[str | int] = "all"
-    examples: Examples = 64
+    examples: Examples = EXAMPLES
     examples_of: dict[str, Examples] = field(default_factory=dict[str, Examples])
     test_examples: Examples = 64
     baselines: bool = True

@@ -66,6 +66,16 @@ class EvaluationRecord:
     budget: Amount | None = None
     version: Literal[2] = VERSION
 
+    @property
+    def cpu_seconds(self) -> float | None:
+        """CPU seconds of the method alone; None for scores that were read from a file.
+
+        An old record that lacks them gives its wall-clock seconds instead.
+        """
+        if self.cost is None:
+            return None
+        return self.seconds if self.cost.cpu_seconds is None else self.cost.cpu_seconds
+
     def to_json(self) -> dict[str, JsonValue]:
         """Returns plain data."""
         return TypeAdapter(EvaluationRecord).dump_python(self, mode="json")

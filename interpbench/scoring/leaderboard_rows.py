@@ -38,7 +38,7 @@ DRAWN_LEVEL: Level = "qkv_edge"
 
 @dataclass(frozen=True, config=STRICT)
 class CostRow:
-    """What a method cost: passes of one example, seconds, and how far memory rose."""
+    """What a method cost: passes of one example, CPU seconds, and how far memory rose."""
 
     passes: Amount
     seconds: Amount
@@ -138,7 +138,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         },
         cost=CostRow(
             0 if cost is None else cost.forward_examples + cost.backward_examples,
-            record.seconds if cost is None or cost.cpu_seconds is None else cost.cpu_seconds,
+            record.seconds if record.cpu_seconds is None else record.cpu_seconds,
             None if cost is None or cost.peak_bytes is None else cost.peak_bytes / 2**20,
         ),
         changed=found.changed,

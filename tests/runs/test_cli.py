@@ -1,5 +1,6 @@
 """The commands as users run them: exit status, one-line errors, files, a run that is killed and resumed."""
 
+import inspect
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 import interpbench
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.runs import cli
+from interpbench.runs.evaluate_settings import evaluate_config
 from interpbench.runs.subcommand import SUBCOMMANDS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
@@ -84,6 +86,12 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert (status, err) == (0, "")
     assert said in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_python_and_the_command_line_give_methods_as_many_pairs() -> None:
+    given = inspect.signature(interpbench.discover).parameters["examples"].default
+    assert given == inspect.signature(interpbench.load_problem).parameters["examples"].default
+    assert given == evaluate_config({"method": {"name": "acdc"}, "checkpoint": "hist"}).examples
 
 
 def test_an_error_of_ours_keeps_its_traceback(tmp_path: Path) -> None:
