@@ -109,6 +109,14 @@ class Truth:
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     @property
+    def headline(self) -> Level:
+        """The level at which methods are compared: q/k/v edges, or head edges where some of those are free.
+
+        Free edges are not scored one by one, so that next to nothing may be left to score at their level.
+        """
+        return "head_edge" if (self.qkv_edges == State.FREE).any() else "qkv_edge"
+
+    @property
     def required_edges(self) -> list[str]:
         """The names of the required q/k/v edges, and of the required head edges in `open_edges`."""
         return list(required_edges(self))

@@ -65,6 +65,7 @@ class _Result:
 
     method: int
     structural: bool
+    headline: Level
     auroc: dict[Level, float | None]
     average_precision: dict[Level, float | None]
     roc: dict[Level, list[tuple[float, float]]]
@@ -75,6 +76,10 @@ class _Result:
     cpu_seconds: float | None
     edges: _Ranking
     nodes: _Ranking | None
+
+    def counts_at(self, level: Level) -> bool:
+        """Returns whether a mean of a level takes it: not of q/k/v edges where head edges are compared."""
+        return level != "qkv_edge" or self.headline == level
 
 
 def write_page(
@@ -145,6 +150,7 @@ def _network(network: Network) -> dict[str, object]:
         "nodes": [str(node) for node in graph.nodes],
         "readers": [str(reader) for reader in graph.readers],
         "edges": edges,
+        "headline": truth.headline,
         "truth": {level: _states(truth, level) for level in LEVELS},
         "drawing": {
             "size": _round(layout.size),
@@ -196,6 +202,7 @@ def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
     return _Result(
         method,
         record.structural,
+        truth.headline,
         auroc={level: _short(levels[level].auroc) for level in LEVELS},
         average_precision={level: _short(levels[level].average_precision) for level in LEVELS},
         roc={level: [_round(point, 4) for point in levels[level].roc] for level in LEVELS},
@@ -228,7 +235,10 @@ def _means(results: Sequence[_Result]) -> list[float | list[float | None] | None
     return [
         len(results),
         *(
-            [mean(one.auroc[level] for one in results), mean(one.average_precision[level] for one in results)]
+            [
+                mean(one.auroc[level] for one in results if one.counts_at(level)),
+                mean(one.average_precision[level] for one in results if one.counts_at(level)),
+            ]
             for level in LEVELS
         ),
         [mean(curve.cpr[0] for curve in faithful), mean(curve.cmd[0] for curve in faithful)],

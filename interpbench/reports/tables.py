@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.circuits.ground_truth import LEVELS, State, Truth
+from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core.text import printable, terminal
 from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
@@ -18,9 +18,10 @@ def records_table(records: Sequence[EvaluationRecord]) -> Table:
 
     Passes are counted in examples, so that they do not depend on the batch size.
     """
+    free = any(record.headline_level == "head_edge" for record in records)
     table = Table(
         title="AUROC / average precision",
-        caption="pass: one example through the network",
+        caption=f"pass: one example through the network{NOTE if free else ''}",
         title_justify="left",
         caption_justify="left",
     )
@@ -36,13 +37,28 @@ def records_table(records: Sequence[EvaluationRecord]) -> Table:
     return table
 
 
+NOTE = """
+in brackets, and in no mean: the program leaves free which of q, k and v it reads through;
+compare methods on this model by their head edges"""
+
+
+def _beside_headline(record: EvaluationRecord, level: Level) -> bool:
+    """Returns whether a level is that of q/k/v edges while methods are compared at head edges."""
+    return level == "qkv_edge" and record.headline_level != level
+
+
+def _cell(record: EvaluationRecord, level: Level) -> str:
+    said = auroc_ap(record.levels.get(level))
+    return f"({said})" if _beside_headline(record, level) and said != NOTHING else said
+
+
 def records_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     """Returns the cells of `records_table`, one row a record."""
     return [
         (
             record.task,
             label,
-            *(auroc_ap(record.levels.get(level)) for level in LEVELS),
+            *(_cell(record, level) for level in LEVELS),
             *(f"{passes:,}" if record.cost else NOTHING for passes in _passes(record)),
             number(record.cpu_seconds, 2),
         )
@@ -86,7 +102,11 @@ def _means(records: Sequence[EvaluationRecord]) -> list[str]:
     """Averages each column over the records in which it is defined."""
     cells: list[str] = []
     for level in LEVELS:
-        curves = [record.levels[level] for record in records if level in record.levels]
+        curves = [
+            record.levels[level]
+            for record in records
+            if level in record.levels and not _beside_headline(record, level)
+        ]
         pairs = [(c.auroc, c.average_precision) for c in curves if c.auroc is not None]
         cells.append(" / ".join(number(float(np.mean(part))) for part in zip(*pairs)) or NOTHING)
     for passes in zip(*map(_passes, records)):

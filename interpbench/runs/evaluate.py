@@ -190,6 +190,7 @@ def _evaluate(
         granularity=what.granularity if what else "edge",
         baseline=bool(what and what.baseline),
         budget=budget(method),
+        headline=truth.headline,
     )
     write_json(path, record.to_json())
     if config.pictures and name != TRUTH:

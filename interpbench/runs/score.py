@@ -69,6 +69,7 @@ def score_file(
         seconds=0.0,
         edges=edge_scores(scores),
         nodes=node_scores(scores),
+        headline=model.read_truth.headline,
     )
     written = _file(results_folder(out, model.task, folder), record)
     write_json(written, record.to_json())

@@ -14,7 +14,14 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.old_names import renamed_record
 from interpbench.core.text import shown
 from interpbench.scoring.old_records import current_record
-from interpbench.scoring.results import CircuitBehaviour, Conditions, Granularity, LevelScores, RunCost
+from interpbench.scoring.results import (
+    CircuitBehaviour,
+    Conditions,
+    Granularity,
+    LevelScores,
+    RunCost,
+    headline_level,
+)
 
 VERSION = 2
 Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
@@ -44,6 +51,8 @@ class EvaluationRecord:
         baseline: whether it looks at neither answers nor gradients.
         budget: which share of its authors' steps of training it took; None for a method that does not train.
         version: of the form of records.
+        headline: the level at which methods are compared on this model (`Truth.headline`); None in records of
+            earlier versions, for which `headline_level` finds it.
     """
 
     task: TaskName
@@ -65,6 +74,12 @@ class EvaluationRecord:
     baseline: bool = False
     budget: Amount | None = None
     version: Literal[2] = VERSION
+    headline: Level | None = None
+
+    @property
+    def headline_level(self) -> Level:
+        """The level at which the method is compared with others on this model."""
+        return headline_level(self.headline, self.levels)
 
     @property
     def cpu_seconds(self) -> float | None:

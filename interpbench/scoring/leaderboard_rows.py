@@ -27,13 +27,15 @@ from interpbench.scoring.results import (
     Rerun,
     Stability,
     TestName,
+    headline_level,
 )
 
 BOARD, FORMAT = "leaderboard.json", 3
 TRUTH = "truth"
 """The name under which the true circuit stands beside the methods, as what they could reach."""
-DRAWN_LEVEL: Level = "qkv_edge"
-"""The level of which ROC curves are kept and drawn."""
+Headline = Literal["headline"]
+HEADLINE_LEVEL: Headline = "headline"
+"""Stands for the level at which methods are compared on a model: see `Truth.headline`."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -79,7 +81,8 @@ class LeaderboardRow:
     Attributes:
         checkpoint: the beginning of the SHA-256 of the weights.
         examples: pairs of inputs that the method saw.
-        levels: with ROC curves of `DRAWN_LEVEL` alone.
+        levels: with the ROC curve of the level of comparison alone.
+        headline: that level; None in rows of earlier versions, for which `at` finds it.
         others: as in an `EvaluationRecord`.
     """
 
@@ -102,6 +105,11 @@ class LeaderboardRow:
     completeness: CompletenessRow | None
     tests: dict[TestName, HypothesisTest]
     stability: dict[Rerun, StabilityRow]
+    headline: Level | None = None
+
+    def at(self, level: Level | Headline) -> LevelScores:
+        """Returns the scores of a level, or of the level of comparison."""
+        return self.levels[headline_level(self.headline, self.levels) if level == HEADLINE_LEVEL else level]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -117,6 +125,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
     """Returns what a leaderboard keeps of a record."""
     cost, found = record.cost, record.behaviour
     faithful, complete = found.faithfulness, found.completeness
+    headline = record.headline_level
     made = LeaderboardRow(
         task=record.task,
         program=record.program or record.task,
@@ -132,7 +141,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         left_out=tuple(record.left_out),
         levels={
             level: LevelScores(
-                one.positives, one.negatives, one.metrics, one.roc if level == DRAWN_LEVEL else ()
+                one.positives, one.negatives, one.metrics, one.roc if level == headline else ()
             )
             for level, one in record.levels.items()
         },
@@ -145,13 +154,14 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         faithfulness=faithful and FaithfulnessRow(faithful.curve, faithful.cpr, faithful.cmd),
         completeness=complete and CompletenessRow(complete.gap, complete.mean_gap, complete.least_effect),
         tests=found.tests,
-        stability={name: _stability(one) for name, one in found.stability.items()},
+        stability={name: _stability(one, headline) for name, one in found.stability.items()},
+        headline=headline,
     )
     return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
 
 
-def _stability(found: Stability) -> StabilityRow:
-    drawn = found.auroc.get(DRAWN_LEVEL)
+def _stability(found: Stability, level: Level) -> StabilityRow:
+    drawn = found.auroc.get(level)
     return StabilityRow(found.jaccard, found.rank_correlation, None if drawn is None else drawn.deviation)
 
 

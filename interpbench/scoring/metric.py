@@ -15,7 +15,7 @@ import numpy as np
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
-from interpbench.scoring.leaderboard_rows import LeaderboardRow
+from interpbench.scoring.leaderboard_rows import Headline, LeaderboardRow
 
 Table = Literal["accuracy", "behaviour", "cost", "stability"]
 """The table of a leaderboard that a metric is a column of."""
@@ -45,7 +45,7 @@ class ScoreMetric:
     table: Table
     larger_is_better: bool = True
     range: tuple[float | None, float | None] = (0, 1)
-    level: Level | None = None
+    level: Level | Headline | None = None
     has_null: bool = False
 
 
@@ -115,11 +115,12 @@ class RankingMetric:
     larger_is_better: bool = True
     range: tuple[float, float] = (0, 1)
 
-    def at(self, level: Level) -> ScoreMetric:
-        """Returns the metric of a row at one level."""
+    def at(self, level: Level | Headline) -> ScoreMetric:
+        """Returns the metric of a row at a level; one that needs the graph is always of q/k/v edges."""
+        own = level if self.on_graph is None else "qkv_edge"
 
         def of(row: LeaderboardRow) -> Estimate | None:
-            return row.levels[level].metrics.get(self.name)
+            return row.at(own).metrics.get(self.name)
 
         null = self.compute is not None
         return ScoreMetric(

@@ -1,5 +1,6 @@
 """What an evaluation finds out, as types that check themselves. Needs neither torch nor scipy."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Annotated, Literal
 
@@ -50,6 +51,19 @@ class LevelScores:
     def average_precision(self) -> float | None:
         """The area under precision-recall, steps at distinct scores."""
         return self.value("average_precision")
+
+
+def headline_level(said: Level | None, levels: Mapping[Level, LevelScores]) -> Level:
+    """Returns the level at which a method on a model is compared with others (`Truth.headline`).
+
+    Args:
+        said: what the record says; None for a record of an earlier version, which does not.
+        levels: the scores of each level: of the required head edges at least one q/k/v edge is required,
+            unless these are free.
+    """
+    if said is not None:
+        return said
+    return "head_edge" if levels["head_edge"].positives > levels["qkv_edge"].positives else "qkv_edge"
 
 
 @dataclass(frozen=True, config=STRICT)
