@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from interpbench.circuits.ground_truth import State, Truth
     from interpbench.circuits.scores import Scores
     from interpbench.core.errors import InterpBenchError
-    from interpbench.runs.api import compare, discover, draw, load, load_problem, show, train
+    from interpbench.runs.api import (
+        compare,
+        discover,
+        draw,
+        load,
+        load_problem,
+        plot_circuit,
+        plot_roc,
+        show,
+        train,
+    )
     from interpbench.tasks.problem import Problem
 
     __version__: str
@@ -36,6 +46,8 @@ __all__ = [
     "draw",
     "load",
     "load_problem",
+    "plot_circuit",
+    "plot_roc",
     "show",
     "tasks",
     "train",

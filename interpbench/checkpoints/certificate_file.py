@@ -75,7 +75,7 @@ class Places(NamedTuple):
             [name for name in names if name not in carried],
             inert,
             [name for name in truth.names("node", State.REQUIRED) if name != str(EMBED)],
-            truth.required_edges,
+            truth.required,
         )
 
     def of_kind(self, kind: Kind) -> list[str]:

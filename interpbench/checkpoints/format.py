@@ -27,6 +27,7 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
+from interpbench.core.notebook import html_of
 from interpbench.core.text import shown
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
@@ -66,6 +67,16 @@ class Checkpoint:
     def variables(self) -> dict[Node, tuple[str, ...]]:
         """The variables that each node but the embedding carries."""
         return self.record.variables
+
+    def __repr__(self) -> str:
+        shape, verdict = self.record.shape, self.verdict()
+        grade = "no certificate" if verdict is None else f"certificate: {verdict.grade or 'no grade'}"
+        edges = f"{len(shape.graph.edges):,} q/k/v edges, {len(self.truth.required)} required"
+        size = f"{shape.n_layers} layers of {shape.n_heads} heads, {shape.d_model} wide"
+        return f"Checkpoint {self.task}: {size}; {edges}; {grade}\n  in {self.folder}"
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
     def verdict(self, standard: Standard | None = None) -> Verdict | None:
         """Returns what a reader with this standard makes of the certificate; None without one."""

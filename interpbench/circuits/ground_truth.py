@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 from pydantic import with_config
@@ -15,6 +15,7 @@ from interpbench.circuits.naming import edge_ends, edge_name
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
+from interpbench.core.notebook import data_frame, html_of
 from interpbench.core.text import shown
 
 Level = Literal["node", "head_edge", "qkv_edge"]
@@ -56,6 +57,12 @@ class State(IntEnum):
     asked of it alone, in training, certificates or scores. Only q/k/v edges are ever free."""
 
 
+SHOWN = (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)
+"""The states that are counted where a truth is shown, in this order."""
+MOST_SHOWN = 12
+"""Required edges that the `repr` of a truth names; of more it names some."""
+
+
 @dataclass(frozen=True)
 class Truth:
     """States `[writer]`, `[destination, writer]` and `[reader, writer]`, as int8 `State` values.
@@ -94,12 +101,7 @@ class Truth:
 
     def names(self, level: Level, state: State) -> list[str]:
         """Returns the names of the nodes or edges in `state`."""
-        where = np.argwhere(self.at(level) == state)
-        nodes = self.graph.nodes
-        if level == "node":
-            return [str(nodes[w]) for (w,) in where]
-        targets = self.graph.destinations if level == "head_edge" else list(map(str, self.graph.readers))
-        return [edge_name(nodes[w], targets[r]) for r, w in where]
+        return level_names(self.graph, level, self.at(level) == state)
 
     @property
     def trivial(self) -> str | None:
@@ -117,9 +119,35 @@ class Truth:
         return "head_edge" if (self.qkv_edges == State.FREE).any() else "qkv_edge"
 
     @property
-    def required_edges(self) -> list[str]:
-        """The names of the required q/k/v edges, and of the required head edges in `open_edges`."""
+    def required(self) -> list[str]:
+        """The names of the edges that a method has to find.
+
+        They are the required q/k/v edges, and those required head edges of which the program leaves free
+        through which of q, k and v they are read (`open_edges`).
+        """
         return list(required_edges(self))
+
+    def __repr__(self) -> str:
+        lines: list[str] = []
+        for level, title in zip(LEVELS, ("nodes", "head edges", "q/k/v edges")):
+            counts = [(self.count(level, state), state.name.lower()) for state in SHOWN]
+            lines.append(f"  {title}: {', '.join(f'{count:,} {name}' for count, name in counts if count)}")
+        names = self.required
+        some = names if len(names) <= MOST_SHOWN else [*names[: MOST_SHOWN - 1], f"{len(names):,} in all"]
+        return "\n".join(["Truth", *lines, f"  required: {', '.join(some)}"])
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
+
+    def to_pandas(self, level: Level = "qkv_edge") -> Any:
+        """Returns a `pandas.DataFrame` of a level: the name and the state of each node or edge.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        names = level_names(self.graph, level, self.at(level) != State.ILLEGAL)
+        states = self.at(level)[self.at(level) != State.ILLEGAL]
+        return data_frame({"name": names, "state": [State(state).name.lower() for state in states.tolist()]})
 
     @property
     def sha256(self) -> str:
@@ -191,6 +219,20 @@ class Truth:
             name = edge_name(graph.nodes[writer], graph.destinations[target])
             raise CheckpointError(f"truth contradicts itself: its levels say different things of {name}")
         return self
+
+
+def level_names(graph: Graph, level: Level, where: np.ndarray) -> list[str]:
+    """Returns the names of some nodes or edges, in the order of the graph.
+
+    Args:
+        graph: whose nodes and edges.
+        level: which of them.
+        where: bool, `[writer]`, `[destination, writer]` or `[reader, writer]`: those that are named.
+    """
+    if level == "node":
+        return [str(graph.nodes[w]) for (w,) in np.argwhere(where)]
+    targets = graph.destinations if level == "head_edge" else list(map(str, graph.readers))
+    return [edge_name(graph.nodes[w], targets[r]) for r, w in np.argwhere(where)]
 
 
 def open_edges(truth: Truth) -> dict[str, np.ndarray]:

@@ -37,6 +37,13 @@ class LevelScores:
     metrics: dict[ScoreName, Estimate] = field(default_factory=dict[str, Estimate])
     roc: tuple[tuple[Share, Share], ...] = ()
 
+    def __repr__(self) -> str:
+        items = f"{self.positives:,} required, {self.negatives:,} forbidden"
+        if self.auroc is None or self.average_precision is None:
+            return f"LevelScores({items}: nothing to tell apart)"
+        auroc, precision = (f"{value:.3f}" for value in (self.auroc, self.average_precision))
+        return f"LevelScores(AUROC {auroc}, average precision {precision}; {items})"
+
     def value(self, metric: str) -> float | None:
         """Returns the number of a metric, or None if it has none here."""
         found = self.metrics.get(metric)
