@@ -53,7 +53,7 @@ def proof_of(
             carried.setdefault(node, []).append(variable)
     nodes = [name for name in map(str, truth.graph.nodes) if name not in {"embed", *carried}]
     inert = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
-    required = truth.required_edges
+    required = truth.required
     vacuous = [name for name in carried if name in truth.names("node", State.ALLOWED)]
     places = {
         "accuracy": ["output"],

@@ -19,8 +19,8 @@ from interpbench.checkpoints.pickles import read_plain, read_weights
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.io.score_files import read_scores, write_scores
 from interpbench.core.files import read_json, sha256
-from interpbench.runs.evaluations_page import read_results
 from interpbench.runs.leaderboard_files import page, read_board
+from interpbench.runs.result_files import read_results
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import board_text, row
@@ -161,7 +161,7 @@ def leaderboard(folder: Path) -> Kind:
 
 def blind(folder: Path, name: str) -> Kind:
     """Past the hashes of the problem, which find every change."""
-    here = write_problem(load_checkpoint(RELEASED / "frac_prevs"), folder / "problem").folder
+    here = write_problem(RELEASED / "frac_prevs", folder / "problem").folder
     path = key_path(here) if name == "key" else here / name
     record = json.loads((here / "problem.json").read_text())
 

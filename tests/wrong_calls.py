@@ -238,7 +238,7 @@ def prepare(folder: Path) -> None:
     put("scores.pt", pickle.dumps({"edges": whole}))
 
     # blind problems
-    write_problem(loaded, folder / "problem")
+    write_problem(hist, folder / "problem")
     shutil.copytree(folder / "problem", folder / "problem_changed")
     shutil.copy(folder / "problem.key.json", folder / "problem_changed.key.json")
     put("problem_changed/model.safetensors", weights[:-8] + b"\0" * 8)

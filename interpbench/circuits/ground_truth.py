@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 from pydantic import with_config
@@ -18,6 +18,7 @@ from interpbench.circuits.naming import edge_ends, edge_name
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
+from interpbench.core.notebook import data_frame, html_of
 from interpbench.core.text import shown
 
 Level = Literal["node", "head_edge", "qkv_edge"]
@@ -59,6 +60,12 @@ class State(IntEnum):
     FREE = 3
     """It is one of the q, k and v edges of a required head edge, and the program leaves open which of them is
     used: training, certificates and scores ask nothing of it alone. Only q/k/v edges can be free."""
+
+
+SHOWN = (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)
+"""The states whose nodes and edges are counted in the `repr` of a truth, in this order."""
+MOST_SHOWN = 12
+"""The largest number of required edges that the `repr` of a truth names."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +110,8 @@ class Truth:
         return int((self.at(level) == state).sum())
 
     def names(self, level: Level, state: State) -> list[str]:
-        """Returns the names of the nodes or edges in a state."""
-        where = np.argwhere(self.at(level) == state)
-        nodes = self.graph.nodes
-        if level == "node":
-            return [str(nodes[w]) for (w,) in where]
-        targets = self.graph.destinations if level == "head_edge" else list(map(str, self.graph.readers))
-        return [edge_name(nodes[w], targets[r]) for r, w in where]
+        """Returns the names of the nodes or edges in `state`."""
+        return level_names(self.graph, level, self.at(level) == state)
 
     @property
     def trivial(self) -> str | None:
@@ -119,9 +121,43 @@ class Truth:
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     @property
-    def required_edges(self) -> list[str]:
-        """The names of the required q/k/v edges, and of the head edges that `open_edges` returns."""
+    def headline(self) -> Level:
+        """The level at which methods are compared: q/k/v edges, or head edges if some q/k/v edges are free.
+
+        Free edges are not scored, so that almost no edge may be left to score at their level.
+        """
+        return "head_edge" if (self.qkv_edges == State.FREE).any() else "qkv_edge"
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the edges that a method has to find.
+
+        They are the required q/k/v edges, and the required head edges with free q/k/v edges and no required
+        one (`open_edges`).
+        """
         return list(required_edges(self))
+
+    def __repr__(self) -> str:
+        lines: list[str] = []
+        for level, title in zip(LEVELS, ("nodes", "head edges", "q/k/v edges")):
+            counts = [(self.count(level, state), state.name.lower()) for state in SHOWN]
+            lines.append(f"  {title}: {', '.join(f'{count:,} {name}' for count, name in counts if count)}")
+        names = self.required
+        some = names if len(names) <= MOST_SHOWN else [*names[: MOST_SHOWN - 1], f"{len(names):,} in all"]
+        return "\n".join(["Truth", *lines, f"  required: {', '.join(some)}"])
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
+
+    def to_pandas(self, level: Level = "qkv_edge") -> Any:
+        """Returns a `pandas.DataFrame` with the name and the state of each node or edge.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        names = level_names(self.graph, level, self.at(level) != State.ILLEGAL)
+        states = self.at(level)[self.at(level) != State.ILLEGAL]
+        return data_frame({"name": names, "state": [State(state).name.lower() for state in states.tolist()]})
 
     @property
     def sha256(self) -> str:
@@ -193,6 +229,20 @@ class Truth:
             name = edge_name(graph.nodes[writer], graph.destinations[target])
             raise CheckpointError(f"the truth contradicts itself: its levels disagree about {name}")
         return self
+
+
+def level_names(graph: Graph, level: Level, where: np.ndarray) -> list[str]:
+    """Returns the names of some nodes or edges, in the order of the graph.
+
+    Args:
+        graph: the graph.
+        level: the level of detail.
+        where: which of its nodes or edges, bool `[W]`, `[D, W]` or `[R, W]`.
+    """
+    if level == "node":
+        return [str(graph.nodes[w]) for (w,) in np.argwhere(where)]
+    targets = graph.destinations if level == "head_edge" else list(map(str, graph.readers))
+    return [edge_name(graph.nodes[w], targets[r]) for r, w in np.argwhere(where)]
 
 
 def open_edges(truth: Truth) -> dict[str, np.ndarray]:

@@ -4,12 +4,14 @@ Letters of shapes: W writers (nodes), R readers.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.ground_truth import Level
+from interpbench.circuits.ground_truth import Level, level_names
 from interpbench.circuits.naming import Node, edge_name
+from interpbench.core.notebook import data_frame
 
 
 @dataclass
@@ -98,6 +100,38 @@ class Scores:
             merged = self.graph.merge(np.nan_to_num(self.edges, nan=-np.inf), -np.inf)
             return np.where(self.graph.legal_head_edges, merged, np.nan)
         return self.own_nodes if self.own_nodes is not None else np.nanmax(self.edges, axis=0)
+
+    def __repr__(self) -> str:
+        lines = [f"  {score:.4g}  {name}" for name, score in self.top(5)]
+        more = len(self.graph.edges) - len(lines)
+        rest = [f"  and {more:,} more; top(n) and to_pandas() have them"] if more > 0 else []
+        return "\n".join(
+            [f"Scores of {len(self.graph.edges):,} q/k/v edges, the highest first", *lines, *rest]
+        )
+
+    def top(self, count: int = 10, level: Level = "qkv_edge") -> list[tuple[str, float]]:
+        """Returns the nodes or edges with the highest scores, with their scores, the highest first.
+
+        Args:
+            count: the largest number of them; those with equal scores are in the order of the graph.
+            level: the level of detail: nodes, head edges or q/k/v edges.
+        """
+        names, values = self._named(level)
+        return [(names[place], float(values[place])) for place in np.argsort(-values, kind="stable")[:count]]
+
+    def to_pandas(self, level: Level = "qkv_edge") -> Any:
+        """Returns a `pandas.DataFrame` with the name and the score of each node or edge, the highest first.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        ranked = self.top(self.edges.size, level)
+        return data_frame({"name": [name for name, _ in ranked], "score": [score for _, score in ranked]})
+
+    def _named(self, level: Level) -> tuple[list[str], np.ndarray]:
+        """Returns the names of the nodes or edges at a level of detail, and their scores."""
+        values = self.at(level)
+        return level_names(self.graph, level, ~np.isnan(values)), values[~np.isnan(values)]
 
 
 def edges_from_nodes(graph: Graph, nodes: np.ndarray) -> np.ndarray:

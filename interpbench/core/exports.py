@@ -1,4 +1,4 @@
-"""Public names of a package that are imported on first use, so that importing the package takes no time."""
+"""Public names of packages, which are imported on first use, so that importing a package takes no time."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -6,15 +6,17 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 Lookup = tuple[Callable[[str], Any], Callable[[], list[str]]]
+"""The type of a package's functions `__getattr__` and `__dir__`."""
 UNKNOWN_VERSION = "unknown"
+"""The version of a package that is not installed."""
 
 
 def exports(package: str, places: Mapping[str, str]) -> Lookup:
-    """Returns the `__getattr__` and the `__dir__` of a package.
+    """Returns the functions `__getattr__` and `__dir__` of a package.
 
     Args:
-        package: its name.
-        places: public name to the module that has it; a module that has its own name is itself what is meant.
+        package: the name of the package.
+        places: the module that defines each public name; for a public module, that module itself.
     """
 
     def find(name: str) -> Any:
@@ -27,7 +29,7 @@ def exports(package: str, places: Mapping[str, str]) -> Lookup:
 
 
 def version_of(package: str) -> str:
-    """Returns the version of an installed package, and of one that runs from its sources, `unknown`."""
+    """Returns the version of a package; `unknown` if it is not installed and runs from its sources."""
     try:
         return version(package)
     except PackageNotFoundError:

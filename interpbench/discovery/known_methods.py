@@ -21,6 +21,9 @@ from interpbench.core.user_code import is_own
 from interpbench.discovery.method_record import MethodRecord
 
 FILE = Path(__file__).with_name("method_records.json")
+EXAMPLES = 64
+"""The default number of pairs of clean and corrupted inputs for a method, with which the released leaderboard
+was made."""
 _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
 
 

@@ -191,7 +191,9 @@ class _Lowering:
 
     def _select(self, selector: rasp.Selector) -> tuple[list[Read], mech.Mechanism]:
         if not isinstance(selector, rasp.Select):
-            raise TaskError(f"Tracr cannot compile the composite selector {selector.name}")
+            raise TaskError(
+                f"Tracr cannot compile the composite selector {selector.name}; {_instead(selector)}"
+            )
         keys, queries = self.name(selector.keys), self.name(selector.queries)
         select = mech.selection(
             selector.predicate, self.values[keys], self.values[queries], self.program.causal
@@ -219,3 +221,14 @@ class _Lowering:
         else:
             mechanism = mech.pick(select, len(values))
         self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical)
+
+
+def _instead(selector: Any) -> str:
+    """Returns what to write instead of a selector that is made of others."""
+    if isinstance(selector, rasp.SelectorNot):
+        return "write one Select whose predicate is negated: Select(k, q, lambda k, q: not predicate(k, q))"
+    word = "or" if isinstance(selector, rasp.SelectorOr) else "and"
+    same = f"Select(k, q, lambda k, q: first(k, q) {word} second(k, q))"
+    pairs = "pair(a, b) = SequenceMap(lambda a, b: (a, b), a, b)"
+    other = f"Select(pair(k1, k2), pair(q1, q2), lambda k, q: first(k[0], q[0]) {word} second(k[1], q[1]))"
+    return f"write one Select: {same}, or where keys or queries differ {other} with {pairs}"

@@ -6,11 +6,11 @@ pickle. Here argparse parses them, and `hydra.compose` and the help templates of
 
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from string import Template
 from typing import Any, NamedTuple, cast
 
 from interpbench.core.errors import ConfigError, did_you_mean
+from interpbench.core.exports import version_of
 from interpbench.core.text import shown
 from interpbench.runs.entry import Command, compose_run
 from interpbench.runs.subcommand import OneLineParser, argument
@@ -89,7 +89,7 @@ def answer(command: Command, line: CommandLine) -> str:
     from omegaconf import OmegaConf
 
     if line.question == "version":
-        return f"interpbench {version('interpbench')}, Hydra {hydra.__version__}\n"
+        return f"interpbench {version_of('interpbench')}, Hydra {hydra.__version__}\n"
     if line.question == "shell_completion":
         return _complete(command.name, line.value)
     settings = compose_run(command, line.settings).overrides if line.question == "cfg" else line.settings

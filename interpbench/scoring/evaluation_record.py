@@ -14,7 +14,14 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.old_names import renamed_record
 from interpbench.core.text import shown
 from interpbench.scoring.old_records import current_record
-from interpbench.scoring.results import CircuitBehaviour, Conditions, Granularity, LevelScores, RunCost
+from interpbench.scoring.results import (
+    CircuitBehaviour,
+    Conditions,
+    Granularity,
+    LevelScores,
+    RunCost,
+    headline_level,
+)
 
 VERSION = 2
 """The version of the format of records that is written."""
@@ -48,6 +55,8 @@ class EvaluationRecord:
         budget: the method's training steps as a share of those of its authors; None for a method that does
             not train.
         version: the version of the format of records.
+        headline: the level of detail at which methods are compared on this network (`Truth.headline`); None
+            in records of earlier versions, for which `headline_level` finds it.
     """
 
     task: TaskName
@@ -69,6 +78,22 @@ class EvaluationRecord:
     baseline: bool = False
     budget: Amount | None = None
     version: Literal[2] = VERSION
+    headline: Level | None = None
+
+    @property
+    def headline_level(self) -> Level:
+        """The level of detail at which methods are compared on this network."""
+        return headline_level(self.headline, self.levels)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """The CPU time of the method alone, in seconds; None for scores that were read from a file.
+
+        For a record of an earlier version without it, it is the wall-clock time.
+        """
+        if self.cost is None:
+            return None
+        return self.seconds if self.cost.cpu_seconds is None else self.cost.cpu_seconds
 
     def to_json(self) -> dict[str, JsonValue]:
         """Returns the record as plain data, as in its JSON file."""

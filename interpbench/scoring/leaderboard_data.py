@@ -11,7 +11,7 @@ from interpbench.core.estimate import Estimate
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.intervals import percentiles
-from interpbench.scoring.leaderboard_rows import DRAWN_LEVEL, TRUTH, LeaderboardRow, row
+from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH, Headline, LeaderboardRow, row
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.nulls import beats_random, random_null
 from interpbench.scoring.ranking_metrics import HEADLINE, auroc
@@ -67,13 +67,19 @@ class Board:
         return sorted({self.model(r) for r in self.rows} - set(self.left_out))
 
     @cached_property
+    def with_free_edges(self) -> list[str]:
+        """The models on which methods are compared at head edges, as some of their q/k/v edges are free."""
+        found = {self.model(r) for r in self.rows if r.at(HEADLINE_LEVEL) is r.at("head_edge")}
+        return sorted(found - set(self.left_out))
+
+    @cached_property
     def programs(self) -> dict[str, str]:
         """The program that each model was trained on; models may share a program."""
         return {self.model(r): r.program for r in self.rows}
 
     @cached_property
     def methods(self) -> list[str]:
-        """The methods, from the best to the worst mean AUROC of q/k/v edges; the ground truth is left out."""
+        """The methods, from the best to the worst mean AUROC of edges; the ground truth is left out."""
         means = {name: self.mean(name, HEADLINE) for name in sorted({r.method for r in self.rows} - {TRUTH})}
         return sorted(means, key=lambda name: -(means[name].value if means[name] else -1.0))  # type: ignore[union-attr]
 
@@ -86,11 +92,11 @@ class Board:
         """Returns the first row of a method, for what is the same in all its rows, such as `granularity`."""
         return next(r for r in self.rows if r.method == method)
 
-    def compared_at(self, level: Level | None) -> list[str]:
+    def compared_at(self, level: Level | Headline | None) -> list[str]:
         """Returns the methods to compare at a level: for nodes all, for edges those that score edges."""
         return self.methods if level == "node" else self.edge_methods
 
-    def best_baseline(self, level: Level = DRAWN_LEVEL) -> str | None:
+    def best_baseline(self, level: Level | Headline = HEADLINE_LEVEL) -> str | None:
         """Returns the baseline with the highest mean AUROC at a level; None if there are no baselines."""
         found = {m: self.mean(m, auroc.at(level)) for m in self.methods if self.first(m).baseline}
         known = {m: mean.value for m, mean in found.items() if mean}
@@ -129,7 +135,7 @@ class Board:
         tested = [r.tests[test].passed for r in rows if test in r.tests]
         return sum(tested), len(tested)
 
-    def better_than_random(self, method: str, level: Level = DRAWN_LEVEL) -> tuple[int, int]:
+    def better_than_random(self, method: str, level: Level | Headline = HEADLINE_LEVEL) -> tuple[int, int]:
         """Returns on how many models a method's AUROC is above random (p < 0.05), and of how many models."""
         sizes = self._sizes(level)
         values = self.values(method, auroc.at(level))
@@ -149,9 +155,9 @@ class Board:
         draws = np.mean([rng.permutation(random_null(*size)[metric.name]) for size in sizes.values()], axis=0)
         return Estimate(float(draws.mean()), *percentiles(draws), "null")
 
-    def _sizes(self, level: Level) -> dict[str, tuple[int, int]]:
+    def _sizes(self, level: Level | Headline) -> dict[str, tuple[int, int]]:
         """Returns the numbers of required and of forbidden nodes or edges of each model."""
-        found = {self.model(r): r.levels[level] for r in self.rows}
+        found = {self.model(r): r.at(level) for r in self.rows}
         counts = {model: (one.positives, one.negatives) for model, one in found.items()}
         return {m: counts[m] for m in self.models if all(counts[m])}
 
@@ -160,7 +166,7 @@ class Board:
         methods = self.compared_at(metric.level)
         return compare_methods({m: self.values(m, metric) for m in methods}, self.programs)
 
-    def against_random(self, level: Level = DRAWN_LEVEL) -> list[Comparison]:
+    def against_random(self, level: Level | Headline = HEADLINE_LEVEL) -> list[Comparison]:
         """Compares each method's AUROC with the mean AUROC of random scores on the same models."""
         sizes = self._sizes(level)
         null = {m: float(random_null(*size)[auroc.name].mean()) for m, size in sizes.items()}
@@ -168,7 +174,7 @@ class Board:
         pairs = [{name: self.values(name, metric), AVERAGE: null} for name in self.compared_at(level)]
         return self._each(pairs)
 
-    def against_baseline(self, level: Level = DRAWN_LEVEL) -> list[Comparison]:
+    def against_baseline(self, level: Level | Headline = HEADLINE_LEVEL) -> list[Comparison]:
         """Compares the AUROC of each other method with that of the best baseline on the same models."""
         metric, best = auroc.at(level), self.best_baseline(level)
         if best is None:

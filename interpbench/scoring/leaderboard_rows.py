@@ -27,14 +27,16 @@ from interpbench.scoring.results import (
     Rerun,
     Stability,
     TestName,
+    headline_level,
 )
 
 BOARD, FORMAT = "leaderboard.json", 3
 """The name of a leaderboard's file, and the version of its format."""
 TRUTH = "truth"
 """The name of the method that returns the true circuit, as an upper bound for the others."""
-DRAWN_LEVEL: Level = "qkv_edge"
-"""The level of detail whose ROC curves are kept in rows and drawn."""
+Headline = Literal["headline"]
+HEADLINE_LEVEL: Headline = "headline"
+"""The name of the level of detail at which methods are compared on a network (`Truth.headline`)."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -90,7 +92,7 @@ class StabilityRow:
         jaccard: the mean Jaccard index of their circuits; None for a single run.
         rank_correlation: the mean rank correlation of their scores; None for a single run, or if a run gives
             all edges the same score.
-        auroc_deviation: the standard deviation of their AUROC at `DRAWN_LEVEL`; None if it has none.
+        auroc_deviation: the standard deviation of their AUROC at the level of comparison; None if not known.
     """
 
     jaccard: Estimate | None
@@ -116,13 +118,15 @@ class LeaderboardRow:
         budget: the method's training steps as a share of those of its authors; None for a method that does
             not train.
         left_out: the reasons for which comparisons leave the network out; empty if they do not.
-        levels: how well the method does at each level of detail; ROC curves are kept at `DRAWN_LEVEL` only.
+        levels: how well the method does at each level of detail; the ROC curve is kept at the level of
+            comparison only.
         cost: the cost of the method.
         changed: the share of pairs whose corrupted input changes the network's answer; None if not measured.
         faithfulness: the faithfulness of its circuits; None if not measured.
         completeness: the completeness of its circuit of the true size; None if not measured.
         tests: the results of hypothesis tests of its circuit of the true size.
         stability: the agreement of several runs, by what differs between them.
+        headline: the level of comparison; None in rows of earlier versions, for which `at` finds it.
     """
 
     task: TaskName
@@ -144,6 +148,11 @@ class LeaderboardRow:
     completeness: CompletenessRow | None
     tests: dict[TestName, HypothesisTest]
     stability: dict[Rerun, StabilityRow]
+    headline: Level | None = None
+
+    def at(self, level: Level | Headline) -> LevelScores:
+        """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
+        return self.levels[headline_level(self.headline, self.levels) if level == HEADLINE_LEVEL else level]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -165,6 +174,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
     """Returns the row of a record in a leaderboard."""
     cost, found = record.cost, record.behaviour
     faithful, complete = found.faithfulness, found.completeness
+    headline = record.headline_level
     made = LeaderboardRow(
         task=record.task,
         program=record.program or record.task,
@@ -180,26 +190,27 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         left_out=tuple(record.left_out),
         levels={
             level: LevelScores(
-                one.positives, one.negatives, one.metrics, one.roc if level == DRAWN_LEVEL else ()
+                one.positives, one.negatives, one.metrics, one.roc if level == headline else ()
             )
             for level, one in record.levels.items()
         },
         cost=CostRow(
             0 if cost is None else cost.forward_examples + cost.backward_examples,
-            record.seconds if cost is None or cost.cpu_seconds is None else cost.cpu_seconds,
+            record.seconds if record.cpu_seconds is None else record.cpu_seconds,
             None if cost is None or cost.peak_bytes is None else cost.peak_bytes / 2**20,
         ),
         changed=found.changed,
         faithfulness=faithful and FaithfulnessRow(faithful.curve, faithful.cpr, faithful.cmd),
         completeness=complete and CompletenessRow(complete.gap, complete.mean_gap, complete.least_effect),
         tests=found.tests,
-        stability={name: _stability(one) for name, one in found.stability.items()},
+        stability={name: _stability(one, headline) for name, one in found.stability.items()},
+        headline=headline,
     )
     return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
 
 
-def _stability(found: Stability) -> StabilityRow:
-    drawn = found.auroc.get(DRAWN_LEVEL)
+def _stability(found: Stability, level: Level) -> StabilityRow:
+    drawn = found.auroc.get(level)
     return StabilityRow(found.jaccard, found.rank_correlation, None if drawn is None else drawn.deviation)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
-from interpbench.scoring.leaderboard_rows import LeaderboardRow
+from interpbench.scoring.leaderboard_rows import Headline, LeaderboardRow
 
 Table = Literal["accuracy", "behaviour", "cost", "stability"]
 """The tables of a leaderboard; each metric is a column of one of them."""
@@ -47,7 +47,7 @@ class ScoreMetric:
     table: Table
     larger_is_better: bool = True
     range: tuple[float | None, float | None] = (0, 1)
-    level: Level | None = None
+    level: Level | Headline | None = None
     has_null: bool = False
 
 
@@ -118,11 +118,15 @@ class RankingMetric:
     larger_is_better: bool = True
     range: tuple[float, float] = (0, 1)
 
-    def at(self, level: Level) -> ScoreMetric:
-        """Returns the metric at one level of detail, as a function of rows."""
+    def at(self, level: Level | Headline) -> ScoreMetric:
+        """Returns the metric at a level of detail, as a function of rows.
+
+        A metric that needs the graph is that of q/k/v edges at every level.
+        """
+        own = level if self.on_graph is None else "qkv_edge"
 
         def of(row: LeaderboardRow) -> Estimate | None:
-            return row.levels[level].metrics.get(self.name)
+            return row.at(own).metrics.get(self.name)
 
         null = self.compute is not None
         return ScoreMetric(

@@ -9,6 +9,7 @@ import numpy as np
 
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.intervals import auroc_interval
+from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL
 from interpbench.scoring.metric import RANKING, RankingCounts, RankingMetric, ranking_metric, register_metric
 from interpbench.scoring.mib import mib_auroc
 
@@ -55,5 +56,5 @@ def staircase(counts: RankingCounts) -> np.ndarray:
 
 
 MIB_AUROC = register_metric(RankingMetric("mib_auroc", "MIB's AUROC", on_graph=mib_auroc), RANKING)
-HEADLINE = auroc.at("qkv_edge")
-"""The headline metric, by which methods are ordered."""
+HEADLINE = auroc.at(HEADLINE_LEVEL)
+"""The headline metric, by which methods are ordered: the AUROC at each network's level of comparison."""

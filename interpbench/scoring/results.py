@@ -1,5 +1,6 @@
 """The results of an evaluation, as types that are checked when they are read; without torch and scipy."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Annotated, Literal
 
@@ -38,6 +39,13 @@ class LevelScores:
     metrics: dict[ScoreName, Estimate] = field(default_factory=dict[str, Estimate])
     roc: tuple[tuple[Share, Share], ...] = ()
 
+    def __repr__(self) -> str:
+        items = f"{self.positives:,} required, {self.negatives:,} forbidden"
+        if self.auroc is None or self.average_precision is None:
+            return f"LevelScores({items}: nothing to tell apart)"
+        auroc, precision = (f"{value:.3f}" for value in (self.auroc, self.average_precision))
+        return f"LevelScores(AUROC {auroc}, average precision {precision}; {items})"
+
     def value(self, metric: str) -> float | None:
         """Returns the value of a metric; None if it is not among `metrics`."""
         found = self.metrics.get(metric)
@@ -52,6 +60,19 @@ class LevelScores:
     def average_precision(self) -> float | None:
         """The area under the precision-recall curve, with a step at each distinct score."""
         return self.value("average_precision")
+
+
+def headline_level(said: Level | None, levels: Mapping[Level, LevelScores]) -> Level:
+    """Returns the level of detail at which methods are compared on a network (`Truth.headline`).
+
+    Args:
+        said: the level in the record; None in a record of an earlier version.
+        levels: the scores at each level. In earlier versions, they show whether q/k/v edges are free, as each
+            required head edge has a required q/k/v edge otherwise.
+    """
+    if said is not None:
+        return said
+    return "head_edge" if levels["head_edge"].positives > levels["qkv_edge"].positives else "qkv_edge"
 
 
 @dataclass(frozen=True, config=STRICT)

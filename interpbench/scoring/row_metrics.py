@@ -69,7 +69,7 @@ def rank_correlation(row: LeaderboardRow) -> Estimate | None:
 
 @row_metric("deviation of AUROC", "stability", larger_is_better=False)
 def auroc_deviation(row: LeaderboardRow) -> Estimate | None:
-    """Returns the standard deviation of the AUROC of q/k/v edges on bootstrap samples of the pairs."""
+    """Returns the standard deviation of the AUROC of edges on bootstrap samples of the pairs."""
     found = row.stability.get("pairs")
     return None if found is None or found.auroc_deviation is None else Estimate(found.auroc_deviation)
 

@@ -50,6 +50,10 @@ class Problem:
     scored: Tensor
     seed: int = 0
 
+    def __repr__(self) -> str:
+        pairs, length = self.clean.shape
+        return f"Problem: {len(self.graph.edges):,} q/k/v edges; {pairs:,} pairs of inputs of {length} tokens"
+
     @property
     def graph(self) -> Graph:
         """The network's nodes, readers and edges."""

@@ -37,7 +37,7 @@ class TaskRecord:
     edges: tuple[int, int, int]
     trivial: str | None
     most_frequent: float
-    unreached: int
+    unreached: tuple[str, ...]
     margin: float | None
     truth: TruthNames
     sha256: Sha256

@@ -53,7 +53,7 @@ def proof(**faults: Any) -> dict[str, Any]:
 
 
 def test_a_certificate_without_a_fault_reaches_everything() -> None:
-    assert list(open_edges(TRUTH)) == ["embed->a1.h1"] and "embed->a1.h1" in TRUTH.required_edges
+    assert list(open_edges(TRUTH)) == ["embed->a1.h1"] and "embed->a1.h1" in TRUTH.required
     verdict = grade(of(proof()))
     assert (verdict.grade, verdict.positions, verdict.missed("adversarial")) == ("adversarial", True, [])
     assert said_of(of(proof())) == "adversarial, positions ≥ 99.9%"

@@ -1,5 +1,6 @@
 """The commands as users run them: exit status, one-line errors, files, a run that is killed and resumed."""
 
+import inspect
 import json
 import os
 import shutil
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import interpbench
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.runs import cli
+from interpbench.runs.evaluate_settings import evaluate_config
 from interpbench.runs.subcommand import SUBCOMMANDS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
@@ -69,7 +72,9 @@ def assert_one_line(err: str, *said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ([], "show"),
         (["--help"], "show"),
+        (["--version"], interpbench.__version__),
         (["tasks"], "frac_prevs"),
         (["models"], "grade"),
         (["show", "frac_prevs"], "logits <- a1.h2"),
@@ -81,6 +86,12 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert (status, err) == (0, "")
     assert said in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_python_and_the_command_line_give_methods_as_many_pairs() -> None:
+    given = inspect.signature(interpbench.discover).parameters["examples"].default
+    assert given == inspect.signature(interpbench.load_problem).parameters["examples"].default
+    assert given == evaluate_config({"method": {"name": "acdc"}, "checkpoint": "hist"}).examples
 
 
 def test_an_error_of_ours_keeps_its_traceback(tmp_path: Path) -> None:

@@ -190,8 +190,8 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     ("changes", "said"),
     [
         ({"clean": torch.zeros(0, 5, dtype=torch.int64)}, "clean has shape [0, 5]"),
-        ({"clean": torch.full((4, 5), float("nan"))}, "clean is torch.float32, not torch.int64"),
-        ({"scored": torch.zeros(4, 5)}, "scored is torch.float32, not torch.bool"),
+        ({"clean": torch.full((4, 5), float("nan"))}, "clean is float32, not int64"),
+        ({"scored": torch.zeros(4, 5)}, "scored is float32, not bool"),
         ({"scored": torch.zeros(4, 5, dtype=torch.bool)}, "no position of some pair is scored"),
         ({"corrupted": torch.full((4, 5), 99)}, "corrupted holds token ids that are not below"),
         ({"corrupted": torch.full((3, 5), 1)}, "corrupted has shape [3, 5]"),
@@ -271,7 +271,7 @@ def test_certificates_are_checked(checkpoint: Path, changes: dict[str, Any], sai
 
 
 def test_keys_of_blind_problems_are_checked(checkpoint: Path, tmp_path: Path) -> None:
-    problem = write_problem(load_checkpoint(checkpoint), tmp_path / "problem").folder
+    problem = write_problem(checkpoint, tmp_path / "problem").folder
     path = key_path(problem)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     good = path.read_text()
