@@ -46,7 +46,8 @@ def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Leve
     """Returns how well a method separates required from forbidden nodes and edges, at every level of detail.
 
     Nodes and edges that are allowed or free do not count, nor does the embedding, which is the input itself.
-    Metrics that need the graph, such as MIB's AUROC, are of all edges, required or not.
+    Metrics that need the graph, such as MIB's AUROC, count every edge: edges of the circuit as positive, and
+    all others as negative.
 
     Args:
         truth: the ground truth.
