@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue, TypeAdapter
@@ -14,6 +14,11 @@ REQUIRED = "???"
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 _END = re.compile(r": |\. (?=[A-Z])|\.$")
 """The pattern of the end of a description's first clause, which is short enough for a comment."""
+
+WIDTH = 110
+"""The longest line of settings with comments."""
+LONG = 32
+"""A setting with more characters than this has its comment above it, as has one with a long comment."""
 
 
 class SettingDoc(NamedTuple):
@@ -56,6 +61,20 @@ def setting_docs(kind: type[Any]) -> Iterator[SettingDoc]:
 def summary(kind: type[Any]) -> str:
     """Returns the first line of a class's docstring, with YAML's names of values."""
     return _plain(inspect.cleandoc(kind.__doc__ or "").partition("\n")[0])
+
+
+def commented(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yields lines of YAML with their comments beside them, or above where they are long."""
+    settings = list(settings)
+    column = max((len(line) for line, comment in settings if comment and len(line) <= LONG), default=0)
+    for line, comment in settings:
+        beside = f"{line:<{column}}  # {comment}" if comment else line
+        if len(line) <= LONG and len(beside) <= WIDTH:
+            yield beside
+        else:
+            indent = line[: len(line) - len(line.lstrip())]
+            yield from [f"{indent}# {comment}"] * bool(comment)
+            yield line
 
 
 def _default(field: "dataclasses.Field[Any]") -> JsonValue:

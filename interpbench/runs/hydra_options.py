@@ -102,14 +102,32 @@ def answer(command: Command, line: CommandLine) -> str:
     if line.question == "cfg":
         return OmegaConf.to_yaml(chosen, resolve=line.resolve)
     texts = composed.hydra.help if line.question == "help" else composed.hydra.hydra_help
+    configuration = OmegaConf.to_yaml(chosen, resolve=line.resolve)
+    if line.question == "help":
+        configuration = _with_meanings(command, configuration, str(composed.get("method", {}).get("name")))
     groups = [str(group) for group in composed.hydra.runtime.choices]
     said = Template(texts.template).substitute(
         FLAGS_HELP=_parser(f"{command.name}.py").format_help(),
         APP_CONFIG_GROUPS=_choices(group for group in groups if not group.startswith("hydra/")),
         HYDRA_CONFIG_GROUPS=_choices(group for group in groups if group.startswith("hydra/")),
-        CONFIG=OmegaConf.to_yaml(chosen, resolve=line.resolve),
+        CONFIG=configuration,
     )
     return f"{said.rstrip()}\n"
+
+
+def _with_meanings(command: Command, configuration: str, method: str) -> str:
+    """Returns settings as YAML, each with its choices and its meaning.
+
+    Args:
+        command: whose settings these are.
+        configuration: the settings.
+        method: the method among them, if there is one.
+    """
+    from interpbench.runs.setting_help import explained, meanings, method_meanings
+
+    kind = command.settings()
+    said = {} if kind is None else {**meanings(kind), **method_meanings(method)}
+    return explained(configuration, said)
 
 
 def _parser(name: str = "") -> OneLineParser:
@@ -121,12 +139,12 @@ def _parser(name: str = "") -> OneLineParser:
 
 
 def _choices(groups: Iterable[str]) -> str:
-    """Returns a line for each group of configuration files: its name, and what there is to choose from."""
+    """Returns a line for each group of configuration files of which there are several to choose from."""
     from hydra.core.global_hydra import GlobalHydra
 
     loader = GlobalHydra.instance().config_loader()
     options = {group: ", ".join(sorted(loader.get_group_options(group))) for group in sorted(groups)}
-    return "".join(f"{group}: {names}\n" for group, names in options.items() if names)
+    return "".join(f"{group}: {names}\n" for group, names in options.items() if "," in names)
 
 
 def _information(runtime: Any) -> str:

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -123,6 +124,38 @@ def test_the_console_command_is_installed(tmp_path: Path) -> None:
 
 
 # Mistakes.
+
+NAMES = {
+    **{"show": ["show", "hsit"], "demo": ["demo", "--ot"], "tasks": ["tasks", "--group", "srting"]},
+    **{"methods": ["methods", "acdc"], "configs": ["configs", "--chek"], "models": ["models", "--hbu"]},
+    **{"download": ["download", "hsit"], "publish": ["publish", "hsit", "--to", "a/b"]},
+    **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
+    **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
+    **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
+    **{"export-problem": ["export-problem", "hsit"], "verify-problem": ["verify-problem", "problme"]},
+    **{"train": ["train", "task=hsit"], "evaluate": ["evaluate", "checkpoint=hsit"]},
+}
+"""A wrong name for each command; of those that take none, a wrong option."""
+
+
+@pytest.mark.parametrize("command", SUBCOMMANDS)
+@pytest.mark.parametrize("wrong", ["name", "option"])
+def test_a_typo_is_answered_within_a_cpu_second_by_every_command(
+    tmp_path: Path, command: str, wrong: str
+) -> None:
+    """The best of three: other processes on the machine slow this one down, but never make it faster."""
+    typed = NAMES[command] if wrong == "name" else [command, "--hepl"]
+    spent: list[float] = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        status, _, err = run(tmp_path, "-c", LOOK, *typed)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert status == 2
+        assert_one_line(err)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if spent[-1] < 1:
+            return
+    raise AssertionError(f"{spent} CPU seconds")
 
 
 @pytest.mark.parametrize(
