@@ -1,1 +1,1 @@
-"""The kernel: a small transformer, run on many rows at once, each with its own interventions."""
+"""A small transformer that runs many rows at once, each with interventions of its own (the kernel)."""

@@ -99,5 +99,5 @@ def test_a_network_with_parts_of_its_own_is_refused_by_name(rules, part):
     ruled = with_rules(network(*SHAPES[1]), rules)
     with torch.no_grad():
         clean, patch = record(ruled, inputs(1))[1], record(ruled, inputs(2))[1].stack
-    with pytest.raises(TypeError, match=f"a {part} has no fast way; Transformer.run runs it"):
+    with pytest.raises(TypeError, match=f"run_circuits cannot run a {part}; use Transformer.run"):
         list(run_circuits(ruled, clean, patch, edges=np.zeros((1, *ruled.cfg.graph.legal.shape), bool)))

@@ -1,10 +1,13 @@
-"""The forward pass of a frozen network under several circuits at once: `Transformer.run`, and what is faster.
+"""The forward pass of a trained network with several circuits at once: `Transformer.run`, but faster.
 
-No weight gets a gradient; masks and shifts of circuits may. Beside the plain pass it can start at a layer,
-leave out writers whose outputs are known, compute the last layer at one position of each row alone, and leave
-out positions that cannot matter. What readers see goes from masks to projections in one step.
+No weight gets a gradient; masks and shifts of circuits may. The pass can start at a layer, leave out nodes
+whose outputs are known, compute the last layer at one position of each row only, and leave out positions that
+cannot matter. Readers' inputs are projected to queries, keys and values in one step from masks and
+differences.
 
-Shapes as in `model.py`; K circuits, B examples, N = K × B rows, circuit-major.
+Shapes: D d_model, V outputs, H heads, E d_head, T positions, Q positions of queries, K circuits, B examples,
+N = K × B rows, those of the first circuit first; `kind` is 3 for queries, keys and values, or the number of
+these that are asked for.
 """
 
 from collections.abc import Sequence
@@ -21,9 +24,10 @@ from interpbench.transformer.gated_mlp import GatedMlp
 from interpbench.transformer.layers import Attention, Block, Mlp, Norm
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.rms_norm import RMSNorm
+from interpbench.transformer.tensors import GroupedLogits
 
 KNOWN = (Attention, Mlp, GatedMlp, Norm, RMSNorm, nn.Identity)
-"""The parts that have a fast way, or need none."""
+"""The modules that a fast run can take the place of, or uses as they are."""
 
 
 def frozen_run(
@@ -32,42 +36,43 @@ def frozen_run(
     circuits: Circuits,
     only: Tensor | None = None,
     packed: Packed | None = None,
-) -> Tensor:
-    """Runs circuits from the layer on at which they start.
+) -> GroupedLogits:
+    """Runs circuits from the layer at which they start, and returns the logits of each.
 
     Args:
         network: the network.
-        stream: `[D, T, B]`: what the embedding writes, or the residual stream before the layer at which
+        stream: `[D, T, B]`, what the embedding writes, or the residual stream before the layer at which the
             circuits start; `[D, T, K, B]` if each circuit has its own.
-        circuits: the circuits.
-        only: `[B]`: the one position of each example whose logits are wanted; None for all.
-        packed: instead of `only`, which positions the examples `[D, 1, F]` are, for circuits that patch all
-            readers. It needs learned positions and causal attention.
+        circuits: the circuits, with what they patch.
+        only: `[B]`, the one position of each example whose logits are wanted; None for all positions.
+        packed: instead of `only`, the F positions of all examples that are computed, `stream` being
+            `[D, 1, F]`; for circuits whose readers are all patched, and a network with learned positions and
+            causal attention.
 
     Returns:
-        Logits `[V, T, K, B]`, T one with `only` or `packed`.
+        Logits `[V, T, K, B]`, with T = 1 if `only` or `packed` is given.
 
     Raises:
-        TypeError: for a network with a part, as a changed backward pass, that has no fast way.
+        TypeError: if the network has a module with another backward pass (`backward_rules`).
     """
     check(network)
     return _FrozenRun(network, stream, circuits, only, packed).logits()
 
 
 def check(network: Transformer) -> None:
-    """Refuses a network with parts of one's own, as `backward_rules` makes them.
+    """Refuses a network with modules that a fast run does not know, such as those of `backward_rules`.
 
     Raises:
-        TypeError: if it has one.
+        TypeError: if the network has such a module.
     """
     blocks: list[Block] = list(network.blocks)  # type: ignore[arg-type]
     for part in [network.ln_final, *(p for b in blocks for p in (b.ln1, b.attn, b.ln2, b.mlp))]:
         if type(part) not in KNOWN:
-            raise TypeError(f"a {type(part).__name__} has no fast way; Transformer.run runs it")
+            raise TypeError(f"run_circuits cannot run a {type(part).__name__}; use Transformer.run")
 
 
 class _FrozenRun:
-    """One run. `at` is where in T × N the residual stream is, once it is at one position of each row."""
+    """One run: its residual stream `[D, T, N]`, which after `keep_positions` has one position of each row."""
 
     def __init__(
         self,
@@ -81,13 +86,13 @@ class _FrozenRun:
         count = circuits.count
         self.only = only if only is None else only.repeat(count)
         if packed is not None:
-            assert self.cfg.positions == "learned", "where packed rows are is not known to rotary positions"
+            assert self.cfg.positions == "learned", "packed positions need learned positions, not rotary ones"
             self.only = packed.only.repeat(count)
         rows = stream.unsqueeze(2).expand(-1, -1, count, -1) if stream.ndim == 3 else stream
         self.residual = rows.flatten(2)
 
     def logits(self) -> Tensor:
-        """Runs all layers."""
+        """Runs all layers and returns the logits `[V, T, K, B]`."""
         cfg, circuits, unembed = self.cfg, self.circuits, self.network.unembed
         circuits.begin(cfg)
         if circuits.start == 0:
@@ -112,7 +117,7 @@ class _FrozenRun:
         return [head for head in range(self.cfg.n_heads) if live is None or live[first + head]]
 
     def _attend(self, layer: int, block: Block, heads: Sequence[int], last: bool) -> None:
-        """Adds what a layer's heads write; in the last layer at the wanted positions alone."""
+        """Adds what a layer's heads write to the stream, in the last layer at the wanted positions only."""
         attn, circuits, count = block.attn, self.circuits, self.cfg.n_heads
         reader, writer = layer * (3 * count + 1), 1 + layer * (count + 1)
         rows_last = self.packed is None and by_rows(self.residual.shape[1], self.residual.device)
@@ -122,16 +127,16 @@ class _FrozenRun:
             seen = circuits.read(readers, self.residual)
             return _projected(attn, seen, block.ln1, kinds, heads, rows_last)
 
-        places = self._places() if last else None
-        projected = [project(slice(places is not None, 3))] if heads else []
-        if places is not None:  # of queries alone
-            circuits.narrow(places)
-            self.residual = self.residual.flatten(1)[:, None, places]
+        indices = self._wanted() if last else None
+        projected = [project(slice(indices is not None, 3))] if heads else []
+        if indices is not None:  # keys and values are at all positions, queries at the wanted ones only
+            circuits.keep_positions(indices)
+            self.residual = self.residual.flatten(1)[:, None, indices]
             projected = [project(slice(1)), *projected] if heads else []
         if heads:
             writers = [writer + head for head in heads]
             summed = circuits.ignores(writers)
-            written = self._written(layer, attn, projected, heads, summed, places is not None)
+            written = self._written(layer, attn, projected, heads, summed, indices is not None)
             total = written if summed else circuits.write(writers, written).sum(0)
             self.residual = total.add_(self.residual)
         if len(heads) < count:
@@ -148,7 +153,7 @@ class _FrozenRun:
         summed: bool,
         narrowed: bool,
     ) -> Tensor:
-        """Returns what heads write, `[H, D, Q, N]`, or its sum over them, from queries, keys and values."""
+        """Returns what heads write, `[H, D, Q, N]`, or its sum over heads, from queries, keys and values."""
         at, output = self.only if narrowed else None, attn.outputs(heads)
         others = self.packed.others[layer] if self.packed else None
         if self.packed or features_last(projected[0]):
@@ -165,7 +170,7 @@ class _FrozenRun:
         return total.view(-1, *mixed.shape[2:])
 
     def _transform(self, layer: int, block: Block) -> None:
-        """Adds what a layer's MLP writes."""
+        """Adds what a layer's MLP writes to the residual stream."""
         circuits, count = self.circuits, self.cfg.n_heads
         writer, reader = (layer + 1) * (count + 1), (layer + 1) * (3 * count + 1) - 1
         if circuits.live is not None and not circuits.live[writer]:
@@ -180,8 +185,8 @@ class _FrozenRun:
             written = block.mlp(block.ln2(seen.copied()[0] if isinstance(seen, Mixture) else seen))
         self.residual = self.residual + circuits.write(range(writer, writer + 1), written[None])[0]
 
-    def _places(self) -> Tensor | None:
-        """Returns where in T × N of the residual stream the wanted positions are; None for all."""
+    def _wanted(self) -> Tensor | None:
+        """Returns the flat indices into T × N of the positions whose logits are wanted; None for all."""
         rows, device = self.residual.shape[2], self.residual.device
         if self.packed is not None:
             firsts = torch.arange(0, rows, self.packed.count, device=device)
@@ -197,9 +202,9 @@ def _projected(
     heads: Sequence[int],
     rows_last: bool,
 ) -> Tensor:
-    """Normalises what heads read, and makes queries, keys or values of it, `[kind, H, E, T, N]`.
+    """Returns queries, keys or values `[kind, H, E, T, N]` of what heads see, normalised.
 
-    What a mixture gives has its features last in memory unless `rows_last`.
+    Those of a mixture have their features last in memory unless `rows_last`.
     """
     maps = attn.maps(kinds, heads)
     if isinstance(seen, Tensor):
@@ -217,7 +222,7 @@ def _projected(
 def _normalised(
     seen: Mixture, norm: nn.Module, weight: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalises a single reader's input `[D, T, N]`, and folds a norm's weights into the next ones."""
+    """Returns a single reader's normalised input `[D, T, N]`, and a map with the norm's weights folded in."""
     if isinstance(norm, Norm):
         weights, biases = norm.folded(weight[None], bias[None])
         return seen.inputs(norm.eps)[0], weights[0], biases[0]
