@@ -67,7 +67,7 @@ def test_there_are_a_hundred_of_each_and_all_differ() -> None:
         assert len(set(some)) == len(some) >= 100
         assert all(word.isalpha() for word in some)
     assert len(set(large.vocab)) == len(large.vocab)
-    with pytest.raises(TaskError, match="two have pen"):
+    with pytest.raises(TaskError, match="templates share pen"):
         Prompts(LARGE, NAMES, ("pen",), OBJECTS)
 
 
