@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.tensors import Patterns, Projections
 
@@ -39,6 +40,17 @@ class HeadParts(Interventions):
     ):
         self.patch, self.keep, self.rows = patch or {}, frozenset(keep), rows
         self.kept: dict[HeadPartIndex, Tensor] = {}
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Checks that the network has all heads and parts that are asked for.
+
+        Raises:
+            ValueError: if a node is no head, or a part is none of a head's.
+        """
+        heads = {writer for writer, node in enumerate(cfg.graph.nodes) if node.head is not None}
+        for writer, part in sorted({*self.patch, *self.keep}):
+            if writer not in heads or part not in (*QKV, "pattern"):
+                raise ValueError(f"node {writer} is not a head with a {part}; heads have q, k, v and pattern")
 
     def project(self, writers: Sequence[int], projected: list[Projections]) -> list[Projections]:
         """Patches and caches queries, keys and values."""

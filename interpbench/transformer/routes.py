@@ -52,13 +52,15 @@ class Routes(Interventions):
     def begin(self, cfg: TransformerConfig) -> None:
         """Clears what an earlier run has left."""
         self._own: list[Tensor] = []
+        self._graph = self.masks.requires_grad and torch.is_grad_enabled()
         self._store: Tensor | None = None
         self._written = 0
 
     def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
         """Keeps outputs, which readers with routes are to see the source's instead of, and returns them."""
         own = self._blocks(outputs.unflatten(3, (self.groups, self.examples)))
-        if outputs.requires_grad:
+        self._graph |= outputs.requires_grad
+        if self._graph:  # a buffer that is written later must not be part of it
             self._own.append(own.flatten(3))
         else:  # one buffer: concatenating the outputs for each reader would copy all of them
             if self._store is None:

@@ -21,13 +21,18 @@ from interpbench.transformer.fast.frozen_parts import attend_and_write, features
 from interpbench.transformer.fast.packed import Packed
 from interpbench.transformer.fast.patch_differences import Mixture
 from interpbench.transformer.gated_mlp import GatedMlp
-from interpbench.transformer.layers import Attention, Block, Mlp, Norm
+from interpbench.transformer.layers import Attention, Block, Embed, Mlp, Norm, PosEmbed, Unembed
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.rms_norm import RMSNorm
 from interpbench.transformer.tensors import GroupedLogits
 
-KNOWN = (Attention, Mlp, GatedMlp, Norm, RMSNorm, nn.Identity)
+KNOWN = (
+    *(Transformer, Embed, PosEmbed, Block, nn.ModuleList, nn.Identity),
+    *(Norm, RMSNorm, Attention, Mlp, GatedMlp, Unembed),
+)
 """The modules that a fast run can take the place of, or uses as they are."""
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+"""The attributes in which a PyTorch module keeps its hooks."""
 
 
 def frozen_run(
@@ -53,22 +58,26 @@ def frozen_run(
         Logits `[V, T, K, B]`, with T = 1 if `only` or `packed` is given.
 
     Raises:
-        TypeError: if the network has a module with another backward pass (`backward_rules`).
+        TypeError: if the network has a module of another class, such as those of `backward_rules`, or hooks.
     """
     check(network)
     return _FrozenRun(network, stream, circuits, only, packed).logits()
 
 
 def check(network: Transformer) -> None:
-    """Refuses a network with modules that a fast run does not know, such as those of `backward_rules`.
+    """Refuses a network with modules that a fast run does not know, or with PyTorch hooks.
+
+    Modules of `backward_rules` are such, as they have another backward pass.
 
     Raises:
         TypeError: if the network has such a module.
     """
-    blocks: list[Block] = list(network.blocks)  # type: ignore[arg-type]
-    for part in [network.ln_final, *(p for b in blocks for p in (b.ln1, b.attn, b.ln2, b.mlp))]:
+    for part in network.modules():
+        name = type(part).__name__
         if type(part) not in KNOWN:
-            raise TypeError(f"run_circuits cannot run a {type(part).__name__}; use Transformer.run")
+            raise TypeError(f"run_circuits cannot run a {name}; use Transformer.run")
+        if any(getattr(part, hooks) for hooks in HOOKS):
+            raise TypeError(f"run_circuits does not call the hooks of {name}; use Transformer.run")
 
 
 class _FrozenRun:
@@ -102,6 +111,8 @@ class _FrozenRun:
             heads = self._live(layer)
             self._attend(layer, block, heads, last=layer == cfg.n_layers - 1)
             self._transform(layer, block)
+        if circuits.start == cfg.n_layers and (indices := self._wanted()) is not None:
+            self._keep_positions(indices)
         last = cfg.n_layers * (3 * cfg.n_heads + 1)
         seen = circuits.read(range(last, last + 1), self.residual)
         if isinstance(seen, Mixture):
@@ -130,8 +141,7 @@ class _FrozenRun:
         indices = self._wanted() if last else None
         projected = [project(slice(indices is not None, 3))] if heads else []
         if indices is not None:  # keys and values are at all positions, queries at the wanted ones only
-            circuits.keep_positions(indices)
-            self.residual = self.residual.flatten(1)[:, None, indices]
+            self._keep_positions(indices)
             projected = [project(slice(1)), *projected] if heads else []
         if heads:
             writers = [writer + head for head in heads]
@@ -184,6 +194,11 @@ class _FrozenRun:
         else:
             written = block.mlp(block.ln2(seen.copied()[0] if isinstance(seen, Mixture) else seen))
         self.residual = self.residual + circuits.write(range(writer, writer + 1), written[None])[0]
+
+    def _keep_positions(self, indices: Tensor) -> None:
+        """Keeps only some positions, flat `indices` into T × N; from now on T = 1."""
+        self.circuits.keep_positions(indices)
+        self.residual = self.residual.flatten(1)[:, None, indices]
 
     def _wanted(self) -> Tensor | None:
         """Returns the flat indices into T × N of the positions whose logits are wanted; None for all."""

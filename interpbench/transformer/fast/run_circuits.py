@@ -107,16 +107,18 @@ def run_circuits(
         The logits of some circuits at a time, in order, on all examples if these fit into a call.
 
     Raises:
-        TypeError: if the network has a module with another backward pass (`backward_rules`).
+        TypeError: if the network has a module of another class, such as those of `backward_rules`, or hooks.
+        ValueError: if both edges and nodes are given, or neither.
     """
     given = edges if edges is not None else nodes
-    assert given is not None, "run_circuits needs edges or nodes to patch"
+    if given is None or (edges is not None and nodes is not None):
+        raise ValueError("circuits patch either edges or nodes; give one of the two")
     count, examples = len(given), patch.shape[-1]
     rows = rows_per_call(network.cfg)
     for circuits in _slices(count, max(1, rows // examples)):
         chosen = given[circuits]
         start, live = (0, None) if whole else computed(network.cfg.graph, chosen, edges is not None)
-        some = torch.from_numpy(chosen).to(patch.device)
+        some = torch.from_numpy(np.ascontiguousarray(chosen)).to(patch.device)
         masks, replaced = (some.to(patch.dtype), None) if edges is not None else (None, some)
         for part in _slices(examples, rows):
             every = part.stop - part.start == examples
