@@ -1,1 +1,1 @@
-"""Alignment of variables with nodes, and the ground truth that follows from it."""
+"""The alignment of a program's variables with a network's nodes, and the ground truth that follows."""

@@ -1,1 +1,1 @@
-"""RASP programs: as causal models, as placed variables, as compiled weights."""
+"""RASP programs: their causal models, the nodes that Tracr computes variables at, and compiled networks."""

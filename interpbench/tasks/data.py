@@ -50,9 +50,13 @@ def draw_pairs(task: Task, count: int, seed: int = 0, corruption: str | None = N
         corrupted.append(others[rows * CANDIDATES + alive[rows].argmax(1)])
         found, tried = found + len(rows), tried + count
         if tried >= 50 * count and found < count:
+            others = [other for other in corruptions if other != name]
+            advice = (
+                f"choose corruption {' or '.join(others)}" if others else "nearly all outputs are the same"
+            )
             raise TaskError(
                 f"task {task.name}: corruption {name} changed the output of only {found} of {tried} inputs; "
-                f"choose another of {', '.join(corruptions)}, or change the task's sampler"
+                f"{advice}"
             )
     tokens = np.concatenate(clean)[:count]
     scored = np.zeros((count, task.length + 1), bool)

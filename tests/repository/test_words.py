@@ -14,7 +14,7 @@ import pytest
 
 from tests import ROOT
 
-SPEAKING = ("tasks", "transformer")
+SPEAKING = ("alignment", "causal", "rasp", "tasks", "transformer")
 """The packages whose docstrings are checked."""
 FILES = [path for name in SPEAKING for path in sorted((ROOT / "interpbench" / name).rglob("*.py"))]
 FEWEST_PARAMETERS = 3

@@ -81,7 +81,6 @@ def rows_per_call(cfg: TransformerConfig) -> int:
     return max(LEAST_ROWS, NUMBERS_PER_CALL // (cfg.d_model * cfg.n_ctx * 3 * cfg.n_heads))
 
 
-@torch.no_grad()
 def run_circuits(
     network: Transformer,
     clean: CleanRun,
@@ -122,11 +121,13 @@ def run_circuits(
         masks, replaced = (some.to(patch.dtype), None) if edges is not None else (None, some)
         for part in _slices(examples, rows):
             every = part.stop - part.start == examples
-            stack, given_patch, stream = (
-                x if every else x[..., part] for x in (clean.stack, patch, clean.residuals[start])
-            )
-            ran = Circuits(masks, given_patch, stack, start, replaced, live)
-            yield CircuitLogits(circuits, part, frozen_run(network, stream, ran))
+            with torch.no_grad():  # not around a yield, after which it would hold for the caller
+                stack, given_patch, stream = (
+                    x if every else x[..., part] for x in (clean.stack, patch, clean.residuals[start])
+                )
+                ran = Circuits(masks, given_patch, stack, start, replaced, live)
+                logits = frozen_run(network, stream, ran)
+            yield CircuitLogits(circuits, part, logits)
 
 
 def computed(graph: Graph, chosen: np.ndarray, by_edge: bool) -> tuple[int, list[bool]]:
