@@ -1,1 +1,16 @@
 """The alignment of a program's variables with a network's nodes, and the ground truth that follows."""
+
+from typing import TYPE_CHECKING
+
+from interpbench.core.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from interpbench.alignment.alignment import Alignment, align
+    from interpbench.alignment.find_ground_truth import find_truth
+
+__all__ = ["Alignment", "align", "find_truth"]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {"Alignment": "alignment", "align": "alignment", "find_truth": "find_ground_truth"},
+)

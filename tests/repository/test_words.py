@@ -1,12 +1,14 @@
-"""Docstrings that a reader can understand alone: every parameter explained, every constant named.
+"""Docstrings that a reader can understand alone, and packages that list what they offer.
 
 Packages are added to `SPEAKING` as their prose is gone through; in the end it is all of them. Arguments that
 functions of a file share may be explained in the file's docstring, under `Common arguments:`.
 """
 
 import ast
+import pkgutil
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 from tests import ROOT
 
-SPEAKING = ("alignment", "causal", "rasp", "tasks", "transformer")
+SPEAKING = ("alignment", "causal", "rasp", "tasks", "training", "transformer")
 """The packages whose docstrings are checked."""
 FILES = [path for name in SPEAKING for path in sorted((ROOT / "interpbench" / name).rglob("*.py"))]
 FEWEST_PARAMETERS = 3
@@ -131,3 +133,14 @@ def test_docstrings_of_constants_stand_alone(path: Path) -> None:
 def test_the_check_of_constants_refuses_fragments(doc: str) -> None:
     assert not stands_alone(doc)
     assert stands_alone("The significance level alpha.")
+
+
+@pytest.mark.parametrize("name", SPEAKING)
+def test_packages_list_what_they_offer(name: str) -> None:
+    package = import_module(f"interpbench.{name}")
+    assert package.__all__ == sorted(package.__all__)
+    assert set(package.__all__) <= set(dir(package))
+    assert all(hasattr(package, offered) for offered in package.__all__)
+    assert not set(package.__all__) & {module.name for module in pkgutil.iter_modules(package.__path__)}
+    with pytest.raises(AttributeError, match=f"module 'interpbench.{name}' has no attribute 'nothing'"):
+        _ = package.nothing
