@@ -70,11 +70,11 @@ def ioi(tokens: PromptTokens) -> CausalTask:
 
 @task_family("ioi_next_token", PromptTokens, one_program=True)
 def ioi_next_token(tokens: PromptTokens) -> CausalTask:
-    """At every position of such a prompt where one name leads, that name: at first and from the giver on."""
+    """At every position of an IOI prompt up to which exactly one name occurs only once, that name."""
     return _task(large, tokens, only_at_end=False, variant_of="ioi")
 
 
 @task_family("ioi_published_prompts", PromptTokens, one_program=True)
 def ioi_published_prompts(tokens: PromptTokens) -> CausalTask:
-    """As ioi, on the few prompts of the published model: two orders of names, two places, three objects."""
+    """IOI on the few prompts of the published model: two orders of names, two places, three objects."""
     return _task(published, tokens, only_at_end=True, variant_of="ioi")
