@@ -77,12 +77,13 @@ def test_routes_may_differ_between_positions(model, by_row):
         torch.testing.assert_close(logits[:, :, group], literal(model, base, sources, of_row))
 
 
-def test_gradients_of_masks_are_right():
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_gradients_of_masks_are_right(share):
     """The masks are ends of a path, and their gradient is that of finite differences."""
     model = network(*SHAPES[1]).requires_grad_(False)
     base, sources = inputs(1), [inputs(2), inputs(3)]
     given = torch.stack([record(model, source)[1].stack for source in sources], 1)
-    masks = (one_hot(drawn(model, 3)) * 0.6).requires_grad_()
+    masks = (one_hot(drawn(model, 3)) * share).requires_grad_()
     legal = torch.from_numpy(model.cfg.graph.legal)[None, :, :, None]
 
     def total(masks):
