@@ -1,9 +1,9 @@
-"""ACDC, fast against sequential: identical circuits, how many calls and how many CPU seconds.
+"""Compares the fast ACDC with the sequential algorithm, in circuits, calls of the network, and CPU seconds.
 
 Both run in float64 on one thread, on a random network of 6 layers and 4 heads (1,108 edges) whose writers
-differ in scale, so that circuits are sparse. The sequential version is the plain algorithm on the same
-kernel: one full forward pass for each candidate edge, nothing reused. (The literal oracle in
-`tests/oracles/acdc.py`, one example and one position at a time, is slower still by orders of magnitude.)
+differ in scale, so that circuits are sparse. The sequential version is the published algorithm on the same
+kernel: one full forward pass for each candidate edge, of which nothing is reused. (The oracle in
+`tests/oracles/acdc.py`, with one example and one position at a time, is slower by orders of magnitude.)
 
 Run: `python -m benchmarks.acdc`.
 """
@@ -48,7 +48,7 @@ def problem(examples: int = 16) -> Problem:
 
 @torch.no_grad()
 def sequential(made: Problem, threshold: float) -> tuple[np.ndarray, int]:
-    """Returns the kept edges `[reader, writer]` and the number of forward calls."""
+    """Returns the edges of the circuit, `[reader, writer]`, and the number of forward calls."""
     graph, cost = made.graph, Cost()
     runs = clean_and_patch(made, "kl", "resample", cost)
     removed = np.zeros(graph.legal.shape, bool)

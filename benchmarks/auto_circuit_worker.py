@@ -1,12 +1,16 @@
 """Runs auto-circuit's methods, on request, on a network and prompts that `benchmarks.discovery` has written.
 
-It runs in an environment that has auto-circuit and none of this project. Arguments: the folder with
-`hooked_transformer.json` and `.safetensors`, `prompts.safetensors` (token ids `clean` and `corrupted [B, T]`,
-the position `end [B]` at which the output counts, the network's `answer` and `wrong [B]` there) and
-`edges.json`, the edges by their hooks and heads in the order in which ACDC is to visit them.
+It runs in an environment with auto-circuit and without this project. Its argument is a folder with:
 
-Each line on stdin is a request, `{"method": "acdc", "threshold": 0.01}`; each line on stdout the answer:
-CPU and wall-clock seconds, calls of the network, and a number for each edge. The first line names versions.
+* `hooked_transformer.json` and `hooked_transformer.safetensors`, the network;
+* `prompts.safetensors`, which holds the token ids `clean` and `corrupted`, `[B, T]`, the position `end`,
+  `[B]`, at which the output counts, and the network's answers there on both inputs, `answer` and `wrong`,
+  `[B]`, for B prompts of T tokens;
+* `edges.json`, the edges by their hooks and heads, in the order in which ACDC is to visit them.
+
+Each line on stdin is a request, such as `{"method": "acdc", "threshold": 0.01}`. Each line on stdout is an
+answer: CPU and wall-clock seconds, calls of the network, and a number for each edge. The first line has the
+versions of libraries.
 """
 
 import json
@@ -28,7 +32,7 @@ torch.optim.adam = sys.modules["torch.optim.adam"]  # auto-circuit 1.0.1 asks fo
 
 
 class Worker:
-    """A patchable network and one batch with all prompts."""
+    """The network as auto-circuit patches it, and one batch with all prompts."""
 
     def __init__(self, folder: Path):
         settings = json.loads((folder / "hooked_transformer.json").read_text())
@@ -61,7 +65,7 @@ class Worker:
         self.calls += 1
 
     def answer(self, method: str, **settings: float) -> dict[str, object]:
-        """Runs a method and returns what it took and found."""
+        """Runs a method, and returns its time, its calls of the network and its scores."""
         set_all_masks(self.model, 0.0)
         self.model.zero_grad()
         torch.manual_seed(0)
@@ -73,15 +77,15 @@ class Worker:
         return {"cpu": cpu, "wall": wall, "calls": self.calls, "values": values}
 
     def eap(self) -> dict[str, torch.Tensor]:
-        """Derivatives of the logit difference by the masks, at the clean point."""
+        """Returns the derivatives of the logit difference by the masks, on clean inputs."""
         return mask_gradient_prune_scores(self.model, self.prompts, None, "logit", "avg_diff", mask_val=0.0)
 
     def acdc(self, threshold: float) -> dict[str, torch.Tensor]:
-        """The threshold where an edge is removed, infinity where it is kept."""
+        """Returns, for each edge, the threshold if ACDC removes it, and infinity if not."""
         return acdc_prune_scores(self.model, self.prompts, None, tao_exps=[0], tao_bases=[threshold])
 
     def edge_sp(self, steps: int, penalty: float, rate: float) -> dict[str, torch.Tensor]:
-        """Gates of edges that let the clean network through where they are open."""
+        """Returns the gates of edges after training; an open gate leaves the edge as it is."""
         return subnetwork_probing_prune_scores(
             self.model,
             self.prompts,
@@ -94,7 +98,7 @@ class Worker:
 
 
 def main() -> None:
-    """Answers until stdin ends."""
+    """Answers requests until stdin ends."""
     torch.set_num_threads(1)
     worker = Worker(Path(sys.argv[1]))
     names = ("auto-circuit", "transformer-lens", "torch")

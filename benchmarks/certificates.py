@@ -1,11 +1,11 @@
-"""What a certificate costs, as it was and as it is, side by side in one run, in CPU seconds of one thread.
+"""Compares the cost of a certificate with that of its first version, in CPU seconds of one thread.
 
-* was: each node alone, all forbidden nodes at once, each inert edge alone by a run of its own, all of them at
-  once, and whether what is required does anything; on 5,000 drawn pairs, or on all pairs of a domain of at
-  most 1,000 inputs. It says nothing of subsets, strata, single positions, or of how often required edges act
-  as the program's.
-* is: `certify` with its default settings, by the default standard. A network that just misses a target is
-  looked at several times, which the table says, for it costs accordingly.
+* The first version (was) patches each node alone, all forbidden nodes at once, each inert edge alone by a run
+  of its own, and all inert edges at once, and checks that patching required nodes and edges has an effect. It
+  does so on 5,000 random pairs, or on all pairs of a domain of at most 1,000 inputs. It measures nothing for
+  subsets, strata and single positions, nor how often required edges act as those of the program.
+* The present version (is) is `certify` with its default settings, by the default standard. For a network that
+  just misses a target, rows are added several times; the table gives their number, as the cost grows with it.
 
 Run: `python -m benchmarks.certificates`, or with names or folders of checkpoints.
 """
@@ -37,9 +37,9 @@ from interpbench.training.measure_certificate import certify
 
 DEFAULT = ("frac_prevs", "hist", "paren_balance", "mean_of_ends")
 PAIRS, ALL_UP_TO = 5000, 1000
-"""How much was measured."""
+"""The number of random pairs in the first version, and the largest domain of which all pairs were run."""
 DRAWN, ENUMERATED = 512, 2048
-"""Pairs that went together."""
+"""The numbers of pairs in a batch of the first version: for random pairs, and for all pairs."""
 TRAINING = "interpbench.training."
 PARTS = {
     "effective rows": ["measure_certificate._Certificate._fill"],
@@ -51,16 +51,16 @@ PARTS = {
     "adversary": ["measure_certificate.attack"],
 }
 REST = "everything else"
-"""Clean runs; aligned nodes, single positions, forbidden nodes, required edges, on rows that all share."""
+"""The name of the remaining cost: clean runs, and patching nodes, single positions and required edges."""
 
 
 @contextmanager
 def spent(parts: Mapping[str, Sequence[str]]) -> Generator[dict[str, float]]:
-    """Yields the CPU seconds of each part, filled in while the context is open.
+    """Returns a context in which the CPU seconds of each part are measured.
 
     Args:
-        parts: to the functions and methods, of `interpbench.training`, that each consists of; none of them
-            calls another one.
+        parts: for each part, the functions and methods of `interpbench.training` that it consists of. None of
+            them may call another one.
     """
     seconds = dict.fromkeys(parts, 0.0)
 
@@ -97,7 +97,7 @@ def spent(parts: Mapping[str, Sequence[str]]) -> Generator[dict[str, float]]:
 
 
 class Former:
-    """The certificate as it was: rates over base/source pairs, each as the number of wrong ones."""
+    """The first version of certificates: for each intervention, the number of wrong base/source pairs."""
 
     def __init__(self, evaluation: Evaluation, truth: Truth, pairs: int = PAIRS):
         self.evaluation, self.truth, self.pairs = evaluation, truth, pairs
@@ -110,7 +110,7 @@ class Former:
         self.rows = 0
 
     def measure(self, seed: int = 0) -> None:
-        """Measures what costs little on all pairs, then each inert edge alone."""
+        """Runs all interventions on all pairs; those of single inert edges come last."""
         for base, source in self._pairs(seed):
             self._add(base, source)
         for base, source in self._pairs(seed):
@@ -146,7 +146,7 @@ class Former:
         self._count("all edges", predictions, ev.with_edges(base, source, self.truth.inert))
 
     def _affects(self, name: str, base: Activations, predictions: np.ndarray) -> None:
-        """Counts the rows on which patching something required changes a scored output."""
+        """Counts the rows on which patching a required node or edge changes a scored output."""
         ev = self.evaluation
         tolerance = ev.task.tolerance if ev.causal_model.numerical else 0
         moved = np.abs(predictions - ev.predictions(base.logits)) > tolerance
@@ -154,7 +154,7 @@ class Former:
         self.affected[name] = self.affected.get(name, 0) + int(rows.sum())
 
     def _pairs(self, seed: int) -> Iterator[tuple[Activations, Activations]]:
-        """Yields all pairs, or drawn ones."""
+        """Yields all pairs of a small domain, or random ones of a large one, in batches."""
         ev, domain = self.evaluation, self.evaluation.task.domain
         rng = seeds.generator(seed, "certificate", ev.task.name)
         if domain.size > ALL_UP_TO:
@@ -171,7 +171,7 @@ class Former:
 
 
 def compare(folder: Path) -> tuple[list[str], list[str]]:
-    """Returns a row of each table for a checkpoint."""
+    """Returns the rows of a checkpoint in the two tables."""
     checkpoint = load_checkpoint(folder, certificate=False)
     subject = subject_of(checkpoint)
     evaluation = Evaluation(checkpoint.network, subject.alignment)
@@ -204,7 +204,7 @@ def compare(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def tables() -> tuple[Table, Table]:
-    """Returns the tables, empty."""
+    """Returns the two tables, without rows."""
     costs = Table(title="What a certificate costs, CPU time of one thread")
     parts = Table(title="Where the time goes")
     for table in (costs, parts):

@@ -1,7 +1,7 @@
-"""Whether our methods agree with the published code on released models; rows say what is compared.
+"""Compares this project's methods with the published code of others, on released models.
 
-The published code is cloned by whoever runs this (the module of each tool names repository and commit) into
-one folder, and runs in an environment of its own: `make compare-published PUBLISHED=folder`.
+The published code must be cloned into one folder (the module of each tool in `benchmarks.published` names
+repository and commit), and runs in an environment of its own: `make compare-published PUBLISHED=folder`.
 
 Run: `python -m benchmarks.compare_published --python PYTHON --published FOLDER [--models hist,reverse]`.
 """
@@ -24,7 +24,7 @@ MODELS = ("frac_prevs", "hist", "differs_from_both_neighbours", "max_with_previo
 
 
 def main() -> None:
-    """Prints a line for each model and method, and exits with 1 if one disagrees."""
+    """Prints a line for each comparison of a model and method, and exits with 1 if any fails to agree."""
     parser = argparse.ArgumentParser(description="Compares our methods with the published code.")
     parser.add_argument(
         "--python", required=True, help="of the environment that has the published code's needs"
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _missing(module: ModuleType, published: Path) -> Iterator[str]:
-    """Yields what is wrong with a tool's clone: it is missing, or at another commit."""
+    """Yields messages on a tool's clone, if it is missing or at another commit."""
     if any(not (published / path).is_dir() for path in module.PATHS):
         yield f"clone {module.REPOSITORY}, at {module.COMMIT} and with submodules, into {published}"
         return

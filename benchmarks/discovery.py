@@ -1,19 +1,20 @@
-"""What scores for all edges of the IOI network cost, and the same work done by auto-circuit, side by side.
+"""Compares the cost of discovery methods on the IOI network, with each other and with auto-circuit.
 
-The network is the released `ioi`, if there is one, else the task's shape with random weights: 1,108 edges.
-Prompts are drawn from its domain, with the corruption `abc`. One thread; medians over rounds in which
-everybody has a turn.
+The network is the released `ioi`, if there is one, and else one of the task's shape with random weights; it
+has 1,108 edges. Prompts are drawn from the task's domain, with the corruption `abc`. Everything runs on one
+thread. Times are medians over rounds in which all methods take turns.
 
-1. EAP, EAP-IG with 10 points, and exact patching: calls of the network, and time.
-2. With `--auto-circuit python`, the Python of an environment that has auto-circuit: its EAP, subnetwork
-   probing over edges, and ACDC, on the same weights and prompts, all prompts in one batch.
-   * EAP of both is the same formula; the largest difference is printed.
-   * Subnetwork probing: the same steps of Adam, rate, penalty, start of the gates, and ablation (the
-     mean of the corrupted inputs at each position). auto-circuit draws gates for each prompt, we for all
-     prompts together, so scores can agree in rank, not in value; and not even in rank where the network is
-     sparse, for there the penalty alone moves nearly all gates.
-   * ACDC: the same KL, threshold and order of edges. We decide in double precision, auto-circuit in single;
-     how many edges are decided differently is printed. It runs the network once for each edge.
+1. EAP, EAP-IG with 10 points, and exact patching are compared in calls of the network and time. 2. With
+`--auto-circuit python` (the Python of an environment that has auto-circuit), its EAP, subnetwork probing
+   over edges, and ACDC run on the same weights and prompts, with all prompts in one batch.
+   * EAP has the same formula in both; the largest difference is printed.
+   * Subnetwork probing has the same steps of Adam, learning rate, penalty, initial gates and ablation (the
+     mean of the corrupted inputs at each position). auto-circuit samples gates for each prompt, this project
+     for all prompts together. Scores can therefore agree in rank, but not in value; and not even in rank if
+     the network is sparse, because the penalty alone moves nearly all gates then.
+   * ACDC has the same KL divergence, threshold and order of edges. This project decides in double precision,
+     auto-circuit in single precision; the number of edges on which they differ is printed. auto-circuit runs
+     the network once for each edge.
 
 Run: `python -m benchmarks.discovery`. With auto-circuit it takes long; `--prompts 32` shortens it.
 """
@@ -51,11 +52,11 @@ from interpbench.tasks.shapes import shape
 from interpbench.transformer.model import Transformer
 
 RATE, PENALTY, KEPT = 0.1, 10.0, 5 / 6
-"""auto-circuit's defaults: Adam's rate, λ, and where σ(θ) starts."""
+"""The defaults of auto-circuit: the learning rate of Adam, λ, and the initial σ(θ)."""
 
 
 def problem(prompts: int) -> tuple[str, Problem]:
-    """Returns what the network is, and the problem."""
+    """Returns a description of the network, and the discovery problem."""
     task, folder = get_task("ioi"), released().get("ioi")
     network = Transformer(shape(task)) if folder is None else load_checkpoint(folder).network
     name = "random weights" if folder is None else "the released model"
@@ -64,7 +65,7 @@ def problem(prompts: int) -> tuple[str, Problem]:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn took and found: seconds, calls of the network, and scores in ACDC's order of edges."""
+    """The result of a turn of a method: seconds, calls of the network, and scores in ACDC's order."""
 
     cpu: float
     wall: float
@@ -117,7 +118,7 @@ class AutoCircuit(Worker):
 
 
 def write_for_worker(ours: Ours, folder: Path) -> None:
-    """Writes weights, prompts and the order of edges."""
+    """Writes the weights, the prompts and the order of edges for the worker."""
     made = ours.made
     save_hooked(made.network, folder)
     end, rows = made.scored.int().argmax(0), torch.arange(len(made.clean))
@@ -137,7 +138,7 @@ def write_for_worker(ours: Ours, folder: Path) -> None:
 
 
 def rounds(count: int, turns: dict[str, Callable[[], Turn]]) -> dict[str, list[Turn]]:
-    """Gives everybody a turn `count` times, after one that is thrown away."""
+    """Runs all methods in turns, `count` times, after a first round that does not count."""
     taken: dict[str, list[Turn]] = {name: [] for name in turns}
     for number in range(count + 1):
         for name, turn in turns.items():
@@ -148,7 +149,7 @@ def rounds(count: int, turns: dict[str, Callable[[], Turn]]) -> dict[str, list[T
 
 
 def table(taken: dict[str, list[Turn]], against: str) -> None:
-    """Prints calls, passes, median seconds with their spread, and how many times those of `against`."""
+    """Prints calls, passes, and median seconds with their range, also as multiples of those of `against`."""
     base = statistics.median(turn.cpu for turn in taken[against])
     print(f"   {'':22}{'calls':>6}{'passes':>9}{'CPU s':>9}{'from':>9}{'to':>9}{'wall s':>9}{'ratio':>8}")
     for name, turns in taken.items():
@@ -161,7 +162,7 @@ def table(taken: dict[str, list[Turn]], against: str) -> None:
 
 
 def ours_alone(ours: Ours, count: int) -> None:
-    """Prints the first table."""
+    """Prints the table of this project's methods."""
     methods = {"eap": Eap(), "eap_ig, 10 points": EapIg(steps=10), "exact": Exact()}
     taken = rounds(count, {name: lambda m=method: ours.turn(m) for name, method in methods.items()})
     print(f"1. Scores of all edges (median of {count}); ratio to eap")
@@ -200,7 +201,7 @@ def side_by_side(
 
 
 def greedy(ours: Ours, theirs: AutoCircuit, threshold: float) -> None:
-    """Prints the comparison of ACDC at one threshold, one turn each."""
+    """Prints the comparison of ACDC at one threshold, with one turn each."""
     mine = ours.turn(Acdc(thresholds=(threshold,), metric="kl"))
     other = theirs.turn("acdc", threshold=threshold)
     table({f"acdc, {threshold:g}": [mine], "theirs": [other]}, f"acdc, {threshold:g}")

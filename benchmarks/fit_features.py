@@ -1,8 +1,8 @@
 """Fits the coefficients of `fitted_features` on the released models, leaving out one program at a time.
 
-Logistic regression with an L2 penalty of 1 (scikit-learn's default), required against forbidden nodes or
-edges, each model weighing the same and its required ones as much as its forbidden ones. Prints AUROC on the
-models of the program left out.
+The fit is a logistic regression of required against forbidden nodes or edges, with an L2 penalty of 1
+(scikit-learn's default). All models have the same weight, and in each model required and forbidden ones have
+the same weight. The AUROC on the models of the program that is left out is printed.
 
 Run: `python -m benchmarks.fit_features [--write]`.
 """
@@ -39,7 +39,7 @@ LEVELS: tuple[tuple[str, Level], ...] = (("node", "node"), ("edge", "qkv_edge"))
 
 @dataclass(frozen=True)
 class Model:
-    """A released model: what is looked at, and its truth at nodes and edges as 0, 1, or -1 for neither."""
+    """A released model: its features, and its truth at nodes and edges as 0, 1, or -1 for neither."""
 
     name: str
     program: str
@@ -65,7 +65,7 @@ def models() -> list[Model]:
 
 
 def coefficients(parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Fits features `[n, F]` and truth `[n]` of several models; returns coefficients, the intercept last."""
+    """Returns the fitted coefficients, the intercept last, from features `[n, F]` and labels of models."""
     x, y, weights = [], [], []
     for values, truth in parts:
         counted = truth >= 0
@@ -102,7 +102,7 @@ def fits(found: list[Model]) -> list[Fit]:
 
 
 def main() -> None:
-    """Fits, prints, and writes if asked to."""
+    """Fits the coefficients and prints them with their AUROC; with `--write`, writes them too."""
     parser = argparse.ArgumentParser(description="Fits the coefficients of fitted_features.")
     parser.add_argument("--write", action="store_true", help="store them")
     options = parser.parse_args()

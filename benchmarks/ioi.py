@@ -1,10 +1,11 @@
-"""A training step of IOI against TransformerLens hooks, side by side in one run, and where its time goes.
+"""Compares a training step of IOI with the published recipe, made with hooks of TransformerLens.
 
 Both start from the same random weights of the task's shape (6 layers, 4 heads, d_model 64, d_mlp 256,
-LayerNorm) and take steps of equal batch on the same data, drawn beforehand: the hooks take the published
-recipe's three optimiser steps with five passes through the network; ours one step with a world each for
-behaviour, IIT and strictness (`siit`), and one more in which every edge outside the circuit may be patched
-(`siit_edges`; `ioi` with the other terms of the task's own configuration).
+LayerNorm), and take steps of the same batch size on the same data, which are drawn beforehand. The published
+recipe takes three optimiser steps, with five passes through the network. This project takes one step, in
+which the batch has a copy (world) each for behaviour, IIT and the strict loss (`siit`), and one more in which
+every edge outside the circuit may be patched (`siit_edges`; `ioi` adds the other terms of the task's
+configuration). The share of matrix products in a step's time is printed too.
 
 Run: `python -m benchmarks.ioi`, in about three minutes.
 """
@@ -63,7 +64,7 @@ class Setting:
         )
 
     def reference(self) -> Callable[[], None]:
-        """Returns the step of the published recipe, on a batch of its own each time."""
+        """Returns a function that takes a step of the published recipe, on another batch each time."""
         hooked, rng = Hooked(Transformer(self.cfg, 0), PublishedRecipe()), np.random.default_rng(0)
         domain, model, output = self.task.domain, self.task.causal_model, self.task.causal_model.output
         everywhere = np.ones(self.batch, bool)
@@ -92,7 +93,7 @@ class Setting:
 
 
 def compare(setting: Setting, rounds: int) -> None:
-    """Prints how long a step of each takes, in turns; ours includes its share of drawing the data."""
+    """Prints the time of a step of each, taken in turns; this project's includes drawing the data."""
     recipes = {
         "siit": Recipe(Objective(edge_strict=0.0)),
         "siit_edges": Recipe(),
@@ -118,7 +119,7 @@ def compare(setting: Setting, rounds: int) -> None:
 
 
 def products(setting: Setting, steps: int) -> None:
-    """Prints which share of a step's time is in matrix products."""
+    """Prints the share of a step's time that is spent in matrix products."""
     trainer = setting.trainer(setting.recipe)
     trainer.step()
     with profile(activities=[ProfilerActivity.CPU]) as profiled:

@@ -1,13 +1,14 @@
-"""Can a head of some width answer as a name mover that scores names, or only as one that takes them away?
+"""Measures how well a head of a given width can compute IOI's name mover, by two rules for its answer.
 
-IOI's name mover sees names, each a token or an inhibition, and adds up what it reads of them; the answer is
-the name with the largest logit. Here a vector of the head's width for each name as a token, one as an
-inhibition, and one for its logit are trained by themselves, with even attention over names and inhibitions
-given: what is hard for these is hard for a transformer. Rows are base/source pairs of the task, 70 % with
-S-inhibition swapped; the error is of held-out rows, by two rules:
+The name mover attends to names, each a token or an inhibition, and sums what it reads from them; the answer
+is the name with the largest logit. Here only three vectors of the head's width are trained for each name: one
+for it as a token, one for it as an inhibition, and one for its logit. Attention to names is uniform, and
+inhibitions are given. What is hard for these vectors is hard for a transformer. Rows are base/source pairs of
+the task, in 70 % of which S-inhibition is swapped, and the error is that of held-out rows. The rules are:
 
-* scored: the name with the highest score, 10 for each token and -15 for each inhibition (the published one);
-* left: the only name that is not inhibited, if all inhibited names are there (ours).
+* scored (the published one): the name with the highest score, which is 10 for each token and -15 for each
+  inhibition of it;
+* left (this project's): the only name that is not inhibited, if all inhibited names are among the tokens.
 
 Run: `python -m benchmarks.ioi_capacity`.
 """
@@ -27,7 +28,7 @@ TRAINED, TESTED, SWAPPED, BATCH, RATE = 60_000, 20_000, 0.7, 512, 1e-2
 
 
 def counts(rng: np.random.Generator, rows: int, held_out: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns `[row, name]` how often each name is a token and an inhibition, and `[row]` our answers."""
+    """Returns how often each name is a token, and an inhibition, `[row, name]`, and the answers, `[row]`."""
     task = get_task("ioi")
     names = len(task.causal_model.variables["name_mover"].values or ())
     base = task.domain.draw(rng, rows, held_out)
@@ -46,14 +47,14 @@ def counts(rng: np.random.Generator, rows: int, held_out: bool) -> tuple[Tensor,
 
 
 def scored(tokens: Tensor, inhibited: Tensor) -> Tensor:
-    """Returns the published answers `[row]`, -1 for a tie."""
+    """Returns the answers by the published rule, `[row]`; -1 stands for a tie."""
     score = 10 * tokens - 15 * inhibited
     best, answer = score.max(1)
     return torch.where((score == best[:, None]).sum(1) == 1, answer, -1)
 
 
 def error(width: int, steps: int, rule: str) -> tuple[float, float]:
-    """Trains the vectors; returns the share of wrong rows, and of rows that have an answer."""
+    """Trains the vectors, and returns the share of wrong rows and the share of rows that have an answer."""
     generator, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
     trained, tested = counts(rng, TRAINED, False), counts(rng, TESTED, True)
     code = torch.randn(trained[0].shape[1], width, generator=generator) / width**0.5

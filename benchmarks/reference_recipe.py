@@ -1,6 +1,6 @@
-"""The published SIIT recipe, plainly, with TransformerLens 4 hooks: what training speed is held against.
+"""The published SIIT recipe, with hooks of TransformerLens 4, with which training speed is compared.
 
-Each batch of base/source pairs takes three optimiser steps one after another, each on one loss:
+For each batch of base/source pairs, three optimiser steps are taken one after another, each on one loss:
 
 1. interchange (IIT): one aligned node, drawn for the whole batch, is taken from the source run;
 2. strict: one node outside the circuit, drawn for the whole batch, is taken from the source run;
@@ -8,9 +8,11 @@ Each batch of base/source pairs takes three optimiser steps one after another, e
 
 Heads are swapped at `hook_z`, MLPs at `hook_post`; source activations are computed without gradients.
 
-It is made fast where that changes nothing: labels are looked up in tables instead of being computed by a
-second transformer, and of a source run only the activation that is needed is kept. The strict weight is
-applied once; the published code applies it twice, so that 10 acts as 100.
+It is faster than the published code where that changes no result: labels are looked up in tables instead of
+being computed by a second transformer, and only the activation that is needed is kept of a source run. The
+strict weight is applied once; the published code applies it twice, so that 10 acts as 100.
+
+Letters of shapes: B pairs, T positions.
 """
 
 from dataclasses import dataclass
@@ -32,9 +34,9 @@ class PublishedRecipe:
     """The published settings of `frac_prevs`.
 
     Attributes:
-        pairs: base/source pairs of an epoch, the same in every epoch: 375 batches.
-        betas: of Adam, as in the published code; with PyTorch's (0.9, 0.999) it took longer in a trial.
-        strict: the published weight of this task; with 1 it took as long, with the usual 0.4 longer.
+        pairs: the number of base/source pairs in an epoch, which are the same in every epoch (375 batches).
+        betas: the betas of Adam in the published code; PyTorch's (0.9, 0.999) took longer in a trial.
+        strict: the published weight of the strict loss for this task; 1 took as long, the usual 0.4 longer.
     """
 
     batch: int = 256
@@ -67,10 +69,10 @@ class Hooked:
         """Takes the three optimiser steps of a batch.
 
         Args:
-            tokens: `[B, T]`, the bases.
-            patch: `[B, T]`, the sources.
-            labels: `[B, T - 1]`, numbers or classes, -100 where nothing is scored.
-            swapped: an aligned node, and the labels with its variables swapped.
+            tokens: the token ids of the bases, `[B, T]`.
+            patch: the token ids of the sources, `[B, T]`.
+            labels: the outputs of the program, numbers or classes, `[B, T - 1]`; -100 where none is scored.
+            swapped: an aligned node, and the outputs with its variables swapped.
             unaligned: a node outside the circuit.
         """
         aligned, counterfactual = swapped
@@ -79,7 +81,7 @@ class Hooked:
         self._descend(self.recipe.behaviour, self.bridge(tokens, return_type="logits"), labels)
 
     def patched(self, base: Tensor, source: Tensor, node: Node) -> Tensor:
-        """Returns logits of `base [B, T]` with a node's activation, everywhere, from `source [B, T]`."""
+        """Returns the logits of `base`, `[B, T]`, with a node's activation taken from `source`, `[B, T]`."""
         kept: list[Tensor] = []
 
         def keep(activation: Tensor, hook: Any) -> None:
@@ -110,7 +112,7 @@ class Hooked:
 
 
 class Reference(Hooked):
-    """Trains by the recipe, for a task with numerical output and few inputs."""
+    """A training by the published recipe, for a task with numerical output and few inputs."""
 
     def __init__(self, network: Transformer, alignment: Alignment, recipe: PublishedRecipe, seed: int):
         assert alignment.task.causal_model.numerical
@@ -125,7 +127,7 @@ class Reference(Hooked):
         self.batches: list[Tensor] = []
 
     def _counterfactuals(self, inputs: np.ndarray, node: Node) -> Tensor:
-        """Tabulates `[base, source, pos]`: the program's output with a node's variables swapped."""
+        """Returns the program's outputs with a node's variables swapped, `[base, source, pos]`."""
         model, count = self.alignment.task.causal_model, len(inputs)
         base, source = inputs.repeat(count, 0), model.run(np.tile(inputs, (count, 1)))
         everywhere = np.ones(len(base), bool)
@@ -134,7 +136,7 @@ class Reference(Hooked):
         return torch.from_numpy(outputs).float().view(count, count, -1)
 
     def step(self) -> None:
-        """Trains on one batch: three losses, three optimiser steps."""
+        """Trains on one batch, by three optimiser steps on three losses."""
         if not self.batches:
             order = torch.from_numpy(self.rng.permutation(len(self.pairs)))
             self.batches = list(self.pairs[order].split(self.recipe.batch))
@@ -146,5 +148,5 @@ class Reference(Hooked):
         self.learn(tokens, patch, labels, (aligned, counterfactual), unaligned)
 
     def network(self) -> Transformer:
-        """Returns a copy as this project's transformer, so that one ruler measures both trainings."""
+        """Returns a copy as this project's `Transformer`, on which both trainings are measured."""
         return Transformer.from_transformer_lens(self.bridge)

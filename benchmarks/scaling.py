@@ -1,19 +1,20 @@
-"""How costs grow with the number of edges: `hist` in wider and deeper networks, CPU time of one thread.
+"""Measures how costs grow with the number of edges, in wider and deeper networks for `hist`, on one thread.
 
-Nothing is trained here: the released `hist` is put into a larger network, whose other heads, layers and
-features have random weights that write so little that no answer changes. So it does its task, and forbidden
-nodes do write something, as in a network that was trained: of 1,519 edges the screen runs 2.8 % of (edge,
-row) at the smallest margin of 7.1, and of a network that was trained at this size 2.9 % at 6.7. What is
-measured:
+No network is trained for this. The released `hist` is put into a larger network, whose other heads, layers
+and features have random weights that are so small that no answer changes. The network thus does its task, and
+forbidden nodes write something, as in a trained network: with 1,519 edges, the screen runs 2.8 % of all
+(edge, row) at a smallest margin of 7.1, and in a network that was trained at this size 2.9 % at 6.7. The
+costs are:
 
-* a training step, drawing included, batch 64, with the default objective;
-* a certificate with the default settings, the adversary included. Chunks of 512 rows are measured, one from
-  each draw; what grows with rows is multiplied by the number of chunks that a certificate has. The
-  adversary's search, which does not, is run as it is;
-* of it, single edges by the screen; and the former way, each edge run alone on every one of 5,000 rows,
-  multiplied up from 128;
-* ACDC with one threshold, and EAP, on a few prompts;
-* how far memory rises in each of these; of the certificate with 512 rows from each draw, which go together.
+* the CPU time of a training step with the default objective and batches of 64, with its share of drawing
+  data;
+* the CPU time of a certificate with default settings. One chunk of 512 rows of each draw is measured, and
+  costs that grow with the number of rows are multiplied by the number of chunks in a certificate. The
+  adversary's search, whose cost does not grow with rows, is measured as a whole;
+* the CPU time of the screen of single edges in it; and of the first version of certificates, in which each
+  edge was run alone on all of 5,000 rows, scaled up from 128 rows;
+* the CPU time of ACDC with one threshold, and of EAP, on a few prompts;
+* by how much memory rises in each of these; for the certificate, with 512 rows of each draw in one batch.
 
 Run: `python -m benchmarks.scaling`. It takes about an hour; `--shapes 2x4 4x8` two minutes.
 """
@@ -54,21 +55,24 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
 SHAPES = ((2, 4), (4, 8), (8, 8), (12, 12))
-"""Layers and heads."""
+"""The numbers of layers and heads of the networks."""
 NOISE = 0.05
-"""What forbidden nodes write, in units of what an untrained network's nodes do."""
+"""The size of what forbidden nodes write, in units of what the nodes of an untrained network write."""
 FORMER_ROWS = 5000
 THRESHOLD = 0.01
 LIMITS = {6637: 600.0, 32491: 3600.0}
-"""Edges to the seconds that a certificate may take."""
+"""The largest number of seconds that a certificate may take, by the number of edges."""
 CPU = torch.device("cpu")
 
 
 def widened(trained: Transformer, shape: TransformerConfig, noise: float, seed: int = 0) -> Transformer:
-    """Returns a network of a larger shape that does what a trained one does.
+    """Returns a network of a larger shape that gives the same answers as a trained one.
 
-    The trained weights are the first in every axis. What they read and write of other features, and what
-    other nodes write, is `noise` times what it is in an untrained network.
+    Args:
+        trained: the trained network, whose weights are the first ones along every axis.
+        shape: the larger shape.
+        noise: the size of all other weights that write or read, as a share of those of an untrained network.
+        seed: the seed of these other weights.
     """
     wide, given = Transformer(shape, seed), trained.state_dict()
     with torch.no_grad():
@@ -90,7 +94,7 @@ def widened(trained: Transformer, shape: TransformerConfig, noise: float, seed: 
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured of one network: CPU seconds, and bytes by which memory rose."""
+    """The costs of one network: CPU seconds, and by how many bytes memory rose."""
 
     edges: int
     shape: str
@@ -100,7 +104,7 @@ class Costs:
 
 
 class Measurement:
-    """All measurements of one network."""
+    """The measurements of one network."""
 
     def __init__(self, trained: Transformer, layers: int, heads: int):
         shape = replace(
@@ -117,13 +121,13 @@ class Measurement:
         self.costs = Costs(len(shape.graph.edges), f"{layers} × {heads}")
 
     def _measure(self, name: str, call: Callable[[], Any]) -> tuple[Any, float]:
-        """Returns what a call returns and its CPU seconds; notes by how much memory rose."""
+        """Returns the result of a call and its CPU seconds, and stores by how much memory rose."""
         result, _, cost = measured(call, CPU)
         self.costs.memory[name] = cost.get("peak_bytes", 0.0)
         return result, cost["cpu_seconds"]
 
     def step(self, steps: int) -> None:
-        """A training step, and its share of drawing a pool of steps."""
+        """Measures a training step, with its share of drawing a pool of steps."""
         network = Transformer(self.network.cfg)
         network.load_state_dict(self.network.state_dict())
         trainer = Trainer(
@@ -144,7 +148,7 @@ class Measurement:
         self.costs.seconds["step"] = step + max(0.0, times[0] - step) / trainer.sampler.steps
 
     def certificate(self, evaluation: Evaluation) -> None:
-        """A certificate, from one chunk of each draw."""
+        """Measures a certificate, on one chunk of each draw."""
         full = CertificateSettings()
         chunks = full.pairs / ROWS_PER_CHUNK
         checks = {name: round(getattr(full, name) / chunks) for name in ("checks", "edge_checks")}
@@ -172,7 +176,7 @@ class Measurement:
         )
 
     def former(self, evaluation: Evaluation, rows: int) -> None:
-        """Each inert edge alone on every row."""
+        """Measures the first version of certificates, in which each inert edge is run alone on every row."""
         rng, domain = seeds.generator(0, "former"), self.task.domain
         base = domain.draw(rng, rows, True)
         source = domain.sources(rng, base, True)
@@ -182,7 +186,7 @@ class Measurement:
         self.costs.seconds["former"] = seconds * FORMER_ROWS / rows
 
     def discovery(self, prompts: int) -> None:
-        """ACDC and EAP."""
+        """Measures ACDC and EAP."""
         problem = draw_pairs(self.task, prompts).problem(self.network)
         methods = {"EAP": Eap(), "ACDC": Acdc(thresholds=(THRESHOLD,))}
         for name, find in methods.items():
@@ -201,7 +205,17 @@ def measure(
     steps: int,
     say: Callable[[str], None],
 ) -> Costs:
-    """Measures one network; `say` is told of what comes next."""
+    """Returns the costs of one network.
+
+    Args:
+        trained: the trained network.
+        layers: the number of layers of the larger network.
+        heads: the number of heads in each layer of the larger network.
+        rows: the number of rows on which single edges are run alone.
+        prompts: the number of prompts for discovery methods.
+        steps: the number of training steps.
+        say: a function that is called with a description of each measurement before it starts.
+    """
     network = Measurement(trained, layers, heads)
     place = f"{network.costs.shape}, {network.costs.edges:,} edges: "
     say(place + "training")
@@ -227,11 +241,11 @@ TITLES = {
     "ACDC": "ACDC",
     "EAP": "EAP",
 }
-"""What is shown, in the order of columns and curves."""
+"""The titles of costs, in the order of columns and curves."""
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Returns 12 ms, 1.2 s, 1.2 min, or 1.2 h."""
+    """Returns a time in words: 12 ms, 1.2 s, 1.2 min, or 1.2 h."""
     for unit, size, most in (("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0)):
         if seconds < most:
             return f"{seconds / size:.3g} {unit}"
@@ -239,7 +253,7 @@ def seconds_in_words(seconds: float) -> str:
 
 
 def table(networks: Sequence[Costs]) -> Table:
-    """Returns the table: CPU time, and by how much memory rose."""
+    """Returns the table of CPU times, and of by how much memory rose."""
     made = Table(title="hist, CPU time of one thread and how far memory rises")
     for title in ("network", "edges", *TITLES.values()):
         made.add_column(title, justify="right")
@@ -258,7 +272,7 @@ def table(networks: Sequence[Costs]) -> Table:
 
 
 def draw(networks: Sequence[Costs], path: Path) -> None:
-    """Draws time and memory against edges, both axes logarithmic."""
+    """Draws time and memory against the number of edges, with logarithmic axes."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     panels = figure.subplots(1, 2)
     for axes, what, unit in ((panels[0], "seconds", 1.0), (panels[1], "memory", 2.0**20)):

@@ -1,15 +1,18 @@
-"""How fast training is, against the published recipe, in CPU seconds of one thread, side by side in one run.
+"""Compares the speed of training with that of the published recipe, in CPU seconds of one thread.
 
-Both train `frac_prevs` at the published shape (2 layers, 4 heads 3 wide, d_model 12, d_mlp 48, no LayerNorm)
-from the same random weights. One ruler measures both, as published: the shares of right positions over all
-inputs (accuracy), over drawn pairs and aligned nodes (IIA), over these pairs and all other nodes (SIIA).
+Both train `frac_prevs` at the published shape (2 layers of 4 heads, d_head 3, d_model 12, d_mlp 48, no
+LayerNorm) from the same random weights. Both are measured in the same way, as in the publication, by the
+shares of right
+positions: over all inputs (accuracy), over random pairs and aligned nodes (IIA), and over these pairs and all
+other nodes (SIIA).
 
-1. One step at equal batch: the recipe's three optimiser steps, with five passes through the network in all,
-   against one step with that many rows in every world, drawing them included. `siit` does what the recipe
-   does; `siit_edges` trains edges besides.
-2. Time from random weights until all three rates reach the target. Measuring is not counted, on either side.
-3. Time until the full certificate is there: all 256 × 256 pairs, every node, not one error; with
-   `siit_edges` every edge too. Everything counts: validations, failed attempts and the certificate itself.
+1. The time of a step with the same batch size. The recipe takes three optimiser steps, with five passes
+through
+   the network. This project takes one step with a batch for each of its losses, and the time to draw the
+   batches counts. `siit` has the losses of the recipe; `siit_edges` also trains edges.
+2. The time from random weights until all three rates reach the target. Measuring them does not count.
+3. The time until the certificate holds for all 256 × 256 pairs and every node without an error, and with
+   `siit_edges` for every edge. Everything counts: validations, failed attempts and the certificate itself.
 
 Run: `python -m benchmarks.training`. The recipe takes some minutes; `--reference-limit` cuts it short.
 """
@@ -47,7 +50,7 @@ TRAINER = TrainerSettings(batch=64, learning_rate=3e-2, max_steps=500, validate_
 
 
 class Setting:
-    """The task, and who trains a network for it."""
+    """The task and the shape of its networks, and the trainings to compare."""
 
     def __init__(self) -> None:
         task = get_task("frac_prevs")
@@ -71,12 +74,12 @@ class Setting:
         )
 
     def reference(self, seed: int) -> Reference:
-        """Returns the published recipe, on the same initial weights."""
+        """Returns a training by the published recipe, from the same initial weights."""
         return Reference(Transformer(self.cfg, seed), self.alignment, PublishedRecipe(), seed)
 
 
 class Ruler:
-    """Measures accuracy, IIA and SIIA, as published."""
+    """Measures accuracy, IIA and SIIA, as in the publication."""
 
     def __init__(self, alignment: Alignment, pairs: int = 4096):
         self.alignment, self.task = alignment, alignment.task
@@ -125,7 +128,7 @@ def several(step: Callable[[], object], count: int) -> Callable[[], None]:
 
 
 def compare_steps(setting: Setting, rounds: int, batch: int = 256) -> None:
-    """Prints how long a step of each takes, in turns; ours by whole pools, so that drawing counts."""
+    """Prints the time of a step of each, taken in turns; this project's are whole pools, to count drawing."""
     trainers = {name: setting.trainer(name, 0, batch) for name in OBJECTIVES}
     turns = {name: (trainer.step, trainer.sampler.steps) for name, trainer in trainers.items()}
     turns = {"reference": (setting.reference(0).step, 5), **turns}
@@ -141,7 +144,7 @@ def compare_steps(setting: Setting, rounds: int, batch: int = 256) -> None:
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """CPU seconds and steps of a training, and whether it arrived."""
+    """The CPU seconds and steps of a training, and whether it reached its target."""
 
     seconds: float
     steps: int
@@ -154,7 +157,15 @@ class Run:
 def to_truth(
     step: Callable[[], object], network: Callable[[], Transformer], ruler: Ruler, limit: float, every: int
 ) -> Run:
-    """Trains until all rates reach the target, or for `limit` seconds; measuring is not counted."""
+    """Trains until all rates reach the target, or for `limit` seconds, without the time to measure the rates.
+
+    Args:
+        step: takes a training step.
+        network: returns the network.
+        ruler: measures the rates.
+        limit: the largest number of seconds.
+        every: the number of steps between two measurements.
+    """
     clock, steps = 0.0, 0
     while clock < limit:
         clock += seconds(several(step, every))
@@ -172,7 +183,7 @@ def to_certificate(trainer: Trainer) -> Run:
 
 
 def trainings(setting: Setting, seed: int, limit: float | None) -> Iterator[tuple[str, Run]]:
-    """Yields everybody's run with one seed; the reference's only if it has a limit."""
+    """Yields the runs of all trainings with one seed; that of the reference only if `limit` is not None."""
     every = TRAINER.validate_every
     for name in OBJECTIVES:
         trainer = setting.trainer(name, seed)
@@ -185,7 +196,14 @@ def trainings(setting: Setting, seed: int, limit: float | None) -> Iterator[tupl
 
 
 def compare_trainings(setting: Setting, runs: int, reference_runs: int, limit: float) -> None:
-    """Prints times to truth and to the certificate: the median of some seeds."""
+    """Prints the times until the rates reach the target, and until the certificate holds, as medians.
+
+    Args:
+        setting: the task and the trainings.
+        runs: the number of seeds of this project's trainings.
+        reference_runs: the number of seeds of the published recipe.
+        limit: the largest number of seconds of a run of the published recipe.
+    """
     results: dict[str, list[Run]] = {}
     for seed in range(max(runs, reference_runs)):
         for name, run in trainings(setting, seed, limit if seed < reference_runs else None):

@@ -1,7 +1,7 @@
-"""CPU time of wrong calls until they are refused, beside importing torch: `python -m benchmarks.wrong_calls`.
+"""Measures the CPU time until wrong calls are refused, compared with that of importing torch.
 
-Calls of `tests/runs/wrong_calls.jsonl` are run one after the other, as a user would run them: all of them, or
-with `--every 5` one of five.
+The calls of `tests/runs/wrong_calls.jsonl` are run one after the other, as a user would run them: all of
+them, or one of five with `--every 5`. Run: `python -m benchmarks.wrong_calls`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from tests.wrong_calls import Call, calls, command, prepare
 
 
 def seconds(arguments: dict[str, object], where: Path) -> float:
-    """Returns the CPU time of a process."""
+    """Returns the CPU time of a process in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(**arguments, cwd=where, capture_output=True, stdin=subprocess.DEVNULL, check=False)  # type: ignore[call-overload]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def describe(call: Call) -> str:
-    """Returns a call as it is typed."""
+    """Returns a call as it is typed on a command line, cut to 100 characters."""
     return " ".join([call.program, *call.arguments])[:100]
 
 

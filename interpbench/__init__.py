@@ -9,19 +9,67 @@ Examples:
 Everything is imported on first use: listing tasks needs neither torch nor Tracr's compiler.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from interpbench.core import exports as _exports
 
 if TYPE_CHECKING:
     from interpbench import tasks
-    from interpbench.runs.api import compare, discover, draw, load, load_problem, show, train
+    from interpbench.checkpoints.format import Checkpoint
+    from interpbench.circuits.ground_truth import State, Truth
+    from interpbench.circuits.scores import Scores
+    from interpbench.core.errors import InterpBenchError
+    from interpbench.runs.api import (
+        compare,
+        discover,
+        draw,
+        load,
+        load_problem,
+        plot_circuit,
+        plot_roc,
+        show,
+        train,
+    )
+    from interpbench.tasks.problem import Problem
 
-__all__ = ["compare", "discover", "draw", "load", "load_problem", "show", "tasks", "train"]
+    __version__: str
+
+__all__ = [
+    "Checkpoint",
+    "InterpBenchError",
+    "Problem",
+    "Scores",
+    "State",
+    "Truth",
+    "__version__",
+    "compare",
+    "discover",
+    "draw",
+    "load",
+    "load_problem",
+    "plot_circuit",
+    "plot_roc",
+    "show",
+    "tasks",
+    "train",
+]
+_find, _names = _exports.exports(
+    __name__,
+    {
+        **dict.fromkeys(__all__, "interpbench.runs.api"),
+        "Checkpoint": "interpbench.checkpoints.format",
+        "InterpBenchError": "interpbench.core.errors",
+        "Problem": "interpbench.tasks.problem",
+        "Scores": "interpbench.circuits.scores",
+        **dict.fromkeys(("State", "Truth"), "interpbench.circuits.ground_truth"),
+        "tasks": "interpbench.tasks",  # a package that can be called
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "tasks":
-        return import_module("interpbench.tasks")  # a package that can be called
-    if name in __all__:
-        return getattr(import_module("interpbench.runs.api"), name)
-    raise AttributeError(f"module 'interpbench' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return _exports.version_of(__name__) if name == "__version__" else _find(name)
+
+
+def __dir__() -> list[str]:
+    return _names()

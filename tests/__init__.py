@@ -1,4 +1,4 @@
-"""Tests, in folders named as the packages that they are of; `builders` makes what they share."""
+"""Tests, in a folder for each package; `builders` has the functions that several test files share."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The installed Chromium, driven by Playwright."""
+"""Opens pages in the installed Chromium, with Playwright."""
 
 import shutil
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ SIZE = {"width": 1400, "height": 1000}
 
 
 def executable() -> str | None:
-    """Returns the installed Chromium, if there is one."""
+    """Returns the path of the installed Chromium; None if there is none."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @dataclass
 class Browser:
-    """A page, with the errors and warnings in it, and the addresses that it asked for."""
+    """A page of the browser, with its errors and warnings and the addresses that it has requested."""
 
     page: Page
     complaints: list[str] = field(default_factory=list[str])
@@ -36,19 +36,19 @@ class Browser:
             self.complaints.append(message.text)
 
     def open(self, path: Path) -> None:
-        """Opens a file, waits until it is loaded, and forgets what was before."""
+        """Opens a file and waits until it is loaded; earlier errors and requests are dropped."""
         self.complaints.clear()
         self.requests.clear()
         self.page.goto(path.resolve().as_uri())
 
     def run(self, script: str) -> Any:
-        """Returns what a script evaluates to."""
+        """Returns the value of a JavaScript expression in the page."""
         return self.page.evaluate(script)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Starts Chromium, and ends it."""
+    """Returns a context in which Chromium runs."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
         yield Browser(started.new_page(viewport=SIZE))

@@ -1,4 +1,4 @@
-"""What several test files build: problems, networks, trainers, intervention tests, and finished scripts."""
+"""Builders of what several test files need: networks, problems, trainers, intervention tests, script runs."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ from tests.wrong_networks import right_network
 
 CPU = torch.device("cpu")
 RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
-"""The names of the tasks that Tracr compiles."""
+"""The names of the tasks whose programs Tracr compiles."""
 
 
 # Networks and problems with random weights.
@@ -49,7 +49,7 @@ SHAPES = [
     (None, "gelu", "bidirectional", True, {"positions": "rotary"}),
     ("LN", "silu", "causal", True),
 ]
-"""Normalization, activation, attention and biases, and what else differs, of the kernel's networks."""
+"""Architectures for tests of the kernel: normalization, activation, attention, biases and other settings."""
 
 
 def shape_name(shape):
@@ -58,7 +58,7 @@ def shape_name(shape):
 
 
 def network(normalization, activation, attention, biases, more=None, seed=0):
-    """A network of one of `SHAPES` with two layers of three heads, whose biases and scales are random too."""
+    """Returns a network of one of `SHAPES`, with two layers of three heads and random biases and scales."""
     cfg = TransformerConfig(
         2, 3, 10, 4, 12, 7, 5, 4, normalization, activation, attention, biases, init_std=0.4, **(more or {})
     )
@@ -72,12 +72,12 @@ def network(normalization, activation, attention, biases, more=None, seed=0):
 
 
 def inputs(seed, rows=3):
-    """Random inputs `[rows, 4]` of such a network, which has 7 tokens."""
+    """Returns random inputs, `[rows, 4]`, of a network that `network` returns, which has 7 tokens."""
     return torch.randint(0, 7, (rows, 4), generator=torch.Generator().manual_seed(seed))
 
 
 def problem(seed=0, rows=6, d_out=5, normalization=None, **shape):
-    """A discovery problem of a random network with two layers of two heads, in double precision."""
+    """Returns a discovery problem with a random network of two layers of two heads, in double precision."""
     cfg = TransformerConfig(
         **{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 12, "n_ctx": 4, **shape},
         d_vocab=7,
@@ -93,7 +93,10 @@ def problem(seed=0, rows=6, d_out=5, normalization=None, **shape):
 
 
 def gate(kind: str) -> Problem:
-    """Two heads copy a bit each, and an MLP answers with their OR or AND: 1 on clean, 0 on corrupted."""
+    """Returns a problem whose network computes the OR or AND (`kind`) of two bits with one MLP.
+
+    Each bit is copied by a head. The output is 1 on the clean input and 0 on the corrupted one.
+    """
     cfg = TransformerConfig(1, 2, 4, 1, 2, d_vocab=3, d_out=1, n_ctx=2, activation="relu", biases=True)
     network = Transformer(cfg).double()
     with torch.no_grad():
@@ -114,15 +117,15 @@ def gate(kind: str) -> Problem:
 
 
 TRAINED = [name for name, made in methods().items() if made.record.authors_steps is not None]
-"""The methods that train masks."""
+"""The names of the methods that train masks."""
 
 
 def quick(name, steps=8):
-    """A method that trains masks for a few steps only; any other as it is."""
+    """Returns a method with few steps of training, if it trains masks, and else with its default settings."""
     return get_method(name, {"steps": steps} if name in TRAINED else {})
 
 
-# Training, and what certificates are made of.
+# Training and certificates.
 
 SMALL = ModelSettings(d_model=12, d_head=3, d_mlp=48)
 QUICK = TrainerSettings(max_steps=60, validate_every=20, validation_rows=64, save_every=20)
@@ -130,7 +133,7 @@ FEW = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, atta
 
 
 def setting(name="frac_prevs", seed=0):
-    """A small network of a task, its alignment, and the truth from few pairs."""
+    """Returns a small network for a task, its alignment, and the ground truth from few pairs."""
     task = get_task(name)
     cfg = shape(task, SMALL)
     alignment = align(task, cfg.graph)
@@ -143,21 +146,21 @@ def trainer(folder=None, recipe=None, settings=QUICK, name="frac_prevs", seed=0)
 
 
 def evaluation_of(name, network):
-    """What runs a network's interventions on a task, and the truth."""
+    """Returns the `Evaluation` that runs a network's interventions on a task, and the ground truth."""
     task = get_task(name)
     alignment = align(task, network.cfg.graph)
     return Evaluation(network, alignment), find_truth(alignment)
 
 
 def margin_of(name):
-    """The margin of a released network's answers on 4,096 inputs."""
+    """Returns the margin of a released network's answers on 4,096 inputs."""
     evaluation, _ = evaluation_of(name, right_network(name))
     tokens = evaluation.task.domain.draw(np.random.default_rng(0), 4096, True)
     return evaluation.margin(evaluation.activations(tokens))
 
 
 def intervention_tests_of(name, seed=0, **settings):
-    """The intervention tests of an untrained network."""
+    """Returns the intervention tests of an untrained network."""
     task = get_task(name)
     cfg = shape(task, ModelSettings(**{"d_model": 12, "d_head": 3, "d_mlp": 24, **settings}))
     alignment = align(task, cfg.graph)
@@ -166,7 +169,7 @@ def intervention_tests_of(name, seed=0, **settings):
 
 
 def released_tests(name):
-    """The intervention tests of a released network."""
+    """Returns the intervention tests of a released network."""
     checkpoint = load_checkpoint(released()[name])
     alignment = align(get_task(name), checkpoint.record.shape.graph, checkpoint.record.alignment)
     return InterventionTests(
@@ -175,7 +178,7 @@ def released_tests(name):
 
 
 def chunk_of(tests, rows=48, sources=1, seed=0):
-    """Rows of the task, with some sources each."""
+    """Returns rows of the task, each with the given number of sources."""
     ev, rng = tests.evaluation, np.random.default_rng(seed)
     base = ev.task.domain.draw(rng, rows, True)
     given = [ev.task.domain.sources(rng, base, True) for _ in range(sources)]
@@ -183,7 +186,7 @@ def chunk_of(tests, rows=48, sources=1, seed=0):
 
 
 def direct(tests, chunk):
-    """Runs every inert edge on every row, the whole network after it."""
+    """Returns which rows are right with each inert edge patched, each by a run of the whole network."""
     ev = tests.evaluation
     answer = chunk.base.trace[ev.causal_model.output]
     runs = ev.single_edges(chunk.base, chunk.sources[0].stack, tests.inert)
@@ -194,7 +197,7 @@ def direct(tests, chunk):
 
 
 def composed(command: str, *overrides: str) -> dict[str, Any]:
-    """What Hydra composes of `configs/` and overrides."""
+    """Returns the configuration that Hydra composes from `configs/` and overrides."""
     with initialize_config_dir(config_folder(), version_base="1.3"):
         data: Any = OmegaConf.to_container(compose(command, list(overrides)), resolve=True)
     data.pop("experiment", None)
@@ -207,6 +210,6 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 def run_script(where: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Runs one of the scripts of the top folder, as a user does."""
+    """Runs a script of the top folder in a process of its own, as a user does."""
     line = [sys.executable, str(ROOT / script), *arguments]
     return subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)

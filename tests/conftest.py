@@ -51,7 +51,7 @@ def prepared() -> None:
 
 @pytest.fixture(scope="session", params=SMALL_TASKS)
 def compiled(request: pytest.FixtureRequest) -> Compiled:
-    """The network that Tracr compiles a task to, aligned as Tracr placed it; tests run once for each task."""
+    """The network that Tracr compiles for a task, with Tracr's alignment; a test runs once for each task."""
     from interpbench.rasp.compile import compile_program
     from interpbench.rasp.weights import compiled_network
 
@@ -63,7 +63,7 @@ def compiled(request: pytest.FixtureRequest) -> Compiled:
 
 @pytest.fixture(scope="session")
 def random_transformer() -> Callable[..., Transformer]:
-    """Makes a tiny network with random weights; any number of its shape can be given."""
+    """A function that returns a tiny network with random weights; settings of its shape are arguments."""
 
     def make(seed: int = 0, **shape: Any) -> Transformer:
         return Transformer(TransformerConfig(**{**TINY, **shape}), seed).requires_grad_(False)
@@ -73,7 +73,7 @@ def random_transformer() -> Callable[..., Transformer]:
 
 @pytest.fixture(scope="session")
 def trained_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Makes the checkpoint of a task, by default of its compiled weights, with a small certificate."""
+    """A function that makes a certified checkpoint of a task, by default of its compiled weights."""
     from interpbench.runs.train import TrainConfig, train
 
     def make(task: str = "frac_prevs", kind: str = "compiled", **settings: Any) -> Path:
@@ -88,7 +88,7 @@ def trained_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 
 @pytest.fixture(scope="session")
 def compiled_checkpoint(trained_checkpoint: Callable[..., Path]) -> Path:
-    """A checkpoint of the compiled `frac_prevs`, with a made-up good certificate: only to be read."""
+    """A checkpoint of the compiled `frac_prevs` with a good made-up certificate; tests may only read it."""
     folder = trained_checkpoint()
     put_certificate(folder, all_pairs=True)
     return folder
@@ -96,5 +96,5 @@ def compiled_checkpoint(trained_checkpoint: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def checkpoint(compiled_checkpoint: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may damage."""
+    """A copy of `compiled_checkpoint` that a test may change."""
     return Path(shutil.copytree(compiled_checkpoint, tmp_path / "checkpoint"))

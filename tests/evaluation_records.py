@@ -29,12 +29,12 @@ REQUIRED = TRUTH.qkv_edges == State.REQUIRED
 
 
 def scores(values: np.ndarray) -> Scores:
-    """Scores of edges `[reader, writer]`, where there are any."""
+    """Returns scores of the graph's edges, `[reader, writer]`, NaN where it has none."""
     return Scores(GRAPH, np.where(GRAPH.legal, values, np.nan).astype(float))
 
 
 def record(task: str, method: str, values: np.ndarray, seed: int = 0, **settings: object) -> EvaluationRecord:
-    """The record of a method that gives edges these scores."""
+    """Returns the record of a method that gives edges these scores."""
     made = scores(values)
     levels, edges = compare(TRUTH, made), edge_scores(made)
     return EvaluationRecord(
@@ -47,7 +47,7 @@ TIED = record("hist", "zeros", np.zeros_like(REQUIRED))
 
 
 def board() -> Board:
-    """Three methods on three models, the third of which is dead."""
+    """Returns the leaderboard of three methods on three models; corruption of the third changes no answer."""
     good = [record(task, "good", REQUIRED) for task in ("x", "y", "dead")]
     bad = [record(task, "bad", -REQUIRED.astype(float)) for task in ("x", "y", "dead")]
     fair = [replace(TIED, task=task, method="fair") for task in ("x", "y")]

@@ -1,9 +1,10 @@
-"""What must not change when code is rearranged: thirty steps of three trainings, all scores on three models.
+"""Numbers that refactoring must not change: thirty steps of three trainings, and all scores on three models.
 
-`python -m tests.golden --write` measures anew, after a change that is meant to change numbers. `python -m
-tests.golden` says how many numbers are the same to the bit, which they are on one machine with one torch;
-elsewhere sums are added up in another order, so that the test asks for closeness alone. `--file` keeps the
-numbers of this machine beside the repository, before a change, and compares with them after it.
+`python -m tests.golden --write` measures them again, after a change that is meant to change numbers. `python
+-m tests.golden` prints how many numbers are equal to the bit. They are on one machine with one version of
+torch; on others, sums have another order, so that the test demands only that numbers are close. With
+`--file`, the numbers of this machine are stored in another file before a change, and compared with those
+after it.
 """
 
 import argparse
@@ -28,14 +29,15 @@ from interpbench.transformer.model import Transformer
 
 FILE = Path(__file__).with_name("golden.npz")
 TRAINED = ("greater_than", "ioi", "paren_balance")
-"""A causal one with free inputs, one with every term of the objective, one with swaps at single positions."""
+"""The trained tasks: a causal one with free edges, one with every term of the objective, and one with swaps
+at single positions."""
 SCORED = ("frac_prevs", "hist", "induction")
 STEPS = 30
 EXAMPLES = 32
 
 
 def training(name: str) -> np.ndarray:
-    """Returns the size of each weight after each step: `[step, parameter]`."""
+    """Returns the norm of each parameter after each step, `[step, parameter]`."""
     config = convert(TrainConfig, {"task": name, **own_settings(name)}, "train")
     task = get_task(name)
     cfg = shape(task, config.model)
@@ -57,7 +59,7 @@ def training(name: str) -> np.ndarray:
 
 
 def measured() -> Iterator[tuple[str, np.ndarray]]:
-    """Yields every array by its name."""
+    """Yields the name and the value of every array."""
     for name in TRAINED:
         yield f"training/{name}", training(name)
     for model in SCORED:
@@ -70,7 +72,7 @@ def measured() -> Iterator[tuple[str, np.ndarray]]:
 
 
 def main() -> None:
-    """Writes the file, or compares with it."""
+    """Writes the file of numbers, or compares with it."""
     parser = argparse.ArgumentParser(description=__doc__)
     prepare_torch()
     parser.add_argument("--write", action="store_true", help="measure anew what is to be kept")

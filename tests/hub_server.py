@@ -1,7 +1,7 @@
-"""A small server that speaks the hub's HTTP API as far as `huggingface_hub` needs it, and can fail.
+"""A small server with the parts of the hub's HTTP API that `huggingface_hub` needs; it can be made to fail.
 
-Repositories are dicts of commits. Files that end in `.safetensors` or `.pth` are stored elsewhere, as large
-files are on the hub: reading them redirects, and their ETag is a SHA-256.
+A repository is a dict of commits. Files that end in `.safetensors` or `.pth` are stored on another host, like
+large files on the hub: requests for them are redirected, and their ETag is a SHA-256.
 """
 
 import base64
@@ -24,19 +24,21 @@ def git_hash(data: bytes) -> str:
 
 @dataclass
 class Hub:
-    """What the server has, what it was asked, and how it is to fail.
+    """The contents of the server, the requests that it got, and how it is to fail.
 
     Attributes:
-        commits: repository to commit to files, the newest last.
-        private: repositories that need a token.
-        requests: every method and path, in order.
-        status: path to a status to answer with instead.
-        cut: path to how many bytes of the body to send before hanging up, or None; each use is used up.
-        replaced: path to a body to send instead, under the hash of the right one.
-        before: called with every path before it is answered.
-        headers: header to a value to send instead.
-        sha: what to call every commit instead; `listed`, a file that is said to be there too; and `large`,
-            what to say that the SHA-256 of every large file is.
+        commits: for each repository, the files of each commit, from the oldest to the newest.
+        private: the repositories that need a token.
+        requests: the method and path of every request, in order.
+        status: for a path, the HTTP status to answer with.
+        cut: for a path, after how many bytes of the body the connection is closed, one number for each
+            request.
+        replaced: for a path, the body that is sent instead of the right one, with the right one's hash.
+        before: a function that is called with every path before the answer.
+        headers: values of headers that are sent instead of the right ones.
+        sha: the hash that is sent for every commit instead of the right one.
+        listed: a file that is listed although it does not exist.
+        large: the SHA-256 that is sent for every large file instead of the right one.
     """
 
     commits: dict[str, dict[str, Files]] = field(default_factory=dict)
@@ -54,11 +56,11 @@ class Hub:
 
     @property
     def elsewhere(self) -> str:
-        """The address of another host, where large files are."""
+        """The address of the other host, from which large files are read."""
         return self.address.replace("127.0.0.1", "localhost")
 
     def push(self, repository: str, files: Files) -> str:
-        """Makes a commit and returns its hash."""
+        """Adds a commit with these files and returns its hash."""
         commits = self.commits.setdefault(repository, {})
         content = {**self.newest(repository), **files}
         commit = hashlib.sha1(repr((repository, len(commits), sorted(content))).encode()).hexdigest()
@@ -70,7 +72,7 @@ class Hub:
         return commits[list(commits)[-1]] if commits else {}
 
     def commit(self, repository: str, revision: str) -> str | None:
-        """Returns the commit that a branch or a beginning of a hash means."""
+        """Returns the commit of a branch, or of the first digits of a hash."""
         commits = list(self.commits[repository])
         if revision == "main":
             return commits[-1] if commits else None
@@ -142,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send(path, data, {"ETag": f'"{hashlib.sha256(data).hexdigest()}"'})
 
     def send(self, path: str, data: bytes, headers: dict[str, str]) -> None:
-        """Sends a body, or the range of it that is asked for, or less."""
+        """Sends a body, or the requested range of it; less if the connection is to be cut."""
         data, status = self.hub.replaced.get(path, data), 200
         asked = self.headers.get("Range")
         if asked:
@@ -186,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.json({"id": repository, "sha": sha, "siblings": siblings, "private": False})
 
     def entry(self, path: str, data: bytes) -> dict[str, object]:
-        """Returns what is listed of a file."""
+        """Returns the entry of a file in a list of files."""
         listed = {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
         if not path.endswith(LARGE):
             return listed
@@ -228,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve() -> Iterator[Hub]:
-    """Runs the server while the context lasts."""
+    """Returns a context in which the server runs."""
     hub = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
     server.daemon_threads = True

@@ -1,6 +1,7 @@
-"""Trains in processes that kill themselves, from one that has imported everything and started no threads.
+"""Runs trainings in processes that kill themselves at given places, where files are written.
 
-`python -m tests.killed_runs FOLDER` tries every place; `tests/runs/test_kills.py` runs it.
+The processes are forks of one that has imported everything and started no threads. `python -m
+tests.killed_runs FOLDER` kills a run at every place; `tests/runs/test_kills.py` runs it.
 """
 
 import os
@@ -26,7 +27,7 @@ KILLED = 9
 
 
 def config(out: Path) -> TrainConfig:
-    """A run that is certified at its second validation, since little is asked of it: after six steps."""
+    """Returns the configuration of a short run, which reaches its low standard at the second validation."""
     return TrainConfig(
         task="frac_prevs",
         out=str(out),
@@ -46,7 +47,7 @@ def config(out: Path) -> TrainConfig:
 
 
 class Places:
-    """Counts the places where files are written, and ends the process at one of them."""
+    """Counts the places at which files are written, and ends the process at one of them."""
 
     def __init__(self, last: int):
         self.last, self.count = last, 0
@@ -69,7 +70,7 @@ class Places:
 
 
 def run(out: Path, last: int = -1) -> int:
-    """Trains in a process of its own, which is killed at the place `last`; returns its exit status."""
+    """Trains in another process, which is killed at the place `last`, and returns its exit status."""
     process = os.fork()
     if process == 0:
         status = 1
@@ -101,7 +102,7 @@ def folder(out: Path) -> Path:
 
 
 def check_same(out: Path, whole: Path, what: object) -> None:
-    """Checks that a run ended as one that was not killed, and that nothing half-written is left."""
+    """Checks that a run ended like one that was not killed, and has left no temporary files."""
     for name in SAME:
         assert (folder(out) / name).read_bytes() == (folder(whole) / name).read_bytes(), (what, name)
     assert load_checkpoint(folder(out)).record.sha256 == load_checkpoint(folder(whole)).record.sha256
@@ -109,7 +110,7 @@ def check_same(out: Path, whole: Path, what: object) -> None:
 
 
 def main(where: Path) -> None:
-    """Kills a run at every place, and one run several times; prints how many places there are."""
+    """Kills a run at every place, and one run several times, and prints the number of places."""
     torch.set_num_threads(1)  # a process with others must not fork
     train(config(where / "first"))  # what is imported late is imported
     whole = where / "whole"

@@ -1,4 +1,4 @@
-"""Certificates that are made up: complete, of any truth, good or with chosen faults."""
+"""Made-up certificates for any ground truth, which are complete, and good or with chosen faults."""
 
 import json
 from collections.abc import Mapping
@@ -35,17 +35,17 @@ def proof_of(
     attacks: Mapping[str, int] | None = None,
     **entries: Any,
 ) -> dict[str, Any]:
-    """Returns a certificate of 8,192 rows each, or of 65,536 pairs.
+    """Returns a made-up certificate, whose rates are over 8,192 rows, or over 65,536 pairs.
 
     Args:
-        truth: of the network.
-        alignment: variable to node.
-        wrong: kind to place (`first` for the first of the kind) to how many rows are wrong, of draws from
-            the strata, or of all pairs.
-        upto: the grade that was measured for.
-        all_pairs: whether all pairs were run, but for random sets.
-        attacks: `nodes` or `edges` to how many of 4,096 rows the worst set gets wrong.
-        **entries: what to put instead of the certificate's own.
+        truth: the ground truth of the network.
+        alignment: the node of each variable.
+        wrong: for each kind of rate and each node or edge (`first` for the first one of the kind), the number
+            of wrong rows, of those from the strata or of all pairs.
+        upto: the grade up to which rates are measured.
+        all_pairs: whether rates are over all pairs, except those with random sets patched.
+        attacks: for `nodes` or `edges`, on how many of 4,096 rows the worst set is wrong.
+        **entries: values of the certificate's fields that replace the made-up ones.
     """
     carried: dict[str, list[str]] = {}
     for variable, node in alignment.items():
@@ -53,7 +53,7 @@ def proof_of(
             carried.setdefault(node, []).append(variable)
     nodes = [name for name in map(str, truth.graph.nodes) if name not in {"embed", *carried}]
     inert = [*truth.names("qkv_edge", State.FORBIDDEN), *truth.names("qkv_edge", State.ALLOWED)]
-    required = truth.required_edges
+    required = truth.required
     vacuous = [name for name in carried if name in truth.names("node", State.ALLOWED)]
     places = {
         "accuracy": ["output"],
@@ -110,7 +110,7 @@ def proof_of(
 
 
 def certificate_of(folder: Path, **faults: Any) -> dict[str, Any]:
-    """Returns a made-up certificate of a checkpoint, with what it is of."""
+    """Returns a made-up certificate of a checkpoint, with the identity of its network."""
     record = read_record(folder)
     truth, task = record.read_truth, get_task(record.task)
     identity = {"weights": record.sha256, "truth": truth.sha256, "task": task_sha256(task)}
@@ -127,7 +127,7 @@ def certificate_of(folder: Path, **faults: Any) -> dict[str, Any]:
 
 
 def put_certificate(folder: Path, **faults: Any) -> dict[str, Any]:
-    """Writes a made-up certificate of a checkpoint; returns it."""
+    """Writes a made-up certificate of a checkpoint and returns it."""
     certificate = certificate_of(folder, **faults)
     (folder / "certificate.json").write_text(json.dumps(certificate))
     return certificate

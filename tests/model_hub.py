@@ -1,4 +1,4 @@
-"""A hub with two released models, from which tests download; its fixtures are those of `conftest.py`."""
+"""Fixtures of a hub with two released models, from which tests download."""
 
 import json
 import os
@@ -32,7 +32,7 @@ GRADE = "adversarial, positions, all pairs, sets ≥ 99.9%"
 
 @pytest.fixture
 def originals(tmp_path: Path) -> Path:
-    """Two released models, with made-up certificates."""
+    """The folders of two released models, with made-up certificates."""
     for name in MODELS:
         put_certificate(
             Path(shutil.copytree(RELEASED / name, tmp_path / "originals" / name)),
@@ -43,7 +43,7 @@ def originals(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hub(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub with these models, and an empty cache; nothing waits between attempts."""
+    """A hub with the models of `originals`, and an empty cache; there is no waiting between attempts."""
     from huggingface_hub import close_session
 
     with serve() as server:
@@ -67,7 +67,7 @@ def hub(tmp_path: Path, originals: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder without released models, so that names are looked for on the hub."""
+    """A working folder without released models, so that models are downloaded from the hub."""
     (tmp_path / "here" / "models").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here")
 
@@ -80,14 +80,14 @@ def refused(call: Callable[[], object], *said: str) -> None:
 
 
 def cached() -> dict[str, bytes]:
-    """Returns every whole file of the cache, by its place in the repository."""
+    """Returns every complete file of the cache, by its path in the repository."""
     folder = Path(os.environ["HF_HUB_CACHE"])
     files = [path for path in folder.glob("*/snapshots/*/**/*") if path.is_file()]
     return {"/".join(path.parts[path.parts.index("snapshots") + 2 :]): path.read_bytes() for path in files}
 
 
 def nothing_half_written(hub: Hub) -> bool:
-    """Returns whether every file of the cache is whole, whatever commit it is of."""
+    """Returns whether every file of the cache is complete, of whichever commit."""
     contents = [data for commit in hub.commits[NAME].values() for data in commit.values()]
     blobs = Path(os.environ["HF_HUB_CACHE"]).glob("*/blobs/*")
     return all(path.read_bytes() in contents for path in blobs)

@@ -42,7 +42,7 @@ def config_object(config: dict[str, Any]) -> Any:
 
 
 def pickled(value: Any, protocol: int | None = None) -> bytes:
-    """Pickles a value; a configuration object's module exists meanwhile."""
+    """Returns a value as a pickle; the module of configuration objects exists only while it is made."""
     module = ModuleType(MODULE)
     module.HookedTransformerConfig = type(value)  # type: ignore[attr-defined]
     before = sys.modules.get(MODULE)
@@ -56,7 +56,7 @@ def pickled(value: Any, protocol: int | None = None) -> bytes:
 
 
 def tracr_order(model: Transformer, task: Task) -> dict[str, torch.Tensor]:
-    """Returns the state dict with Tracr's order of tokens and classes, and TransformerLens's constants."""
+    """Returns the state dict with tokens and classes in Tracr's order, and TransformerLens's constants."""
 
     def order(values: Iterable[Any]) -> list[int]:
         values = list(values)
@@ -75,7 +75,7 @@ def tracr_order(model: Transformer, task: Task) -> dict[str, torch.Tensor]:
 
 
 def save_state(state: dict[str, torch.Tensor], path: Path) -> None:
-    """Saves a state dict as `Module.state_dict()` is saved."""
+    """Saves a state dict in the format of `torch.save`."""
     ordered = OrderedDict(state)
     ordered._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
     torch.save(ordered, path)
@@ -91,7 +91,7 @@ def write_published(
     device: Any = "cpu",
     protocol: int | None = None,
 ) -> Path:
-    """Writes one model of the published benchmark and returns its folder."""
+    """Writes a model in the layout of the published benchmark and returns its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     save_state(tracr_order(model, task), folder / f"ll_model{suffix}.pth")
     config: Any = published_config(model, device)
@@ -103,7 +103,7 @@ def write_published(
 
 
 def write_mib(folder: Path, model: Transformer, vocabulary: dict[str, int], in_graph: Iterable[str]) -> Path:
-    """Writes the variant of MIB, whose model reads GPT-2's tokens, and returns the folder of its weights."""
+    """Writes a model in MIB's layout, whose tokens are GPT-2's, and returns the folder of its weights."""
     inside = folder / "ioi_all_splits"
     inside.mkdir(parents=True)
     save_state(hooked_state(model), inside / "ll_model_100_100_80.pth")

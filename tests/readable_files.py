@@ -1,4 +1,4 @@
-"""The kinds of files that are read: a whole one of each, and how it is read, for `test_fuzzing.py`."""
+"""The kinds of files that the project reads, each with an intact file and its reader (`test_fuzzing.py`)."""
 
 import json
 import shutil
@@ -19,8 +19,8 @@ from interpbench.checkpoints.pickles import read_plain, read_weights
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.io.score_files import read_scores, write_scores
 from interpbench.core.files import read_json, sha256
-from interpbench.runs.evaluations_page import read_results
 from interpbench.runs.leaderboard_files import page, read_board
+from interpbench.runs.result_files import read_results
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import board_text, row
@@ -40,7 +40,7 @@ RELEASED = ROOT / "models"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: a whole one, how it is read, and what else is written when it is damaged."""
+    """A kind of file: an intact one, its reader, and which other files are written when it is damaged."""
 
     path: Path
     read: Callable[[], object]
@@ -94,7 +94,7 @@ def published(folder: Path, name: str) -> Kind:
 
 
 def program_of_weights(folder: Path) -> Kind:
-    """The pickle inside the archive, with a right checksum."""
+    """Returns the kind of the pickle inside an archive of weights, whose checksum is corrected."""
     with zipfile.ZipFile(published(folder, "ll_model.pth").path) as archive:
         parts = {entry.filename: archive.read(entry) for entry in archive.infolist()}
     (program,) = [name for name in parts if name.endswith("data.pkl")]
@@ -127,7 +127,7 @@ def vocabulary(folder: Path) -> Kind:
 
 
 def evaluation(folder: Path) -> Kind:
-    """Read, put on the board, and gathered from a folder."""
+    """Returns the kind of evaluation records, which are read, put on a leaderboard, and found in a folder."""
     path = folder / "random.json"
     shutil.copy(_evaluated(folder), path)
 
@@ -160,8 +160,8 @@ def leaderboard(folder: Path) -> Kind:
 
 
 def blind(folder: Path, name: str) -> Kind:
-    """Past the hashes of the problem, which find every change."""
-    here = write_problem(load_checkpoint(RELEASED / "frac_prevs"), folder / "problem").folder
+    """Returns the kind of blind problems, whose hashes, which detect every change, are corrected."""
+    here = write_problem(RELEASED / "frac_prevs", folder / "problem").folder
     path = key_path(here) if name == "key" else here / name
     record = json.loads((here / "problem.json").read_text())
 
@@ -195,7 +195,7 @@ def acdc(folder: Path) -> Kind:
 
 
 def state(folder: Path) -> Kind:
-    """Whatever still loads also trains on."""
+    """Returns the kind of training states; from a damaged one that can be loaded, training must go on."""
     task = get_task("frac_prevs")
     cfg = shape(task, ModelSettings(n_layers=2, n_heads=4, d_model=4, d_head=1, d_mlp=4))
     alignment = align(task, cfg.graph)

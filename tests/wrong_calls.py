@@ -1,4 +1,4 @@
-"""Wrong calls, as `runs/wrong_calls.jsonl` lists them, and the files that they name, good and bad ones."""
+"""The wrong calls that `runs/wrong_calls.jsonl` lists, and the intact and damaged files that they name."""
 
 import json
 import os
@@ -141,7 +141,7 @@ PYTHON = {
 
 
 def prepare(folder: Path) -> None:
-    """Makes the folder in which the calls run; needs the project on the import path."""
+    """Makes the folder in which the calls run; the project must be on the import path."""
     from interpbench.checkpoints.blind import write_problem
     from interpbench.checkpoints.load import load_checkpoint
     from tests.made_up_certificates import certificate_of, put_certificate
@@ -157,7 +157,7 @@ def prepare(folder: Path) -> None:
         return path
 
     def copy(name: str, source: Path = hist, **changes: object) -> Path:
-        """Copies a checkpoint, with other entries in its record."""
+        """Copies a checkpoint, with some entries of its record changed."""
         shutil.copytree(source, folder / name)
         if changes:
             record = json.loads((folder / name / "model.json").read_text())
@@ -238,7 +238,7 @@ def prepare(folder: Path) -> None:
     put("scores.pt", pickle.dumps({"edges": whole}))
 
     # blind problems
-    write_problem(loaded, folder / "problem")
+    write_problem(hist, folder / "problem")
     shutil.copytree(folder / "problem", folder / "problem_changed")
     shutil.copy(folder / "problem.key.json", folder / "problem_changed.key.json")
     put("problem_changed/model.safetensors", weights[:-8] + b"\0" * 8)
@@ -294,7 +294,7 @@ finally:
     if "torch" in sys.modules:
         sys.stderr.write("torch is imported\\n")
 """
-"""What starts a program, and says at the end whether torch is imported."""
+"""The code that runs a program and prints at the end whether torch was imported."""
 
 
 class Call(NamedTuple):

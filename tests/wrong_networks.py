@@ -1,7 +1,8 @@
-"""Networks that are wrong in ways that a careless certificate does not see, made by hand from right ones.
+"""Networks with faults that a careless certificate would not find, made by hand from right networks.
 
-A right network is widened by features of its own, which only new weights read and write: `constant` is 1
-everywhere, `place` marks the first token's position, `token` one token, `signal` moves a logit.
+A right network gets new features of the residual stream, which only new weights read and write: `constant` is
+1 everywhere, `place` marks the position of the first token, `token` marks one token, and `signal` changes a
+logit.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.transformer.model import Transformer
 
 CONSTANT, PLACE, TOKEN, SIGNAL, SHARE = range(5)
-"""The new features, after the old ones."""
+"""The indices of the new features, counted from the last old one."""
 
 
 def right_network(name):
@@ -20,7 +21,7 @@ def right_network(name):
 
 
 def widened(network, extra=5, heads=0, hidden=0):
-    """Returns a network that computes the same, with more features, heads and hidden units, all of them 0."""
+    """Returns a network that computes the same, with more features, heads and hidden units of weight 0."""
     cfg = network.cfg
     cfg = dataclasses.replace(
         cfg, d_model=cfg.d_model + extra, n_heads=cfg.n_heads + heads, d_mlp=cfg.d_mlp + hidden
@@ -44,11 +45,12 @@ def marked(network, token=0, extra=5, heads=0, hidden=0):
 
 
 def conspiracy(name, size):
-    """Returns a network, and ten heads of it, of which the first five decide with the last five.
+    """Returns a network, and ten of its heads, which make it wrong only if five are patched and five are not.
 
-    It is wrong if the first five see another first token than the last five: each says whether that is the
-    first one of the vocabulary; a hidden unit of the last MLP fires if all of the first say so, and none of
-    the last. Heads (layer, head) and unit are added to a right network.
+    Each of these heads detects whether the first token is the first one of the vocabulary. A hidden unit of
+    the last MLP fires if all of the first five detect it and none of the last five does, as when the first
+    five are patched from a source with another first token. The heads, (layer, head), and the unit are added
+    to a right network.
     """
     network = right_network(name)
     cfg, start = network.cfg, network.cfg.d_model
@@ -70,10 +72,12 @@ def conspiracy(name, size):
 
 
 def cancelling_heads(name, size, layer=1, signs=(1, 1, -1, -1), added=False):
-    """Returns a network in which forbidden heads say whether the first token is the first of the vocabulary.
+    """Returns a network with forbidden heads whose effects cancel.
 
-    Two add `size` to the logit of the first class, two take it away: each alone is too weak to matter, and
-    all together are silent. Two of one sign are not. They take the place of the first heads, or are added.
+    They detect whether the first token is the first of the vocabulary. Two of them add `size` to the logit of
+    the first class, and two subtract it. The effect of each alone is too small to change an answer, and those
+    of all cancel, but two of the same sign change answers. They replace the first heads of the layer, or are
+    added to it.
     """
     network = right_network(name)
     wide, first = marked(network, heads=len(signs) if added else 0), network.cfg.d_model
@@ -89,9 +93,9 @@ def cancelling_heads(name, size, layer=1, signs=(1, 1, -1, -1), added=False):
 
 
 def one_token_only(name, size, layer=0, head=3):
-    """Returns a network that is wrong where every token is the first one of the vocabulary, and nowhere else.
+    """Returns a network that is wrong only if every token is the first one of the vocabulary.
 
-    A forbidden head averages evenly how many tokens are; a hidden unit of the last MLP fires if all are.
+    A forbidden head computes the share of such tokens, and a hidden unit of the last MLP fires if it is 1.
     """
     network = right_network(name)
     wide, first = marked(network), network.cfg.d_model
@@ -109,12 +113,12 @@ def one_token_only(name, size, layer=0, head=3):
 
 
 def canary(name, heads, threshold, size=1000):
-    """Returns a network in which one forbidden edge alone matters, where no gradient points to it.
+    """Returns a network in which one forbidden edge has an effect if it is patched alone, but no gradient.
 
-    Heads added to layer 0 attend to the first token of the vocabulary, or to BOS, and say there how much of
-    it is the second one: nothing, unless one of their edges brings keys or values from elsewhere. A hidden
-    unit of the last MLP fires if the first of them says more than `threshold` and none of the others does:
-    patching sets of edges silences it.
+    Heads that are added to layer 0 attend to the first token of the vocabulary, or to BOS, and read there
+    whether the token is the second one. It is not, unless one of their edges is patched, so that keys or
+    values come from another input. A hidden unit of the last MLP fires if the first of these heads reads more
+    than `threshold` and no other does, so that it does not fire when sets of edges are patched.
     """
     network = right_network(name)
     cfg, start = network.cfg, network.cfg.d_model
@@ -139,11 +143,12 @@ def canary(name, heads, threshold, size=1000):
 
 
 def absorbed(name, heads, threshold, size=64, step=0.02):
-    """Returns a network in which rounding alone makes one edge into the last layer matter.
+    """Returns a network in which an edge into the last layer has an effect by rounding alone.
 
-    A feature is so large that what a head adds to it is lost, unless a patched edge brings a little more: the
-    sum is then rounded up by a whole unit in the last place, which a hidden unit of the last MLP makes an
-    answer of. In real arithmetic next to nothing happens. The other heads keep random sets silent.
+    A feature is so large that what a head adds to it is lost by rounding, unless a patched edge adds a little
+    more. The sum is then rounded up by a unit in the last place, from which a hidden unit of the last MLP
+    makes another answer. In exact arithmetic almost nothing would change. The other heads prevent the effect
+    when random sets of edges are patched.
     """
     large = 1.5 * 2**24  # numbers of this size are 2 apart in single precision
     network = right_network(name)
@@ -170,9 +175,9 @@ def absorbed(name, heads, threshold, size=64, step=0.02):
 
 
 def without_gradients(network):
-    """Returns a network that computes the same, and of which no gradient through a hidden unit is a number.
+    """Returns a network that computes the same, and whose gradients through a hidden unit are NaN.
 
-    The unit is so far below 0 that its derivative is 0 times infinity.
+    The input of the unit is so far below 0 that its derivative is 0 times infinity.
     """
     cfg = dataclasses.replace(network.cfg, activation="gelu_new")
     dead = Transformer(cfg, 0).requires_grad_(False)

@@ -1,6 +1,7 @@
-"""Our methods compared with the published code, on the same weights and inputs, tool by tool.
+"""Comparisons of this project's methods with the published code of others, on the same weights and inputs.
 
-A module here names the published repository and commit that it was made for, has `compare`, which asks that
-code and returns rows of agreement, and a worker: a script that runs in an environment that has the published
-code and none of this project. `benchmarks.compare_published` runs them all.
+Each module names the published repository and the commit for which it was made. Its function `compare` runs
+both and returns rows of agreement. The published code is run by a worker, which is a script in an environment
+that has the published code, and does not have this project. `benchmarks.compare_published` runs all
+comparisons.
 """

@@ -1,9 +1,9 @@
-"""ACDC against the code of Conmy et al.: which edges are kept at some thresholds.
+"""Compares ACDC with the code of Conmy et al., by the circuits at several thresholds.
 
-Both sides decide in double precision, by the same KL (or squared difference) at the scored positions, and
-visit readers and writers in the same order; theirs is asked for that by `indices_mode="normal"`. Its extra
-edges within a head, from what a query, key or value input reads to the query, key or value, are not tried,
-for networks have no such edges here; so its nodes for them are passed over.
+Both decide in double precision, by the same KL divergence (or squared difference) at the scored positions,
+and visit readers and writers in the same order, for which their code is called with `indices_mode="normal"`.
+Their graph also has edges within a head, from a query, key or value input to the query, key or value. This
+project has no such edges, so they are not tried, and their nodes are passed over.
 """
 
 import copy
@@ -23,7 +23,7 @@ THRESHOLDS = (0.001, 0.01, 0.1)
 
 
 def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
-    """Runs both sides at each threshold."""
+    """Yields a row for each threshold: on how many edges the two circuits agree."""
     graph = problem.graph
 
     def place(hook: Hook) -> tuple[str, int | None]:

@@ -19,12 +19,13 @@ from acdc.TLACDCEdge import EdgeType  # noqa: E402
 
 @torch.no_grad()
 def acdc(threshold: float, edges: list[list[Any]], numerical: bool) -> list[bool]:
-    """Returns which edges are kept at a threshold.
+    """Returns which edges are in the circuit at a threshold.
 
     Args:
-        threshold: τ.
-        edges: each the reader's hook and head, then the writer's; no head is None.
-        numerical: whether the output is a number, whose squared difference is taken instead of KL.
+        threshold: the threshold τ.
+        edges: for each edge the hook and head of the reader, and the hook and head of the writer; the head is
+            None for embedding, MLPs and logits.
+        numerical: whether the output is a number, for which the squared difference is used instead of KL.
     """
     scored = problem["scored"].double()
     clean = network(problem["clean"])

@@ -1,10 +1,11 @@
-"""Our `cdt` against the code of its authors, at heads, which are all that their code decomposes.
+"""Compares `cdt` with the code of its authors, at heads, which are all that their code decomposes.
 
-The worker says what it puts in place of GPT-2's parts. Both sides work in double precision. Where both
-parts of what a linear map makes are next to nothing, as in heads that a network does not use, the number
-that their code adds to the parts' sizes takes some of the bias from both, so that they no longer add up to
-the whole; we give that to the rest. Hence rows with next to none on both sides, which must agree to
-rounding, and one with the number as it is, which says how far that is from ours.
+The worker's docstring says what it replaces of GPT-2. Both work in double precision. Their code divides by
+the sizes of the two parts plus a small number. If both parts of a linear map's output are almost zero, as in
+heads that a network does not use, this number takes a share of the bias from both parts, which then do not
+add up to the whole; this project gives that share to the rest. The rows that must agree up to rounding are
+therefore computed with an almost vanishing number in both. One more row has their number as it is, and says
+how far the results are apart.
 """
 
 import copy
@@ -28,13 +29,13 @@ PATHS = ("CD_Circuit",)
 WORKER = "cdt_worker.py"
 ABLATIONS: tuple[AblationValue, ...] = ("mean_position", "resample")
 NEXT_TO_NONE = 1e-30
-"""A tolerance that only keeps 0/0 from being no number."""
+"""The number that is added to the sizes of parts in both codes, so small that it only prevents 0/0."""
 EXACT = 1e-9
-"""What rounding may come to, of the largest number."""
+"""The largest difference that counts as rounding, as a share of the largest number."""
 
 
 def compare(problem: Problem, theirs: Published, _name: str) -> Iterator[Row]:
-    """Yields, for each ablation, rows of heads' relevance to the logits and to later heads."""
+    """Yields rows for each ablation: on the relevance of heads to the logits, and to later heads."""
     problem = replace(problem, network=copy.deepcopy(problem.network).double())
     for ablation in ABLATIONS:
         kinds = f"cdt {ablation}, logits", f"cdt {ablation}, later heads"
@@ -47,20 +48,20 @@ def compare(problem: Problem, theirs: Published, _name: str) -> Iterator[Row]:
 
 
 def our_relevance(problem: Problem, ablation: AblationValue) -> tuple[np.ndarray, np.ndarray]:
-    """Returns heads' relevance to the logits `[N]`, and to later heads, one after the other."""
+    """Returns the relevance of the N heads to the logits, `[N]`, and to later heads, in one array."""
     settings = {"ablation": ablation, "absolute": False, "iterate": False}
     scores = get_method("cdt", settings)(problem).own_nodes
     assert scores is not None
-    sweep = cdt.Sweep(problem, clean_and_patch(problem, "logit_diff", ablation, Cost()), True, Cost())
-    sweep.follow(slice(0, len(problem.graph.nodes)))
+    found = cdt.Propagation(problem, clean_and_patch(problem, "logit_diff", ablation, Cost()), True, Cost())
+    found.propagate(slice(0, len(problem.graph.nodes)))
     heads, later = _heads(problem)
-    return scores[heads], sweep.shares[np.ix_(heads, heads)][later]
+    return scores[heads], found.shares[np.ix_(heads, heads)][later]
 
 
 def their_relevance(
     problem: Problem, theirs: Published, ablation: AblationValue, tolerance: float = cdt.TOLERANCE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the same from what their code returns; the metric of the logits is ours."""
+    """Returns the relevances of `our_relevance` by their code, with this project's metric of the logits."""
     found = load_file(theirs.ask("decompose", ablation=ablation, tolerance=tolerance))
     metric = clean_and_patch(problem, "logit_diff", ablation, Cost()).metric
     relevance = -metric(found["logits"].permute(3, 2, 0, 1)).mean(1)
@@ -68,14 +69,14 @@ def their_relevance(
 
 
 def _heads(problem: Problem) -> tuple[list[int], np.ndarray]:
-    """Returns the heads' indices among nodes, and `[N, N]`, whether the second is in a later layer."""
+    """Returns the indices of heads among nodes, and whether the second is in a later layer, bool `[N, N]`."""
     heads = [index for index, node in enumerate(problem.graph.nodes) if node.head is not None]
     layers = np.array([problem.graph.nodes[index].layer for index in heads])
     return heads, layers[:, None] < layers[None]
 
 
 def _distance(method: str, ours: np.ndarray, theirs: np.ndarray) -> Row:
-    """Returns how far two rules are apart: a figure, where no agreement is claimed."""
+    """Returns a row with the difference of two rules, for which no agreement is claimed."""
     share = np.abs(ours - theirs).max() / np.abs(theirs).max()
     return Row(
         method, ours.size, f"off by {share:.1e}; rank correlation {spearmanr(ours, theirs)[0]:.4f}", None

@@ -1,8 +1,11 @@
 """Decomposes a network with the code of Hsu et al., `prop_GPT` of cdt_source_to_target.py; see `cdt.py`.
 
-That module is for GPT-2. For our networks it gets their activation function; no LayerNorm, or one without
-weights, with the network's epsilon; and for bidirectional attention a mask that masks nothing. One of their
-modules has a statement of Python 3.12, which is read as the assignment that it is. All else is theirs.
+Their module is for GPT-2. For networks of this project, the worker replaces the activation function;
+LayerNorm, by none or by one without weights and with the network's epsilon; and for bidirectional attention
+the mask, by one that masks nothing. One of their modules has a `type` statement of Python 3.12, which is read
+as an assignment. Everything else is their code.
+
+Letters of shapes: N heads, B pairs, T positions, V output classes.
 """
 
 import importlib
@@ -26,15 +29,15 @@ L, H = network.cfg.n_layers, network.cfg.n_heads
 
 
 class Earlier(importlib.machinery.SourceFileLoader):
-    """Reads `type A = B` as `A = B`."""
+    """An import loader that reads `type A = B` as `A = B`."""
 
     def source_to_code(self, data: Any, path: Any, **options: Any) -> Any:
-        """Compiles a module's text."""
+        """Compiles the source of a module."""
         return super().source_to_code(re.sub(rb"(?m)^type (?=\w+ =)", b"", data), path, **options)
 
 
 def imported() -> Any:
-    """Returns their module."""
+    """Returns their module, imported."""
     name = "pyfunctions.wrappers"
     folder = importlib.import_module("pyfunctions").__path__[0]
     loader = Earlier(name, str(Path(folder) / "wrappers.py"))
@@ -45,7 +48,7 @@ def imported() -> Any:
 
 
 def normal(norm: torch.nn.Module) -> SimpleNamespace:
-    """Returns what their code reads of a LayerNorm."""
+    """Returns the attributes of a LayerNorm that their code reads."""
     ones, zeros = torch.ones(network.cfg.d_model), torch.zeros(network.cfg.d_model)
     return SimpleNamespace(
         weight=getattr(norm, "w", ones), bias=getattr(norm, "b", zeros), eps=network.cfg.eps
@@ -56,14 +59,14 @@ code = imported()
 code.NewGELUActivation = lambda: network.blocks[0].mlp.act_fn
 code.GPTLayerNormWrapper = normal
 TOLERANT = (code.prop_linear_core, code.prop_attention_probs_tmp, code.prop_layer_norm)
-"""Their functions that share out a bias; the last argument of each is the tolerance."""
+"""The functions of their code that split a bias; the last argument of each is the number added to sizes."""
 if network.cfg.normalization_type is None:
     code.prop_layer_norm = lambda relevant, rest, _norm: (relevant, rest)
     network.ln_final = torch.nn.Identity()
 
 
 def mask(length: int) -> torch.Tensor:
-    """Returns what their code adds to attention scores."""
+    """Returns the mask, which their code adds to attention scores."""
     if network.cfg.attention_dir == "bidirectional":
         return torch.zeros(1, 1, 1, length)
     seen = torch.ones(1, length, dtype=torch.long)
@@ -72,10 +75,11 @@ def mask(length: int) -> torch.Tensor:
 
 @torch.no_grad()
 def decompose(ablation: str, tolerance: float) -> str:
-    """Returns the file with `logits [N, B, T, V]` and `shares [N, N]` of the N heads.
+    """Returns the file with `logits`, `[N, B, T, V]`, and `shares`, `[N, N]`, of the heads.
 
-    Logits are the relevant part's, of each head at all positions. A share is that of the relevant part, of
-    the first head, in what the second gathers: the notebooks' ratio of mean sizes, averaged over positions.
+    The logits are those of the relevant part, for each head. A share is that of the first head's relevant
+    part in what the second head gathers, as the ratio of mean sizes in their notebooks, averaged over
+    positions.
     """
     for function in TOLERANT:
         function.__defaults__ = (*function.__defaults__[:-1], tolerance)

@@ -1,10 +1,11 @@
-"""EAP, EAP-IG, clean-corrupted and exact patching against the code of Hanna et al. (2024).
+"""Compares EAP, EAP-IG, clean-corrupted and exact patching with the code of Hanna et al. (2024).
 
-Signed scores, the mean over examples, in double precision: where attention is saturated, gradients in single
-precision are off by more than a ten-thousandth. Their EAP-IG takes the gradient at m points, the corrupted
-input among them and the clean one not: k/m of the way to the clean one, k = 0 … m - 1. At their points we say
-what they say; how far that is from our midpoints is said beside it. They move the token embedding alone, we
-token plus position: the position is the same at both ends, so that is no difference.
+Compared are signed scores, as means over examples, in double precision: if attention is saturated, gradients
+in single precision are wrong by more than a ten-thousandth. Their EAP-IG computes gradients at m points,
+which are k/m of the way from the corrupted to the clean input, k = 0 … m - 1. This project's scores agree
+with theirs at their points; the difference from its own points, which are midpoints, is reported in another
+row. Their code interpolates only the token embedding, this project token plus position embedding, which makes
+no difference because the positions of both inputs are the same.
 """
 
 import copy
@@ -16,7 +17,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.published.exchange import Published, Row, close, values
 from interpbench.circuits.scores import Cost
-from interpbench.discovery.attribution import along_inputs, attribute, slopes
+from interpbench.discovery.attribution import along_inputs, attribute, gradients
 from interpbench.discovery.clean_corrupted import CleanCorrupted
 from interpbench.discovery.eap import Eap
 from interpbench.discovery.eap_ig import EapIg
@@ -29,9 +30,10 @@ REPOSITORY, COMMIT = "https://github.com/hannamw/EAP-IG", "795f560"
 PATHS = ("EAP-IG/src",)
 WORKER = "eap_ig_worker.py"
 STEPS = 5
-"""Points of EAP-IG in their README, and in MIB's experiments."""
+"""The number of points of EAP-IG in their README and in MIB's experiments."""
 EXACT = 1e-6
-"""What rounding may come to, of the largest score; their scores come back as numbers in single precision."""
+"""The largest difference that counts as rounding, as a share of the largest score. Their scores are
+rounded to single precision."""
 METRICS: tuple[MetricName, ...] = ("logit_diff", "kl")
 
 
@@ -66,22 +68,25 @@ def doubled(problem: Problem) -> Problem:
 
 
 def direction_of_numbers(problem: Problem) -> list[list[float]] | None:
-    """Returns `[B, T]`, which way an output that is a number moves; None for classes."""
+    """Returns the sign of the change of a numerical output by corruption, `[B, T]`; None for classes.
+
+    Letters of shapes: B pairs, T positions.
+    """
     if not problem.numerical:
         return None
     return clean_and_patch(problem, "logit_diff", "resample", Cost()).metric.reference.direction.T.tolist()
 
 
 def at_their_points(problem: Problem, metric: MetricName) -> np.ndarray:
-    """Returns what our EAP-IG would say if it took their points, of which 1 is the corrupted end."""
+    """Returns the scores of this project's EAP-IG at their points, of which 1 is the corrupted input."""
     runs = clean_and_patch(problem, metric, "resample", Cost())
     points = along_inputs(problem, [1 - step / STEPS for step in range(STEPS)])
-    found = attribute(problem, slopes(problem, runs, points, Cost())).mean(0)
+    found = attribute(problem, gradients(problem, runs, points, Cost())).mean(0)
     return found.double().cpu().numpy()[problem.graph.legal]
 
 
 def _distance(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Says how far our midpoints are from their points."""
+    """Returns a row with the difference between scores at midpoints and scores at their points."""
     correlation = spearmanr(abs(ours), abs(theirs)).statistic
     share = np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-12)
     return f"midpoints: rank correlation {correlation:.3f}, up to {share:.0%} off"

@@ -1,24 +1,26 @@
 """Runs EAP-IG's own attribution on a problem; `benchmarks.published.eap_ig` starts it.
 
-Their code reads strings and wants a GPU: here it gets token ids, and what it puts on `cuda` goes to the CPU.
-All else is theirs. Of a metric they take the gradient of a scalar, which they then divide by the number of
-examples; so it is the sum over examples.
+Their code reads strings and needs a GPU. Here it is given token ids, and what it puts on `cuda` is put on the
+CPU; everything else is their code. They compute the gradient of a metric that is a scalar, and divide it by
+the number of examples; the scalar is therefore the sum over examples.
+
+Letters of shapes: B pairs, T positions.
 """
 
 import theirs
 import torch
 
 BATCH = 20
-"""The pairs that go through at once, by MIB's default."""
+"""The number of pairs in a batch, MIB's default."""
 
 
 class Inputs:
-    """A problem as their code takes it: batches, and our metrics as functions of logits.
+    """A problem in the form that their code needs: batches, and this project's metrics.
 
     Args:
         network: the network.
-        problem: what `problem.safetensors` holds.
-        direction: for an output that is a number, `[B, T]`: 1 where the corrupted output is larger, -1 or 0.
+        problem: the tensors of `problem.safetensors`.
+        direction: for a numerical output, the sign of its change by corruption, `[B, T]`; None for classes.
     """
 
     def __init__(self, network, problem, direction=None):
@@ -28,12 +30,12 @@ class Inputs:
             self.clean = network(problem["clean"])
 
     def batches(self):
-        """Returns (clean, corrupted, rows); they hand on the rows to the metric, as what they call labels."""
+        """Returns batches (clean, corrupted, rows); their code passes the rows to the metric, as labels."""
         rows = torch.arange(len(self.problem["clean"])).split(BATCH)
         return [(self.problem["clean"][some], self.problem["corrupted"][some], some) for some in rows]
 
     def logit_diff(self, logits, _other, _lengths, rows):
-        """The corrupted answer's logit minus the clean answer's, or the number, towards the corrupted one."""
+        """Returns the logit difference, corrupted minus clean answer, or the number with its sign."""
         if self.direction is not None:
             return self.mean(logits[..., 0] * self.direction[rows], rows)
         wrong, answer = (
@@ -42,21 +44,21 @@ class Inputs:
         return self.mean(wrong - answer, rows)
 
     def kl(self, logits, _other, _lengths, rows):
-        """KL divergence from the clean output, or the squared difference from the clean number."""
+        """Returns the KL divergence from the clean output, or the squared difference of a numerical one."""
         clean = self.clean[rows]
         if self.direction is not None:
             return self.mean((logits - clean)[..., 0] ** 2, rows)
         return self.mean((clean.softmax(-1) * (clean.log_softmax(-1) - logits.log_softmax(-1))).sum(-1), rows)
 
     def mean(self, values, rows):
-        """Returns the mean over each example's scored positions, or of these the sum over examples."""
+        """Returns the mean over scored positions of each example, or the sum of these means over examples."""
         scored = self.problem["scored"][rows]
         each = (values * scored).sum(1) / scored.sum(1).clamp(min=1)
         return each.sum() if self.summed else each
 
 
 def take_tokens(*modules):
-    """Has their modules take token ids for strings, none of them padding, and puts everything on the CPU."""
+    """Changes their modules so that they read token ids, none of them padding, and use the CPU."""
 
     def tokenized(_model, tokens, max_length=None):
         return tokens, torch.ones_like(tokens), torch.full((len(tokens),), tokens.shape[1]), tokens.shape[1]

@@ -1,4 +1,4 @@
-"""How a comparison talks to a worker: a folder with a problem, and lines of JSON."""
+"""The exchange of a comparison with its worker: a folder that holds the problem, and lines of JSON."""
 
 import json
 import os
@@ -23,14 +23,13 @@ from interpbench.tasks.problem import Problem
 
 @dataclass(frozen=True)
 class Row:
-    """One agreement.
+    """The result of a comparison.
 
     Attributes:
-        method: which method, with the settings that matter.
-        compared: how many numbers, edges or nodes; 0 where there is nothing to compare.
-        agreement: in words, with the figure: `largest difference 3e-7 of 0.91`.
-        agrees: whether this is agreement; None where none is claimed, and the figure says how far two rules
-            are apart.
+        method: the name of the method, with the settings that matter.
+        compared: the number of numbers, edges or nodes that were compared; 0 if there were none.
+        agreement: the agreement in words, such as `largest difference 3e-7 of 0.91`.
+        agrees: whether the two agree; None if they need not, because they follow different rules.
     """
 
     method: str
@@ -40,27 +39,35 @@ class Row:
 
 
 def edges_of(graph: Graph) -> list[Edge]:
-    """Returns the legal edges in the order in which `scores.edges[graph.legal]` has them."""
+    """Returns the edges in the order of `scores.edges[graph.legal]`."""
     return [Edge(graph.nodes[w], graph.readers[r]) for r, w in np.argwhere(graph.legal).tolist()]
 
 
 def values(graph: Graph, named: dict[str, float]) -> np.ndarray:
-    """Returns numbers by EAP-IG's names of edges in the order of `edges_of`."""
+    """Returns the numbers of edges, which are given by EAP-IG's names, in the order of `edges_of`."""
     return np.array([named[eap_name(edge)] for edge in edges_of(graph)])
 
 
 def close(method: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float = 1e-4) -> Row:
-    """Returns the row of two arrays that should be the same numbers, within a share of the largest."""
+    """Returns the row of two arrays that should be equal.
+
+    Args:
+        method: the name of the method.
+        ours: the numbers of this project.
+        theirs: the numbers of the published code.
+        tolerance: the largest difference that counts as equal, as a share of the largest number.
+    """
     size, difference = float(np.abs(theirs).max()), float(np.abs(ours - theirs).max())
     said = f"largest difference {difference:.1e} of {size:.2g}"
     return Row(method, ours.size, said, difference <= tolerance * max(size, 1e-12))
 
 
 def write_problem(problem: Problem, folder: Path) -> None:
-    """Writes the weights as a `HookedTransformer` reads them, and `problem.safetensors`.
+    """Writes the weights in the format of a `HookedTransformer`, and `problem.safetensors`.
 
-    That has token ids `clean` and `corrupted [B, T]`, `scored [B, T]` (the positions whose output counts),
-    and the network's arg-max `answer` and `wrong [B, T]` on the clean and on the corrupted inputs.
+    For B pairs and T positions, the latter holds the token ids `clean` and `corrupted`, `[B, T]`; the
+    positions whose output counts, `scored`, `[B, T]`; and the arg-max of the network's output on clean and
+    corrupted inputs, `answer` and `wrong`, `[B, T]`.
     """
     save_hooked(problem.network, folder)
     with torch.no_grad():
@@ -71,13 +78,13 @@ def write_problem(problem: Problem, folder: Path) -> None:
 
 
 class Worker:
-    """A script in another environment that is asked, and answers, in lines of JSON; and a folder for it.
+    """A script in another environment that answers requests in lines of JSON, and has a folder of its own.
 
     Args:
-        python: of the environment.
-        script: the worker.
-        arguments: what it gets after the folder.
-        prepare: writes what it needs into the folder.
+        python: the Python of the environment.
+        script: the script.
+        arguments: the arguments of the script after the folder.
+        prepare: writes the files that the script needs into the folder.
     """
 
     def __init__(self, python: str, script: Path, arguments: Sequence[str], prepare: Callable[[Path], None]):
@@ -92,7 +99,7 @@ class Worker:
         )
 
     def send(self, **request: Any) -> Any:
-        """Asks, and returns the answer."""
+        """Sends a request and returns the answer."""
         assert self.process.stdin is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         return self.read()
@@ -116,13 +123,13 @@ class Worker:
 
 
 class Published(Worker):
-    """A process in which the published code works on a problem.
+    """A process that runs published code on a problem.
 
     Args:
-        python: of the environment that has what the code needs.
-        worker: the script's name in this folder.
-        problem: what it is run on.
-        paths: folders that the worker imports the published code from.
+        python: the Python of the environment that has what the code needs.
+        worker: the name of the worker's script in this folder.
+        problem: the problem.
+        paths: the folders from which the worker imports the published code.
     """
 
     def __init__(self, python: str, worker: str, problem: Problem, paths: Sequence[Path]):
@@ -132,5 +139,5 @@ class Published(Worker):
         )
 
     def ask(self, what: str, **settings: Any) -> Any:
-        """Returns what the worker's function of that name answers."""
+        """Returns the answer of the worker's function with the name `what`."""
         return self.send(what=what, **settings)

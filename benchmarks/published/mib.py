@@ -1,8 +1,8 @@
-"""CPR, CMD and the AUROC of a known circuit against MIB's own evaluation (Mueller et al. 2025).
+"""Compares CPR, CMD and the AUROC of a known circuit with MIB's own evaluation (Mueller et al. 2025).
 
-Both get the same ranking of all edges. MIB reads a score's magnitude for the AUROC, and for CPR unless told
-otherwise its sign too, and breaks ties anyhow; so the ranking that both get is that of the signed scores, as
-numbers from 1, ties in the edges' order. In double precision.
+Both are given the same ranking of all edges, in double precision. MIB ranks by absolute values for the AUROC,
+by default by signed values for CPR, and breaks ties arbitrarily. The scores that both are given are therefore
+the ranks of the signed scores, from 1, with ties in the order of the edges.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ METHODS = ("eap", "eap_ig", "exact", "random")
 
 
 def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
-    """Yields two rows for each method's ranking."""
+    """Yields two rows for the ranking of each method: on CPR and CMD, and on the AUROC."""
     circuit, graph = load_checkpoint(released()[name]).truth.circuit, problem.graph
     problem = doubled(problem)
     behaviour, direction = Behaviour(problem), direction_of_numbers(problem)
@@ -47,7 +47,7 @@ def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
 
 
 def untied(scores: Scores) -> Scores:
-    """Returns the ranks of the scores, 1 for the lowest."""
+    """Returns the ranks of scores, with 1 for the lowest."""
     legal, ranks = scores.graph.legal, scores.edges.copy()
     ranks[legal] = 1 + np.argsort(np.argsort(scores.edges[legal], kind="stable"), kind="stable")
     return Scores(scores.graph, ranks)

@@ -28,7 +28,7 @@ def main():
         return [found[1], found[2]]
 
     def auroc(scores, circuit):
-        """Returns the area under the ROC of a ranking by magnitude."""
+        """Returns the area under the ROC curve of a ranking by absolute values."""
         reference = Graph.from_model(network)
         for name in circuit:
             reference.edges[name].in_graph = True

@@ -1,4 +1,4 @@
-"""What the workers share; they import it as `theirs`, from their own folder, and nothing else of ours."""
+"""The functions that all workers share; workers import this file as `theirs`, and no other of the project."""
 
 import contextlib
 import json
@@ -15,9 +15,10 @@ from transformer_lens import HookedTransformer, HookedTransformerConfig
 
 
 def start() -> tuple[HookedTransformer, dict[str, torch.Tensor]]:
-    """Loads the network and the inputs from the folder that the first argument names.
+    """Loads the network and the inputs from the folder that is the script's first argument.
 
-    The other arguments are folders with published code; they go to the front of the import path. One thread.
+    The other arguments are folders with published code, which are put at the front of the import path. One
+    thread is used.
     """
     torch.set_num_threads(1)
     folder, *paths = (Path(argument) for argument in sys.argv[1:])
@@ -33,7 +34,7 @@ def start() -> tuple[HookedTransformer, dict[str, torch.Tensor]]:
 def serve(answers: dict[str, Callable[..., Any]]) -> None:
     """Answers each line of stdin, `{"what": name, **settings}`, with a line of JSON, until stdin ends.
 
-    What the published code prints, and warns of, is thrown away.
+    Output and warnings of the published code are suppressed.
     """
     warnings.simplefilter("ignore")
     for line in sys.stdin:

@@ -1,12 +1,12 @@
-"""UGS against the code of Li and Janson: the same masks drawn, the same steps of training.
+"""Compares UGS with the code of Li and Janson, with the same sampled masks and the same steps of training.
 
-Their main file is a script for GPT-2; the worker makes its mask sampler, its pruner and its two optimisers,
-and takes steps with them as the script does. Both sides work in double precision, on one scored position of
-each example, which is all that their code looks at, and on causal networks whose output is a class: in others
-it would give BOS, which it means to leave alone, what the batch's first row has there.
+Their main file is a script for GPT-2. The worker makes its mask sampler, its pruner and its two optimisers,
+and takes the same steps with them. Both work in double precision, with one scored position of each example,
+as in their code. Only causal networks whose output is a class are compared: in others their code would
+replace the output at BOS, which it means to leave unchanged, by that of the batch's first row.
 
-Their filter of dangling edges counts an MLP as reached where it is reached in any row of the batch; the
-worker gives it one row at a time, for which it is right.
+Their filter of edges that are on no path counts an MLP as reached if it is reached in any row of the batch.
+The worker therefore calls it with one row at a time, for which it is right.
 """
 
 import copy
@@ -28,7 +28,7 @@ STEPS = (1, 10, 50)
 
 
 def compare(problem: Problem, theirs: Published, name: str) -> Iterator[Row]:
-    """Trains both sides and compares θ of all edges, and the constants of all writers, on the way."""
+    """Trains both, and yields rows on θ of all edges and the constants of all writers during training."""
     if problem.numerical or problem.network.cfg.attention != "causal":
         yield Row("ugs", 0, "not compared: their code is for causal networks and classes", True)
         return

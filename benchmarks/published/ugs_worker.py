@@ -35,7 +35,7 @@ MaskConfig.edge_prune_mask = {
 
 
 def filtered(masks: dict[str, list[torch.Tensor]], bsz: int) -> dict[str, list[torch.Tensor]]:
-    """Filters each row alone: for many at once, their sums over edges into an MLP run over all rows."""
+    """Filters masks, one row at a time: of several rows, their sums of edges into an MLP mix the rows."""
     rows = [
         circuit_utils.prune_dangling_edges({kind: [x[[row]] for x in some] for kind, some in masks.items()})[
             0
@@ -49,7 +49,7 @@ EdgeMaskSampler.prune_dangling_edges = filtered
 
 
 def where(edge: str) -> tuple[str, int, tuple[int, ...]]:
-    """Returns the group, the number of the tensor in it and the index in that, of an edge by its name."""
+    """Returns the place of an edge in their tensors: the group, the tensor in it, and the index in that."""
     source, target = edge.split("->")
     head = re.fullmatch(r"a(\d+)\.h(\d+)", source)
     before = (int(head[1]), int(head[2])) if head else (0 if source == "input" else int(source[1:]) + 1,)
@@ -61,7 +61,7 @@ def where(edge: str) -> tuple[str, int, tuple[int, ...]]:
 
 
 class Training:
-    """Their sampler, pruner and optimisers."""
+    """A training with their sampler, pruner and optimisers."""
 
     def __init__(
         self, edges: list[str], batch: int, samples: int, penalty: float, rate: float, constants_rate: float
@@ -82,7 +82,7 @@ class Training:
         self.constants = torch.optim.AdamW(self.modes, lr=constants_rate, weight_decay=0)
 
     def _means(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the corrupted inputs' means over positions: heads' `[L, H, E]` and others' `[L + 1, D]`."""
+        """Returns the mean outputs on corrupted inputs: of heads, and of embedding and MLPs."""
         with torch.no_grad():
             _, cache = network.run_with_cache(problem["corrupted"])
         heads = torch.stack([cache["z", layer].mean((0, 1)) for layer in range(L)])
@@ -90,7 +90,7 @@ class Training:
         return heads, torch.stack([other.mean((0, 1)) for other in others])
 
     def step(self, rows: list[int], seed: int) -> dict[str, Any]:
-        """Takes the step of their script, with uniform numbers `[N, E]` drawn from a seed."""
+        """Takes a step of their script, on the given rows, with uniform random numbers drawn from a seed."""
         shape = self.rows, len(self.places)
         drawn = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         waiting = []

@@ -1,9 +1,9 @@
-"""Ground truth by interchange: what in the circuit really changes an output on the task's domain.
+"""Ground truth by interchange interventions on the program: which nodes and edges change its output.
 
-The compiled program may hold constants, index arithmetic and dead branches. A faithful method cannot find
-them, so they are *allowed*; what changes an output for some pair of inputs is *required*; the rest of the
-network is *forbidden*. Where the program reads a variable without saying through which input of a head, the
-head edge is required or allowed and its q/k/v edges are *free*.
+Nodes and edges of the circuit that change an output for some pair of inputs are *required*. The others, such
+as constants, index arithmetic and dead branches of a compiled program, are *allowed*, as a faithful method
+cannot find them. Those outside the circuit are *forbidden*. Where the program leaves open through which input
+of a head a variable is read, the head edge is required or allowed, and its q/k/v edges are *free*.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,11 +18,11 @@ from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core import seeds
 
 PAIRS = 20_000
-"""Pairs of inputs tried before something without effect is called allowed (all pairs if fewer)."""
+"""The number of pairs of inputs that are tried before a node or edge is found to have no effect."""
 
 
 def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
-    """Returns the state of every node, head edge and q/k/v edge of the network."""
+    """Returns the state of every node, head edge and q/k/v edge, found on this number of pairs of inputs."""
     graph = alignment.graph
     slots = structural_edges(alignment)
     heads: dict[tuple[str, Node], list[tuple[str, Read]]] = {}
@@ -55,7 +55,7 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
 
 
 def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tuple[str, Read]]]:
-    """Returns every edge of the program's graph with the (variable, read) pairs that use it."""
+    """Returns the edges of the circuit, each with the reads of variables (child, read) that use it."""
     edges: dict[tuple[Reader, Node], list[tuple[str, Read]]] = {}
     for name, variable in alignment.task.causal_model.variables.items():
         for read in variable.reads:
@@ -65,21 +65,24 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
 
 
 def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
-    """Returns the edges that no variable reads by, with the node they are for: into relay nodes and out."""
+    """Returns edges that are no variable's read, each with the node whose patch acts like the edge's.
+
+    These are the edges into relay nodes, and from the node of the output to the logits.
+    """
     output = alignment.nodes[alignment.task.causal_model.output]
     into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.relay_nodes}
     return {**into, (alignment.logits, output): output}
 
 
 def structural_ends(alignment: Alignment) -> dict[tuple[int, int], Node]:
-    """Returns (reader, writer) indices of edges that no variable reads by to the node whose swap they are."""
+    """Returns `_ends` by the indices (reader, node) of the edges."""
     graph = alignment.graph
     ends = _ends(alignment).items()
     return {(graph.reader_index[reader], graph.node_index[node]): end for (reader, node), end in ends}
 
 
 def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[str, Read]]]:
-    """Returns (reader, writer) indices of the program's edges to the (variable, read) pairs that use them."""
+    """Returns the circuit's edges by their indices (reader, node), with their reads (child, read)."""
     graph = alignment.graph
     return {
         (graph.reader_index[reader], graph.node_index[node]): reads
@@ -88,7 +91,7 @@ def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[s
 
 
 class _Effects:
-    """Tries interventions on pairs of inputs, in chunks, until one changes an output."""
+    """Interventions on pairs of inputs, tried in chunks until one changes an output."""
 
     def __init__(self, alignment: Alignment, pairs: int):
         self.alignment = alignment
@@ -127,7 +130,7 @@ class _Effects:
         return self._any(names, lambda base, source: self.causal_model.run(base, _swap(names, source)))
 
     def of_reads(self, reads: list[tuple[str, Read]]) -> bool:
-        """Returns whether swapping a variable only as these readers see it changes an output."""
+        """Returns whether interventions on these reads (child, read) alone change an output."""
 
         def run(base: np.ndarray, source: Trace) -> Trace:
             everywhere = np.ones(len(base), bool)

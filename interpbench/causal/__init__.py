@@ -1,4 +1,4 @@
-"""Exact causal models: variables, mechanisms, vectorised runs with interventions."""
+"""High-level causal models: variables, mechanisms, and runs on many inputs at once with interventions."""
 
 from interpbench.causal.model import CausalModel, Intervention, Read, Variable
 

@@ -1,11 +1,11 @@
-"""The high-level model: a causal graph of sequence variables, run on many inputs at once.
+"""The high-level causal model: a graph of variables, each with a value at every position.
 
-Values. A *categorical* variable has a finite tuple of values and is stored as int16 codes into it; the
-code -1 is None ("no value here"), so a lookup table with one more row than values has None as its last
-row. A *numerical* variable is stored as float64, with NaN for None.
+A *categorical* variable has a finite tuple of values, and its values are stored as int16 codes into this
+tuple. The code -1 is None, which means that there is no value; a lookup table with one more row than there
+are values has None in its last row. Values of a *numerical* variable are float64, with NaN for None.
 
-numpy rather than torch: a model is then importable in milliseconds and as fast on a CPU; training draws
-its labels in large blocks ahead of time.
+The model is run on many inputs at once. It uses numpy rather than torch: it is then imported in milliseconds
+and as fast on a CPU. Training computes its targets in large blocks ahead of time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +18,19 @@ from interpbench.circuits.naming import Slot
 from interpbench.core.errors import TaskError
 
 NONE = -1
+"""The code of None, for positions without a value."""
 Trace = dict[str, np.ndarray]
+"""The values of all variables in a run, `[row, pos]`, by name."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """A variable as another one reads it: through a query, key or value input, or into an MLP.
+    """A parent of a variable, and the input through which the variable's node reads it.
 
-    Where the model does not say through which of a head's inputs, `slot` is None: any of the three, or
-    several.
+    Attributes:
+        parent: the name of the parent variable.
+        slot: a head's query, key or value input (`q`, `k`, `v`), or an MLP's (`mlp`). None if the model
+            leaves open through which of a head's inputs it is read: any of the three, or several.
     """
 
     parent: str
@@ -35,16 +39,17 @@ class Read:
 
 @dataclass(frozen=True)
 class Variable:
-    """A node of the causal graph, with a value at each position.
+    """A variable of the causal model, with a value at each position.
 
     Attributes:
-        name: unique in the model.
-        reads: the parents, in the order in which the mechanism takes them.
-        mechanism: takes one array `[row, pos]` per read and returns `[row, pos]`.
-        values: the finite value set of a categorical variable; None if it is numerical.
-        formula: what the mechanism computes, for people to read.
-        attends: takes what the mechanism takes and returns bool `[row, query, key]`: where a head that
-            computes the variable looks; at BOS where it returns nothing. None if the model does not say.
+        name: the name of the variable, which no other variable has.
+        reads: the parents, in the order of the mechanism's arguments.
+        mechanism: a function that takes one array `[row, pos]` for each parent and returns `[row, pos]`.
+        values: all values of a categorical variable, in the order of their codes; None if it is numerical.
+        formula: a description of what the mechanism computes.
+        attends: a function that takes the mechanism's arguments and returns bool `[row, query, key]`, the
+            keys that a head that computes the variable attends to; it attends to BOS where there are none.
+            None if the model leaves it open.
     """
 
     name: str
@@ -57,9 +62,11 @@ class Variable:
 
 @dataclass(frozen=True)
 class Intervention:
-    """Values `[row, pos]` that a variable (or one reader of it) gets in rows, or places, `where`.
+    """An intervention on a variable, or on the value that one reader of it sees.
 
-    `where` is bool `[row]` or `[row, pos]`.
+    Attributes:
+        values: the values that it is set to, `[row, pos]`.
+        where: bool `[row]` or `[row, pos]`, the rows or positions at which it is set.
     """
 
     values: np.ndarray
@@ -67,7 +74,16 @@ class Intervention:
 
 
 class CausalModel:
-    """An acyclic model. The variable without a mechanism's inputs called `tokens` is the input."""
+    """An acyclic causal model.
+
+    Args:
+        variables: the variables, parents first. The variable called `tokens`, which has no parents, is the
+            input.
+        output: the name of the variable that is the output.
+
+    Raises:
+        TaskError: if a variable reads one that does not come before it, or input or output is missing.
+    """
 
     def __init__(self, variables: Sequence[Variable], output: str):
         self.variables = {variable.name: variable for variable in variables}
@@ -76,14 +92,16 @@ class CausalModel:
         for variable in variables:
             missing = [read.parent for read in variable.reads if read.parent not in seen]
             if missing:
-                raise TaskError(f"variable {variable.name!r} reads {missing[0]!r} before it is computed")
+                raise TaskError(
+                    f"variable {variable.name!r} reads {missing[0]!r}, which has to be listed before it"
+                )
             seen.add(variable.name)
         if "tokens" not in seen or output not in seen:
             raise TaskError(f"a causal model needs the variables 'tokens' and {output!r}")
 
     @cached_property
     def classes(self) -> tuple[object, ...] | None:
-        """The output's values in class order, or None for a numerical output."""
+        """The values of the output, in the order of the classes; None for a numerical output."""
         return self.variables[self.output].values
 
     @property
@@ -100,12 +118,12 @@ class CausalModel:
         """Runs the model on codes `[row, pos]`.
 
         Args:
-            tokens: int codes into the vocabulary.
-            interventions: variable name to the values that it is set to, row by row.
-            edges: (child, read) to the values that this child alone sees, row by row.
+            tokens: integer codes into the vocabulary, `[row, pos]`.
+            interventions: interventions on variables, by name.
+            edges: interventions on what a single child sees of its parent, by the child's name and the read.
 
         Returns:
-            The value of every variable, `[row, pos]`.
+            The values of every variable, `[row, pos]`.
         """
         interventions, edges = interventions or {}, edges or {}
         trace: Trace = {}
@@ -121,7 +139,13 @@ class CausalModel:
     def attended(
         self, name: str, trace: Trace, edges: Mapping[tuple[str, Read], Intervention] | None = None
     ) -> np.ndarray:
-        """Returns bool `[row, query, key]`: where the head of a variable that says so looks in a run."""
+        """Returns bool `[row, query, key]`, the keys that the head of a variable attends to in a run.
+
+        Args:
+            name: the name of a variable with `attends`.
+            trace: the values of all variables in the run.
+            edges: interventions on what a single child sees of its parent, by the child's name and the read.
+        """
         attends = self.variables[name].attends
         assert attends is not None
         return attends(*self._inputs(name, trace, edges or {}))
@@ -129,16 +153,16 @@ class CausalModel:
     def _inputs(
         self, name: str, trace: Trace, edges: Mapping[tuple[str, Read], Intervention]
     ) -> list[np.ndarray]:
-        """Returns what a variable's mechanism takes."""
+        """Returns the arguments of a variable's mechanism, after interventions on edges."""
         reads = self.variables[name].reads
         return [_set(trace[read.parent], edges.get((name, read))) for read in reads]
 
     def outputs(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns the output alone."""
+        """Returns the output `[row, pos]` of inputs `[row, pos]`."""
         return self.run(tokens)[self.output]
 
     def decode(self, name: str, values: np.ndarray) -> list[list[object]]:
-        """Turns codes (or numbers) of a variable into Python values, None included."""
+        """Returns the Python values, None included, of a variable's codes or numbers `[row, pos]`."""
         table = self.variables[name].values
         if table is None:
             return [[None if np.isnan(x) else float(x) for x in row] for row in values]
@@ -153,12 +177,18 @@ def _set(value: np.ndarray, intervention: Intervention | None) -> np.ndarray:
 
 
 def has_value(values: np.ndarray) -> np.ndarray:
-    """Returns where a value is not None."""
+    """Returns bool of the same shape, whether each value is not None."""
     return ~np.isnan(values) if values.dtype.kind == "f" else values >= 0
 
 
 def changed(before: np.ndarray, after: np.ndarray, tolerance: float = 1e-6) -> np.ndarray:
-    """Returns where two outputs, neither of them None, differ."""
+    """Returns bool of the same shape, whether two outputs differ and neither of them is None.
+
+    Args:
+        before: outputs, as codes or numbers.
+        after: other outputs, of the same shape.
+        tolerance: the largest difference of numbers that counts as none.
+    """
     both = has_value(before) & has_value(after)
     if before.dtype.kind == "f":
         return both & (np.abs(np.nan_to_num(before) - np.nan_to_num(after)) > tolerance)

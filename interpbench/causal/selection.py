@@ -1,4 +1,4 @@
-"""What attention does in hand-written causal models."""
+"""Functions of attention for hand-written causal models."""
 
 import numpy as np
 
@@ -6,11 +6,12 @@ from interpbench.causal.model import NONE
 
 
 def selected(match: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Returns `[row, query]`: the value at all keys that match, None if there is none or they differ.
+    """Returns the value at all keys that match, `[row, query]`; None if there is no key or values differ.
 
     Args:
-        match: bool `[row, query, key]`; keys whose value is None never match.
-        values: int16 `[row, key]`.
+        match: bool `[row, query, key]`, the keys that each query attends to; keys with value None are left
+            out.
+        values: the codes of the keys' values, int16 `[row, key]`.
     """
     match = match & (values >= 0)[:, None, :]
     highest = np.where(match, values[:, None, :], NONE).max(2)
@@ -19,16 +20,16 @@ def selected(match: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def positions(tokens: np.ndarray) -> np.ndarray:
-    """Returns the index of every position, in the shape of `tokens`."""
+    """Returns the index of every position, `[row, pos]`, for tokens `[row, pos]`."""
     return np.broadcast_to(np.arange(tokens.shape[1], dtype=np.int16), tokens.shape)
 
 
 def earlier(length: int) -> np.ndarray:
-    """Returns bool `[query, key]`: keys up to and including the query."""
+    """Returns bool `[query, key]`, whether a key is at the query's position or before it."""
     return np.tri(length, dtype=bool)
 
 
 def is_last(tokens: np.ndarray) -> np.ndarray:
-    """Returns `[row, pos]` bool: the last token of each row."""
+    """Returns bool `[row, pos]`, whether a position has the last token of its row."""
     following = np.concatenate([tokens[:, 1:], np.full_like(tokens[:, :1], NONE)], 1)
     return (tokens >= 0) & (following < 0)

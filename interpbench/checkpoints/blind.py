@@ -8,16 +8,21 @@ the problem.
 
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
+import numpy as np
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
+from safetensors.numpy import save
 
-from interpbench.checkpoints.checkpoint_files import DATA, MOST_DATA, WEIGHTS
-from interpbench.checkpoints.record import check_size, most_weights_bytes, read_numbered
+from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import DATA, MOST_DATA, WEIGHTS, is_ours
+from interpbench.checkpoints.record import ModelRecord, check_size, most_weights_bytes, read_numbered
+from interpbench.checkpoints.tensor_files import read_pair_arrays, read_weight_arrays
 from interpbench.circuits.ground_truth import Truth, TruthNames
 from interpbench.core.config import STRICT, Count, Sha256, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
@@ -27,7 +32,6 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.lens_settings import settings_of
 
 if TYPE_CHECKING:
-    from interpbench.checkpoints.format import Checkpoint
     from interpbench.tasks.problem import Problem
 
 FORMAT = 1
@@ -122,42 +126,64 @@ def check_free(folder: Path | None) -> Path | None:
     return folder
 
 
-def write_problem(checkpoint: "Checkpoint", folder: Path | None = None) -> WrittenProblem:
+class _Source(NamedTuple):
+    """What a problem is made of: a checkpoint's record, weights and pairs of inputs."""
+
+    record: ModelRecord
+    weights: Mapping[str, np.ndarray]
+    pairs: Mapping[str, np.ndarray]
+
+
+def _source(place: Path) -> _Source:
+    """Reads a checkpoint as arrays; one of the published files takes torch.
+
+    Raises:
+        CheckpointError: if it is damaged, or has no pairs of inputs.
+    """
+    if is_ours(place):
+        record, path = check_files(place), place / WEIGHTS
+        weights = read_weight_arrays(
+            read_bytes(path, most_weights_bytes(record.shape), CheckpointError), path
+        )
+        return _Source(record, weights, read_pair_arrays(place / DATA, record.shape))
+    from interpbench.checkpoints.load import load_checkpoint, load_pairs
+
+    loaded = load_checkpoint(place)
+    state = {name: value.detach().cpu().numpy() for name, value in loaded.network.state_dict().items()}
+    return _Source(loaded.record, state, {k: v.numpy() for k, v in asdict(load_pairs(place)).items()})
+
+
+def write_problem(place: Path, folder: Path | None = None) -> WrittenProblem:
     """Writes a checkpoint as a blind problem and, beside the folder, the key, which no other user may read.
 
     Of the vocabulary only token ids go into the bundle, and of the program nothing but its data.
 
     Args:
-        checkpoint: with its stored pairs of inputs.
-        folder: None for one in `runs/problems` that is called by the commitment.
+        place: the checkpoint's folder, with its stored pairs of inputs.
+        folder: where to write the problem; None for a folder in `runs/problems` that is called by the
+            commitment.
 
     Raises:
-        InterpBenchError: if the folder is there and not empty, or the checkpoint has no data.
+        InterpBenchError: if the folder is there and not empty, or the checkpoint is damaged or has no data.
     """
-    from safetensors.torch import save as save_tensors
-
-    from interpbench.checkpoints.load import load_pairs
-
+    record, weights, pairs = _source(place)
     folder = check_free(folder)
-    cfg, pairs = checkpoint.network.cfg, load_pairs(checkpoint.folder)
-    weights = {
-        name: value.detach().cpu().contiguous() for name, value in checkpoint.network.state_dict().items()
-    }
+    cfg = record.shape
     guide = Template(Path(__file__).with_name("blind.md").read_text())
     files = {
-        WEIGHTS: save_tensors(weights),
+        WEIGHTS: save(_contiguous(weights)),
         CONFIG: _json(settings_of(cfg)),
-        DATA: save_tensors(asdict(pairs)),
+        DATA: save(_contiguous(pairs)),
         GUIDE: guide.substitute(edges=len(cfg.graph.edges), **asdict(cfg)).encode(),
     }
     hashes = {name: sha256(data) for name, data in files.items()}
     salt = secrets.token_hex(32)  # the one draw that must not be repeatable
-    truth = checkpoint.record.truth
-    key = _json(asdict(Key(FORMAT, salt, checkpoint.task, hashes[WEIGHTS], hashes[DATA], truth)))
+    key = _json(asdict(Key(FORMAT, salt, record.task, hashes[WEIGHTS], hashes[DATA], record.truth)))
     folder = check_free(folder or Path("runs/problems") / f"problem-{sha256(key)[:8]}")
     assert folder is not None
-    record = ProblemRecord(FORMAT, cfg, len(pairs.clean), len(cfg.graph.edges), METRICS, sha256(key), hashes)
-    files[PROBLEM] = _json(TypeAdapter(ProblemRecord).dump_python(record))
+    count = len(pairs["clean"])
+    made = ProblemRecord(FORMAT, cfg, count, len(cfg.graph.edges), METRICS, sha256(key), hashes)
+    files[PROBLEM] = _json(TypeAdapter(ProblemRecord).dump_python(made))
     for name, data in files.items():
         write_bytes(folder / name, data)
     write_bytes(key_path(folder), key, 0o600)
@@ -235,6 +261,10 @@ def open_key(path: Path, record: ProblemRecord) -> Key:
 def _converted(kind: type[T], path: Path) -> T:
     """Reads JSON as a record of a format that is known."""
     return checked(kind, read_numbered(path, FORMAT, "part of a blind problem"), path, CheckpointError)
+
+
+def _contiguous(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
 def _json(value: object) -> bytes:

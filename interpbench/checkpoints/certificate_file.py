@@ -5,6 +5,7 @@ is not: the truth and the alignment of the record say that.
 """
 
 import contextlib
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from interpbench.core.files import read_bytes, read_json, sha256, write_json
 from interpbench.core.text import shown
 from interpbench.tasks.task_records import records
 
+log = logging.getLogger(__name__)
 OLD = ("certified", "accuracy", "iia")
 """Keys of the first format, which had no number."""
 
@@ -73,7 +75,7 @@ class Places(NamedTuple):
             [name for name in names if name not in carried],
             inert,
             [name for name in truth.names("node", State.REQUIRED) if name != str(EMBED)],
-            truth.required_edges,
+            truth.required,
         )
 
     def of_kind(self, kind: Kind) -> list[str]:
@@ -122,6 +124,19 @@ def read_certificate(path: Path, record: ModelRecord) -> Certificate | None:
     if problem := _problem(certificate, Places.of(truth, record.alignment)):
         raise CheckpointError(f"{path} is damaged: {problem}")
     return certificate
+
+
+def certificate_of(folder: Path, record: ModelRecord) -> Certificate | None:
+    """Returns a checkpoint's certificate; None if there is none, or one of an older format, which is said.
+
+    Raises:
+        CheckpointError: as `read_certificate` does.
+    """
+    try:
+        return read_certificate(folder / CERTIFICATE, record)
+    except OldCertificateError as error:
+        log.warning("%s", error)
+        return None
 
 
 def write_certificate(path: Path, certificate: Certificate, identity: Identity) -> Certificate:

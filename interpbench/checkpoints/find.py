@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
-from interpbench.checkpoints.checkpoint_files import FILES, RECORD, is_checkpoint, models_folder, released
+from interpbench.checkpoints.certificate_file import check_files
+from interpbench.checkpoints.checkpoint_files import (
+    FILES,
+    RECORD,
+    is_checkpoint,
+    is_ours,
+    models_folder,
+    released,
+)
 from interpbench.checkpoints.fetch import fetch
 from interpbench.checkpoints.hub import home
-from interpbench.checkpoints.record import read_record
+from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
 
@@ -63,6 +71,19 @@ def find_checkpoint(name: str) -> Path:
             f"{shown(name)} means {len(found)} checkpoints; name one, for instance {found[0]}"
         )
     return found[0]
+
+
+def record_in(folder: Path) -> ModelRecord:
+    """Returns the record of a checkpoint whose weights are whole. Only the published files need torch.
+
+    Raises:
+        CheckpointError: if it is damaged.
+    """
+    if is_ours(folder):
+        return check_files(folder, certificate=False)
+    from interpbench.checkpoints.load import load_checkpoint
+
+    return load_checkpoint(folder, certificate=False).record
 
 
 def _below(path: Path) -> list[Path]:

@@ -4,7 +4,6 @@ Reading needs neither Tracr nor JAX: the record holds shape, vocabulary, alignme
 file the pairs of inputs that discovery methods are run on.
 """
 
-import logging
 import platform
 import subprocess
 import warnings
@@ -18,28 +17,22 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from interpbench.checkpoints.certificate_file import (
-    OldCertificateError,
-    check_files,
-    read_certificate,
-    write_certificate,
-)
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, MOST_DATA, RECORD, WEIGHTS
+from interpbench.checkpoints.certificate_file import certificate_of, check_files, write_certificate
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.record import FORMAT, ModelRecord, Provenance, most_weights_bytes
+from interpbench.checkpoints.tensor_files import MOST_HEADER, check_header, read_pair_arrays
 from interpbench.circuits.certificate import Certificate, Identity
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
-from interpbench.circuits.naming import EMBED, Node, parse_node
+from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
+from interpbench.core.notebook import html_of
 from interpbench.core.text import shown
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 
-log = logging.getLogger(__name__)
-MOST_HEADER = 1 << 16
-"""The longest list of tensors of a file of pairs, in bytes; that of weights is at most 16 times as long."""
 PAIRS = 512
 """Pairs of inputs stored with a checkpoint, for discovery."""
 PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
@@ -73,12 +66,17 @@ class Checkpoint:
     @property
     def variables(self) -> dict[Node, tuple[str, ...]]:
         """The variables that each node but the embedding carries."""
-        carried: dict[Node, tuple[str, ...]] = {}
-        for variable, place in self.record.alignment.items():
-            node = parse_node(place)
-            if node != EMBED:
-                carried[node] = (*carried.get(node, ()), variable)
-        return carried
+        return self.record.variables
+
+    def __repr__(self) -> str:
+        shape, verdict = self.record.shape, self.verdict()
+        grade = "no certificate" if verdict is None else f"certificate: {verdict.grade or 'no grade'}"
+        edges = f"{len(shape.graph.edges):,} q/k/v edges, {len(self.truth.required)} required"
+        size = f"{shape.n_layers} layers of {shape.n_heads} heads, {shape.d_model} wide"
+        return f"Checkpoint {self.task}: {size}; {edges}; {grade}\n  in {self.folder}"
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
     def verdict(self, standard: Standard | None = None) -> Verdict | None:
         """Returns what a reader with this standard makes of the certificate; None without one."""
@@ -145,30 +143,7 @@ def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
     Raises:
         CheckpointError: if they are missing or damaged.
     """
-    data = read_bytes(path, MOST_DATA, CheckpointError)
-    try:
-        check_header(data, MOST_HEADER)
-        pairs = Pairs(**load_tensors(data))
-    except (SafetensorError, TypeError, ValueError):
-        raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
-    if wrong := _wrong_with(pairs, shape):
-        raise CheckpointError(f"{path} is damaged: {wrong}; data=fresh draws new pairs")
-    return pairs
-
-
-def _wrong_with(pairs: Pairs, shape: TransformerConfig) -> str | None:
-    """Returns why pairs of inputs are none of this network's, or None."""
-    for name, dtype in (("clean", torch.int64), ("corrupted", torch.int64), ("scored", torch.bool)):
-        values = getattr(pairs, name)
-        if values.dtype != dtype:
-            return f"{name} is {values.dtype}, not {dtype}"
-        if values.ndim != 2 or not values.numel() or values.shape != pairs.clean.shape:
-            return f"{name} has shape {list(values.shape)[:4]}, which is not [pairs, positions]"
-        if dtype is torch.int64 and not 0 <= int(values.min()) <= int(values.max()) < shape.d_vocab:
-            return f"{name} holds token ids that are not below {shape.d_vocab}"
-    if pairs.clean.shape[1] > shape.n_ctx:
-        return f"its inputs have {pairs.clean.shape[1]} positions, the network {shape.n_ctx}"
-    return None if bool(pairs.scored.any(1).all()) else "no position of some pair is scored"
+    return Pairs(**{name: torch.tensor(array) for name, array in read_pair_arrays(path, shape).items()})
 
 
 def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
@@ -177,29 +152,6 @@ def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
     weights = read_bytes(path, most_weights_bytes(record.shape), CheckpointError)
     network = read_network(weights, record.shape, path)
     return Checkpoint(network, record, certificate_of(folder, record) if certificate else None, folder)
-
-
-def certificate_of(folder: Path, record: ModelRecord) -> Certificate | None:
-    """Returns a checkpoint's certificate; None if there is none, or one of an older format, which is said.
-
-    Raises:
-        CheckpointError: as `read_certificate` does.
-    """
-    try:
-        return read_certificate(folder / CERTIFICATE, record)
-    except OldCertificateError as error:
-        log.warning("%s", error)
-        return None
-
-
-def check_header(data: bytes, most: int) -> None:
-    """Refuses a safetensors file that lists more tensors than it can need.
-
-    Raises:
-        ValueError: if its header is longer than `most` bytes.
-    """
-    if int.from_bytes(data[:8], "little") > most:
-        raise ValueError(f"its header has more than {most:,} bytes")
 
 
 def read_network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:

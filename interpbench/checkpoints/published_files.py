@@ -21,9 +21,10 @@ from torch import Tensor
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.certificate_file import certificate_of
 from interpbench.checkpoints.checkpoint_files import published_weights
 from interpbench.checkpoints.fetch import GPT2, VOCABULARY
-from interpbench.checkpoints.format import PAIRS, Checkpoint, certificate_of
+from interpbench.checkpoints.format import PAIRS, Checkpoint
 from interpbench.checkpoints.pickles import MOST_PLAIN, read_plain, read_weights
 from interpbench.checkpoints.record import FORMAT, ModelRecord, check_size, most_weights_bytes
 from interpbench.circuits.graph import Graph

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.checkpoints.checkpoint_files import RECORD
 from interpbench.circuits.ground_truth import Truth, TruthNames
-from interpbench.circuits.naming import parse_node
+from interpbench.circuits.naming import EMBED, Node, parse_node
 from interpbench.core.config import STRICT, Amount, Settings, Sha256, Steps, TaskName, checked
 from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.files import MOST_RECORD, read_json
@@ -81,6 +81,16 @@ class ModelRecord(Provenance):
             CheckpointError: if a name is not of this network, or two levels contradict each other.
         """
         return Truth.from_json(self.shape.graph, self.truth).consistent()
+
+    @property
+    def variables(self) -> dict[Node, tuple[str, ...]]:
+        """The variables that each node but the embedding carries."""
+        carried: dict[Node, tuple[str, ...]] = {}
+        for variable, place in self.alignment.items():
+            node = parse_node(place)
+            if node != EMBED:
+                carried[node] = (*carried.get(node, ()), variable)
+        return carried
 
 
 def read_record(folder: Path) -> ModelRecord:

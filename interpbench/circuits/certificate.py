@@ -1,7 +1,8 @@
-"""A certificate: what was counted of a network, as types that check themselves. Needs no torch.
+"""The certificate of a network, as types that are checked when they are read. Needs no torch.
 
-A certificate holds no verdict: what a reader makes of it is `grades`. It counts, for each kind of
-intervention, how many rows (base/source pairs with an answer) came out wrong.
+A certificate counts, for each kind of intervention, how many rows came out wrong. A row is a base with one
+source or several, to which the program has an answer. A certificate holds no verdict: `grades` derives one,
+by a standard that the reader chooses.
 """
 
 import math
@@ -26,6 +27,7 @@ from interpbench.core.errors import CheckpointError
 T = TypeVar("T")
 
 FORMAT = 2
+"""The version of the file format that is written and read."""
 Kind = Literal[
     "accuracy",
     "variables",
@@ -39,12 +41,14 @@ Kind = Literal[
     "required_edges",
     "effective_edges",
 ]
+"""The kinds of rates; `WHAT` says in words what each is about."""
 EFFECTIVE: tuple[Kind, ...] = ("effective", "effective_positions", "effective_edges")
-"""Kinds of which only those rows count on which the intervention changes the program's output."""
+"""The kinds that count only rows in which the intervention changes the program's output."""
 ALL = "all"
 SUBSETS, OWN_SOURCES = "subsets", "subsets, a source for each"
 SETS = (ALL, SUBSETS, OWN_SOURCES)
-"""The sets of forbidden nodes, or of inert edges, that are patched together."""
+"""The sets of forbidden nodes, or of inert edges, that are patched together: all of them; random subsets from
+one source; random subsets in which each node or edge has a source of its own."""
 WHAT: dict[Kind, str] = {
     "accuracy": "no intervention",
     "variables": "swap of",
@@ -58,31 +62,35 @@ WHAT: dict[Kind, str] = {
     "required_edges": "required edge",
     "effective_edges": "effective required edge",
 }
+"""What was done to the network, in the words of a message; the name of a node, edge or set follows."""
 PlaceName = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
-"""A node or an edge."""
+"""The name of a node or an edge."""
 Name = Annotated[str, Field(pattern=r"^[a-z0-9.<>, -]{1,60}$")]
-"""A node, an edge, or a set of them."""
+"""The name of a node, of an edge, or of a set of them (`SETS`)."""
 ShortName = Annotated[str, Field(max_length=40)]
 Looks = Annotated[int, Field(ge=0, le=64)]
+"""A number of looks: times at which a growing sample of rows was counted, to decide whether to go on."""
 EdgeRows = Annotated[int, Field(ge=0, le=10**15)]
-"""How many pairs of an edge and a row."""
+"""A number of pairs of an edge and a row."""
 Draw = Literal["task", "strata", "pairs"]
-"""Where rows come from: the task's distribution, even draws from its strata, or all pairs of inputs."""
+"""Where rows come from: `task`, random draws from the task's distribution; `strata`, as many random draws
+from each of its strata; `pairs`, all pairs of inputs."""
 RandomDraw = Literal["task", "strata"]
 RANDOM_DRAWS: tuple[RandomDraw, ...] = ("task", "strata")
+"""The draws of which rates are estimates, with bounds."""
 VacuousKind = Literal["effective", "effective_positions"]
-"""Kinds of swaps that may change no output whatever is swapped."""
+"""The kinds of swaps of which a node may have none: no swap changes the program's output."""
 AttackedKind = Literal["nodes", "edges"]
 ATTACKED: tuple[AttackedKind, ...] = ("nodes", "edges")
-"""Of what an adversary searches the worst set."""
+"""The adversary searches for the worst set of forbidden nodes, and for that of inert edges."""
 ABSENT = ("identity", "seed", "proved")
-"""Keys that a file leaves out where their value is None."""
+"""The keys that are left out of a file if their value is None."""
 
 
 def _in_file(value: T, info: ValidationInfo) -> T:
-    """Refuses, in a file, what only a value in memory may be: None for a missing key, an infinite number.
+    """Refuses None and infinite numbers in a file; a value in memory may be either.
 
-    A network whose logits overflow has an infinite margin, which is shown, and cannot be written.
+    A network whose logits overflow has an infinite margin, which can be shown but not written.
     """
     if info.mode == "json":
         if value is None:
@@ -101,10 +109,10 @@ class Rate:
     """How many rows came out wrong.
 
     Attributes:
-        wrong: how many.
-        rows: of how many.
-        looks: after how many looks at more and more rows it was settled, those of certificates of the same
-            training that failed before included; 0 if these are all rows there are.
+        wrong: the number of wrong rows.
+        rows: the number of rows.
+        looks: the number of looks at a growing sample of rows, including those of earlier, failed
+            certificates of the same training; 0 if all rows there are were run.
 
     Raises:
         ValueError: if there are more wrong rows than rows.
@@ -116,17 +124,18 @@ class Rate:
 
     def __post_init__(self) -> None:
         if self.wrong > self.rows:
-            raise ValueError(f"{self.wrong} wrong of {self.rows} rows is no rate")
+            raise ValueError(f"{self.wrong} of {self.rows} rows cannot be wrong")
 
     @property
     def share(self) -> float:
-        """The share of right rows; 1 for no rows."""
+        """The share of rows that are right; 1 if there are no rows."""
         return 1 - self.wrong / self.rows if self.rows else 1.0
 
     def bound(self, confidence: float) -> float:
-        """Returns what the rate is at least: its share if these are all rows, else its lower bound.
+        """Returns a lower bound of the share of right rows; the share itself if all rows were run.
 
-        It is one-sided, and holds for all looks together with this confidence; 0 if there are no rows.
+        The bound is one-sided, and holds for all looks together with this confidence. It is 0 if there are no
+        rows.
         """
         if not self.rows:
             return 0.0
@@ -135,25 +144,25 @@ class Rate:
         return lower_bound(self.rows - self.wrong, self.rows, level(confidence, self.looks))
 
     def plus(self, wrong: int, rows: int) -> "Rate":
-        """Returns the rate with more rows, so many of them wrong; negative numbers take rows away."""
+        """Returns the rate with more rows, of which `wrong` are wrong; negative numbers take rows away."""
         return Rate(self.wrong + wrong, self.rows + rows, self.looks)
 
 
 Rates = dict[Draw, Rate]
-"""The rates of one place, by where their rows come from."""
+"""The rates of one node, edge or set, by where the rows come from."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Attack:
-    """The worst set that a search found, measured on fresh rows.
+    """The worst set of forbidden nodes or inert edges that an adversary found, measured on new rows.
 
     Attributes:
-        rates: on draws from the task's distribution, and from its strata.
-        places: what it patches.
-        sources: which of its sources each of them takes its value from.
-        candidates: how many sets were tried, and
-        searched_rows: on how many rows in all.
-        by: which search found it.
+        rates: the rates with the set patched, on draws from the task's distribution and from its strata.
+        places: the nodes or edges of the set.
+        sources: for each of them, which of the row's sources it takes its value from.
+        candidates: how many sets the search tried.
+        searched_rows: the number of rows on which they were tried, in total.
+        by: the name of the search that found the set.
     """
 
     rates: dict[RandomDraw, Rate]
@@ -166,21 +175,25 @@ class Attack:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Screen:
-    """How single edges were measured: which (edge, row) were run, and what may have been missed.
+    """The screen of single inert edges: on which rows each was run, and what may have been missed.
+
+    The effect of patching an edge on a row is first estimated, as a share of the effect that would make the
+    answer wrong. An (edge, row) with a large estimate is run. Of the others, which are passed over, a random
+    sample is run to learn how many the estimate misses.
 
     Attributes:
-        share: an edge whose estimated effect on a row is at least this share of what it takes to make the
-            answer wrong is run on it.
-        items: inert edges times rows.
-        run: how many of these were run because of their estimate, for want of a bound, or because all of
-            their edge were.
-        proved: of how many a bound says that no answer can change (None where it is not said); they are
-            sampled, like those with a small estimate.
-        sampled: how many of the others were run, drawn at random.
-        wrong: how many of those came out wrong.
-        largest: the largest share of what it takes that was found among them.
-        edges: of each edge that was passed over on some rows, on how many; how many of these were run all the
-            same; how many of those came out wrong. An edge that did is run on every row from then on.
+        share: the smallest estimated share with which an (edge, row) is run.
+        items: the number of (edge, row): inert edges times rows.
+        run: how many (edge, row) were run because of their estimate, because no bound could be computed, or
+            because their edge is run on all rows.
+        proved: for how many (edge, row) a bound proves that the answer cannot change; None if unknown. They
+            are among those passed over.
+        sampled: how many of those passed over were run as a random sample.
+        wrong: how many of the sample came out wrong.
+        largest: the largest share that was measured in the sample.
+        edges: for each edge that was passed over on some rows: on how many, how many of these rows were in
+            the sample, and how many of the sample came out wrong. If any did, the edge is run on all later
+            rows.
     """
 
     share: Share
@@ -194,7 +207,7 @@ class Screen:
 
     @property
     def passed_over(self) -> int:
-        """How many (edge, row) were not run, but for a sample."""
+        """The number of (edge, row) that were passed over, the sample among them."""
         return self.items - self.run
 
     @model_serializer(mode="wrap")
@@ -204,7 +217,13 @@ class Screen:
 
 @dataclass(frozen=True, config=STRICT)
 class Identity:
-    """SHA-256 of what a certificate is of: the file of weights, the truth, the task (program and domain)."""
+    """What a certificate is about, as SHA-256 of three things.
+
+    Attributes:
+        weights: the file of weights.
+        truth: the ground truth.
+        task: the task's program and domain.
+    """
 
     weights: Sha256
     truth: Sha256
@@ -213,7 +232,7 @@ class Identity:
 
 @dataclass(frozen=True, config=STRICT)
 class HeldOut:
-    """Which share of the drawn bases and sources training could not draw."""
+    """The shares of the certificate's bases and of its sources that training could not draw."""
 
     bases: Share
     sources: Share
@@ -221,26 +240,31 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Certificate:
-    """What was counted of a network.
+    """What was counted of a network under all kinds of interventions.
 
     Attributes:
-        identity: what it is of; None as long as it has not been written beside its network.
-        all_pairs: whether rates are over all pairs of inputs, rather than over drawn ones.
-        trained_on_all: whether training may draw any input, because there are so few.
-        held_out: of drawn pairs; None if training may draw any input.
+        format: the version of the file format.
+        identity: the weights, truth and task that were certified; None until the certificate is written
+            beside its network.
+        all_pairs: whether rates are over all pairs of inputs instead of over random draws.
+        trained_on_all: whether training could draw every input, because the domain is small.
+        held_out: the shares of held-out bases and sources; None if training could draw every input.
         strata: the names of the strata.
-        variables: what each node of the circuit carries.
-        rates: kind to place to draws.
-        vacuous: nodes of the circuit no swap of which, or no swap at one position, changes an output: nothing
-            is known of them.
-        required_effect: of each required node or edge, the share of rows on which patching it does something.
-        screen: of single edges, if they were screened.
-        attacks: on forbidden nodes and on inert edges.
-        margin: the smallest one between the right class and another, or the largest error of a number.
-        stress: accuracy with all forbidden nodes set to what never occurs.
-        attempts: how many certificates were tried before in the same training, on rows of their own.
-        settings: how much was measured.
-        seed: of all draws: bounds hold for a seed that was chosen before anything was measured.
+        variables: for each node of the circuit, the variables that it carries.
+        rates: the rates, by kind, then by node, edge or set, then by draw.
+        vacuous: for each kind of effective swaps, the nodes of the circuit of which no swap changes the
+            program's output, so that nothing is known of them.
+        required_effect: for each required node or edge, the share of rows on which patching it changes the
+            network's answer.
+        screen: how single edges were screened; None if none were.
+        attacks: the worst set of forbidden nodes and that of inert edges which an adversary found.
+        margin: the smallest margin, in logits, of the right class over another; for numbers the largest
+            error.
+        margin_kind: which of the two `margin` is.
+        stress: accuracies with all forbidden nodes set to values that never occur, by the kind of value.
+        attempts: how many certificates were tried earlier in the same training, on rows of their own.
+        settings: the settings of the measurement.
+        seed: the seed of all draws. Bounds hold only if it was chosen before anything was measured.
     """
 
     format: Literal[2]
@@ -267,22 +291,27 @@ class Certificate:
         return _without_absent(dump(self))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Returns plain data, as `certificate.json` holds it."""
+        """Returns the certificate as plain data, as in `certificate.json`."""
         return TypeAdapter(Certificate).dump_python(self, mode="json")
 
     @classmethod
     def from_json(cls, data: object, where: object = "a certificate") -> "Certificate":
-        """Reads what `to_json` wrote.
+        """Reads a certificate from plain data, as `to_json` returns it.
+
+        Args:
+            data: the plain data.
+            where: the name of the file, with which an error message begins.
 
         Raises:
-            CheckpointError: one line that begins with `where`, if anything is missing, unknown or ill-typed.
+            CheckpointError: if anything is missing, unknown or ill-typed.
         """
         return checked(cls, data, where, CheckpointError)
 
     def may_miss(self, confidence: float) -> float | None:
-        """Returns the largest share of (edge, row) that the screen of edges may have missed, on average.
+        """Returns an upper bound of the share of wrong (edge, row) that the screen has missed in all.
 
-        There is one look in each certificate; earlier ones of the same training count. None if all were run.
+        Each certificate is one look; earlier certificates of the same training count. The result is None if
+        nothing was passed over.
         """
         screen = self.screen
         if screen is None or screen.sampled >= screen.passed_over:
@@ -291,7 +320,7 @@ class Certificate:
         return missed * screen.passed_over / screen.items
 
     def may_miss_at_most(self, confidence: float) -> tuple[str, float]:
-        """Returns the single edge of which the screen may have missed most, and the share of its rows."""
+        """Returns the edge of which the screen may have missed most, and a bound of the share of its rows."""
         miss = level(confidence, 1 + self.attempts)
         shares, rates = {"no edge": 0.0}, self.rates.get("edges", {})
         for edge, (passed, sampled, wrong) in self.screen.edges.items() if self.screen else ():
@@ -307,14 +336,15 @@ def _without_absent(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def level(confidence: float, look: int) -> float:
-    """Returns how often a bound at a look, from 1, may be wrong: a quarter, an eighth, … of 1 − confidence.
+    """Returns the probability with which the bound at one look may be wrong: (1 − confidence) / 2^(look + 1).
 
-    A look of a certificate that others of the same training came before counts as one as many later. So all
-    looks of all of them together are wrong as seldom as is said, however many there are.
+    These probabilities sum to less than 1 − confidence, so the bounds of all looks hold together with this
+    confidence, however many there are. The first look is 1; if other certificates of the same training came
+    before, their number is added.
     """
     return (1 - confidence) / 2 ** (look + 1)
 
 
 def name_of(kind: Kind, place: str) -> str:
-    """Returns what a rate of a kind is about, in words."""
+    """Returns in words what a rate is about: `forbidden node a0.h1`, `effective swap of m1`."""
     return WHAT[kind] if kind == "accuracy" else f"{WHAT[kind]} {place}"

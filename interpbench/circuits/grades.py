@@ -1,6 +1,6 @@
-"""What a reader makes of a certificate: a grade, by a standard of the reader's own.
+"""The grade that a certificate reaches, by a standard that the reader chooses.
 
-The grades, and the kinds of rates that they need:
+The grades, from the lowest, and what each needs in addition to those before it:
 
 | grade | kinds of rates |
 |---|---|
@@ -10,8 +10,9 @@ The grades, and the kinds of rates that they need:
 | siit+edges | `edges` (each inert edge alone), `edge_sets`, `required_edges` |
 | adversarial | the worst sets of nodes and of edges that a search has found |
 
-`positions` (a variable swapped at one random position only) and `effective_positions` are needed where the
-standard asks for them; `effective_edges` (required edges where they change the program's output) never is.
+`positions` (a variable swapped at one random position only) and `effective_positions` are needed for `iit` if
+the standard asks for them; `effective_edges` (required edges where they change the program's output) is never
+needed.
 """
 
 import math
@@ -27,6 +28,7 @@ from interpbench.core.config import STRICT, Share
 
 Grade = Literal["behaviour", "iit", "siit", "siit+edges", "adversarial"]
 GRADES: tuple[Grade, ...] = ("behaviour", "iit", "siit", "siit+edges", "adversarial")
+"""The grades, from the lowest to the highest."""
 RELEASED: Grade = "siit+edges"
 """The grade that every released model reaches."""
 NEEDS: dict[Grade, tuple[Kind, ...]] = {
@@ -36,10 +38,11 @@ NEEDS: dict[Grade, tuple[Kind, ...]] = {
     "siit+edges": ("edges", "edge_sets", "required_edges"),
     "adversarial": (),
 }
+"""The kinds of rates that each grade needs in addition to those of lower grades."""
 DEMANDED: frozenset[Kind] = frozenset(kind for kinds in NEEDS.values() for kind in kinds)
-"""The kinds that some grade needs."""
+"""The kinds of rates that some grade needs."""
 POSITIONS: tuple[Kind, ...] = ("positions", "effective_positions")
-"""The kinds that are demanded where a standard asks for positions."""
+"""The kinds of rates that are needed if a standard asks for positions."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -47,14 +50,15 @@ class Standard:
     """What a reader asks of a certificate.
 
     Attributes:
-        target: the least lower bound of every drawn rate; where all pairs are run, none may be wrong.
-        confidence: the confidence of each bound, over all looks that were taken for it.
-        worst: the least lower bound on the worst sets that the adversary found.
-        missed: the largest share of (edge, row) that the screen of single edges may miss, on average: an
-            upper bound of those of inert edges that it passed over though an answer changes.
-        missed_edge: the largest such share of each inert edge alone.
-        tried: the least number of sets that the adversary must have tried, of nodes and of edges.
-        positions: whether variables must be swappable at one position alone; trained for, it is asked for.
+        target: the smallest lower bound of rates over random draws; over all pairs no row may be wrong.
+        confidence: the confidence of each bound, for all looks together.
+        worst: the smallest lower bound of rates with the adversary's worst sets patched.
+        missed: the largest upper bound of the share of (edge, row) whose answer changes and which the screen
+            of single edges has missed.
+        missed_edge: the largest upper bound of that share for any single inert edge.
+        tried: the smallest number of sets that the adversary must have tried, of nodes and of edges each.
+        positions: whether swaps of a variable at one position alone must work too. If a network is trained
+            for them, they are asked for.
     """
 
     target: Share = 0.999
@@ -66,21 +70,21 @@ class Standard:
     positions: bool = False
 
     def demands(self, kind: Kind) -> bool:
-        """Returns whether some grade needs rates of a kind."""
+        """Returns whether some grade needs rates of this kind, by this standard."""
         return kind in DEMANDED or (kind in POSITIONS and self.positions)
 
     def least(self, rate: Rate) -> float:
-        """Returns what the bound of a rate must be at least."""
+        """Returns the smallest bound that a rate must have: 1 if it is over all rows, else `target`."""
         return self.target if rate.looks else 1.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reader makes of a certificate.
+    """The grade of a certificate, and why it is no higher.
 
     Attributes:
-        grade: the highest one that it reaches; None if not even `behaviour`.
-        failures: grade to what misses it, worst first.
+        grade: the highest grade that the certificate reaches; None if not even `behaviour`.
+        failures: for each grade, in words, what falls short of its own demands, worst first.
         positions: whether swaps at one position alone reach the target; None if they were not measured.
     """
 
@@ -89,18 +93,23 @@ class Verdict:
     positions: bool | None
 
     def reaches(self, grade: Grade) -> bool:
-        """Returns whether the grade is this one or a higher one."""
+        """Returns whether the certificate has this grade or a higher one."""
         return self.grade is not None and GRADES.index(self.grade) >= GRADES.index(grade)
 
     def missed(self, grade: Grade) -> list[str]:
-        """Returns what misses a grade, or one below it."""
+        """Returns, in words, everything that keeps the certificate from a grade."""
         return [said for each in GRADES[: GRADES.index(grade) + 1] for said in self.failures[each]]
 
 
 def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:
-    """Returns a grade as it is shown: `siit, positions ≥ 99.9%`, `siit+edges, all pairs, sets ≥ 99.9%`.
+    """Returns a grade in words, such as `siit, positions ≥ 99.9%` or `siit+edges, all pairs, sets ≥ 99.9%`.
 
-    Random sets are drawn even where everything else is run on all pairs. Positions are named from `iit` on.
+    Args:
+        grade: the grade; None if not even `behaviour` is reached.
+        all_pairs: whether rates are over all pairs of inputs. Rates with random sets patched are still over
+            random draws, so their target is named.
+        target: the smallest lower bound of rates over random draws.
+        positions: whether swaps at one position reach the target; they are named from `iit` on.
     """
     if grade is None:
         return "not even behaviour"
@@ -112,7 +121,7 @@ def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: boo
 
 
 def grade(certificate: Certificate, standard: Standard | None = None) -> Verdict:
-    """Returns what a reader with this standard makes of a certificate."""
+    """Returns the verdict on a certificate by a standard; None for the default one."""
     standard = standard or Standard()
     failures: dict[Grade, list[str]] = {}
     reached: Grade | None = None
@@ -130,7 +139,7 @@ def grade(certificate: Certificate, standard: Standard | None = None) -> Verdict
 
 
 def said_of(certificate: Certificate | None, standard: Standard | None = None) -> str:
-    """Returns the grade that a certificate reaches, as it is shown; `none` without one."""
+    """Returns in words the grade that a certificate reaches; `none` if there is no certificate."""
     if certificate is None:
         return "none"
     standard, verdict = standard or Standard(), grade(certificate, standard)
@@ -138,7 +147,7 @@ def said_of(certificate: Certificate | None, standard: Standard | None = None) -
 
 
 def _missed(certificate: Certificate, kind: Kind, standard: Standard) -> list[tuple[float, str]]:
-    """Returns the bounds of a kind that are too low, with what to say of them."""
+    """Returns the bounds of a kind that are too low, each with a message."""
     places = certificate.rates.get(kind)
     if places is None:
         return [(0.0, f"{kind.replace('_', ' ')}: not measured")]
@@ -156,7 +165,7 @@ def _missed(certificate: Certificate, kind: Kind, standard: Standard) -> list[tu
 
 
 def _others(certificate: Certificate, name: Grade, standard: Standard) -> list[str]:
-    """Returns what misses a grade besides rates."""
+    """Returns messages on whatever besides rates falls short of a grade."""
     if name == "iit":
         effects = certificate.required_effect
         vacuous = certificate.vacuous.get("effective", ())
@@ -175,7 +184,7 @@ def _others(certificate: Certificate, name: Grade, standard: Standard) -> list[s
 
 
 def _attacked(kind: AttackedKind, attack: Attack | None, standard: Standard) -> Iterator[str]:
-    """Yields what is missing in an attack, or what its worst set misses."""
+    """Yields messages on an attack: it was not made, tried too few sets, or found too bad a set."""
     rates = {} if attack is None else attack.rates
     if attack is None or not attack.places or not rates or not all(rate.rows for rate in rates.values()):
         yield f"no attack on {kind} was made"
@@ -189,7 +198,7 @@ def _attacked(kind: AttackedKind, attack: Attack | None, standard: Standard) -> 
 
 
 def _inert(certificate: Certificate, edges: bool) -> list[str]:
-    """Returns which required edges, or nodes, change no answer when they are patched."""
+    """Returns messages on required edges, or nodes, that change no answer when they are patched."""
     return [
         f"required {place} has no effect"
         for place, effect in certificate.required_effect.items()
@@ -198,9 +207,9 @@ def _inert(certificate: Certificate, edges: bool) -> list[str]:
 
 
 def _overlooked(certificate: Certificate, standard: Standard) -> list[str]:
-    """Returns whether the screen of single edges may miss too much, or is not there."""
+    """Returns messages on the screen of single edges: it is missing, or may have missed too much."""
     if certificate.screen is None:
-        return ["how single edges were measured is not said"] if certificate.rates.get("edges") else []
+        return ["no screen of single edges was recorded"] if certificate.rates.get("edges") else []
     said: list[str] = []
     average = certificate.may_miss(standard.confidence)
     if average is not None and average > standard.missed:

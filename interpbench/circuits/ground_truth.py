@@ -1,10 +1,13 @@
-"""Ground truth: the state of every node and edge of a network, at three levels of detail."""
+"""Ground truth: the state of every node and edge of a network, at three levels of detail.
+
+Letters of shapes: W writers (nodes), R readers, D destinations (readers, with q, k and v of a head merged).
+"""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 from pydantic import with_config
@@ -15,14 +18,16 @@ from interpbench.circuits.naming import edge_ends, edge_name
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
+from interpbench.core.notebook import data_frame, html_of
 from interpbench.core.text import shown
 
 Level = Literal["node", "head_edge", "qkv_edge"]
+"""A level of detail: nodes; edges with a head's q, k and v merged; edges with q, k and v apart."""
 
 
 @with_config(STRICT)
 class Names(TypedDict):
-    """The names of the nodes or edges in each state; all others are forbidden."""
+    """The names of the required, allowed and free nodes or edges; all others are forbidden."""
 
     required: list[str]
     allowed: list[str]
@@ -31,7 +36,7 @@ class Names(TypedDict):
 
 @with_config(STRICT)
 class TruthNames(TypedDict):
-    """Truth as JSON: the names at each level."""
+    """Ground truth as plain data: the names at each level."""
 
     node: Names
     head_edge: Names
@@ -42,26 +47,38 @@ LEVELS: tuple[Level, ...] = ("node", "head_edge", "qkv_edge")
 
 
 class State(IntEnum):
-    """What truth says of a node or an edge."""
+    """The state of a node or an edge in the ground truth."""
 
     ILLEGAL = -1
+    """The network has no such edge."""
     FORBIDDEN = 0
-    """Outside the circuit: patching it must change nothing."""
+    """It is outside the circuit: patching it must change nothing."""
     ALLOWED = 1
-    """In the program's graph, but without effect on any output of the domain."""
+    """It is in the program's graph, but changes no output on the domain."""
     REQUIRED = 2
-    """Patching it changes an output somewhere in the domain."""
+    """Patching it changes the program's output somewhere in the domain."""
     FREE = 3
-    """One of the three inputs of a head for what the program reads without saying through which: nothing is
-    asked of it alone, in training, certificates or scores. Only q/k/v edges are ever free."""
+    """It is one of the q, k and v edges of a required head edge, and the program leaves open which of them is
+    used: training, certificates and scores ask nothing of it alone. Only q/k/v edges can be free."""
+
+
+SHOWN = (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)
+"""The states whose nodes and edges are counted in the `repr` of a truth, in this order."""
+MOST_SHOWN = 12
+"""The largest number of required edges that the `repr` of a truth names."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """States `[writer]`, `[destination, writer]` and `[reader, writer]`, as int8 `State` values.
+    """The ground truth of a network: the state of each node and edge, as int8 values of `State`.
 
-    The embedding is a node of the circuit if the program reads it at all; a method that returns no
-    score for it is not asked for one, since every level is scored over what is legal there.
+    The embedding is a node of the circuit if the program reads it at all.
+
+    Attributes:
+        graph: the network's graph.
+        nodes: the states of nodes, `[W]`.
+        head_edges: the states of edges with q, k and v merged, `[D, W]`.
+        qkv_edges: the states of edges with q, k and v apart, `[R, W]`.
     """
 
     graph: Graph
@@ -75,51 +92,80 @@ class Truth:
 
     @property
     def inert(self) -> np.ndarray:
-        """`[reader, writer]` bool: q/k/v edges that must do nothing, the forbidden and the allowed ones.
+        """The forbidden and allowed q/k/v edges, of which patching must change nothing, bool `[R, W]`.
 
-        An edge of the program that changes nothing on the domain must change nothing in the network either,
-        or the network uses it for something else (a query input that reads positions in the program could
-        read tokens in the network).
+        An allowed edge changes nothing in the program; if it changed anything in the network, the network
+        would use it for something else. (A query that reads positions in the program could read tokens in
+        the network.)
         """
         return (self.qkv_edges == State.FORBIDDEN) | (self.qkv_edges == State.ALLOWED)
 
     @property
     def circuit(self) -> np.ndarray:
-        """`[reader, writer]` bool: the q/k/v edges that are required or free, which together do the task."""
+        """The required and free q/k/v edges, which together do the task, bool `[R, W]`."""
         return np.isin(self.qkv_edges, (State.REQUIRED, State.FREE))
 
     def count(self, level: Level, state: State) -> int:
-        """Returns how many nodes or edges are in `state`."""
+        """Returns the number of nodes or edges in a state."""
         return int((self.at(level) == state).sum())
 
     def names(self, level: Level, state: State) -> list[str]:
         """Returns the names of the nodes or edges in `state`."""
-        where = np.argwhere(self.at(level) == state)
-        nodes = self.graph.nodes
-        if level == "node":
-            return [str(nodes[w]) for (w,) in where]
-        targets = self.graph.destinations if level == "head_edge" else list(map(str, self.graph.readers))
-        return [edge_name(nodes[w], targets[r]) for r, w in where]
+        return level_names(self.graph, level, self.at(level) == state)
 
     @property
     def trivial(self) -> str | None:
-        """Why the circuit is trivial, if only one node is needed between embedding and output."""
+        """The reason why the circuit is trivial, if a single node computes the output; else None."""
         edges = self.names("head_edge", State.REQUIRED)
         between = {end for edge in edges for end in edge_ends(edge)} - {"embed", "logits"}
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
     @property
-    def required_edges(self) -> list[str]:
-        """The names of the required q/k/v edges, and of the required head edges in `open_edges`."""
+    def headline(self) -> Level:
+        """The level at which methods are compared: q/k/v edges, or head edges if some q/k/v edges are free.
+
+        Free edges are not scored, so that almost no edge may be left to score at their level.
+        """
+        return "head_edge" if (self.qkv_edges == State.FREE).any() else "qkv_edge"
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the edges that a method has to find.
+
+        They are the required q/k/v edges, and the required head edges with free q/k/v edges and no required
+        one (`open_edges`).
+        """
         return list(required_edges(self))
+
+    def __repr__(self) -> str:
+        lines: list[str] = []
+        for level, title in zip(LEVELS, ("nodes", "head edges", "q/k/v edges")):
+            counts = [(self.count(level, state), state.name.lower()) for state in SHOWN]
+            lines.append(f"  {title}: {', '.join(f'{count:,} {name}' for count, name in counts if count)}")
+        names = self.required
+        some = names if len(names) <= MOST_SHOWN else [*names[: MOST_SHOWN - 1], f"{len(names):,} in all"]
+        return "\n".join(["Truth", *lines, f"  required: {', '.join(some)}"])
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
+
+    def to_pandas(self, level: Level = "qkv_edge") -> Any:
+        """Returns a `pandas.DataFrame` with the name and the state of each node or edge.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        names = level_names(self.graph, level, self.at(level) != State.ILLEGAL)
+        states = self.at(level)[self.at(level) != State.ILLEGAL]
+        return data_frame({"name": names, "state": [State(state).name.lower() for state in states.tolist()]})
 
     @property
     def sha256(self) -> str:
-        """Identifies this truth: SHA-256 of its JSON without spaces, keys in the order of the alphabet."""
+        """The SHA-256 of the truth's JSON, without spaces and with sorted keys."""
         return sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode())
 
     def to_json(self) -> TruthNames:
-        """Returns the names of required, allowed and, if there are any, free edges; the rest is forbidden."""
+        """Returns the names of required, allowed and (if there are any) free nodes and edges, by level."""
         node, head_edge, qkv_edge = (
             Names(required=self.names(level, State.REQUIRED), allowed=self.names(level, State.ALLOWED))
             for level in LEVELS
@@ -130,7 +176,7 @@ class Truth:
 
     @classmethod
     def empty(cls, graph: Graph) -> "Truth":
-        """Returns a truth in which everything that exists is forbidden."""
+        """Returns a truth in which all nodes and edges of the graph are forbidden."""
         return cls(
             graph,
             np.zeros(len(graph.nodes), np.int8),
@@ -140,7 +186,7 @@ class Truth:
 
     @classmethod
     def from_json(cls, graph: Graph, data: TruthNames) -> "Truth":
-        """Reads what `to_json` wrote; what it costs depends on the names that there are.
+        """Reads a truth from names, as `to_json` returns them, in time proportional to their number.
 
         Raises:
             CheckpointError: if a name does not belong to the graph, or comes twice.
@@ -153,21 +199,21 @@ class Truth:
                     place = place_of(name)
                     if place is None or states[place] == State.ILLEGAL:
                         raise CheckpointError(
-                            f"truth names {shown(name)!r}, which this network does not have"
+                            f"the truth names {shown(name)!r}, which this network does not have"
                         )
                     if states[place] != State.FORBIDDEN:
-                        raise CheckpointError(f"truth names {shown(name)!r} twice at level {level}")
+                        raise CheckpointError(f"the truth names {shown(name)!r} twice at level {level}")
                     states[place] = state
         return truth
 
     def consistent(self) -> "Truth":
-        """Returns the truth itself, if its levels agree.
+        """Returns this truth, after checking that its levels agree.
 
-        A head edge is forbidden just if each of its q/k/v edges is, and required if one of them is; a node
-        that is forbidden has no edge that is not.
+        A head edge is forbidden if and only if all its q/k/v edges are, and required if one of them is; all
+        edges of a forbidden node are forbidden.
 
         Raises:
-            CheckpointError: if they contradict each other, naming an edge where they do.
+            CheckpointError: if the levels contradict each other; the message names an edge.
         """
         graph = self.graph
         inside = self.qkv_edges > State.FORBIDDEN
@@ -181,12 +227,30 @@ class Truth:
         if wrong.any():
             target, writer = np.argwhere(wrong)[0]
             name = edge_name(graph.nodes[writer], graph.destinations[target])
-            raise CheckpointError(f"truth contradicts itself: its levels say different things of {name}")
+            raise CheckpointError(f"the truth contradicts itself: its levels disagree about {name}")
         return self
 
 
+def level_names(graph: Graph, level: Level, where: np.ndarray) -> list[str]:
+    """Returns the names of some nodes or edges, in the order of the graph.
+
+    Args:
+        graph: the graph.
+        level: the level of detail.
+        where: which of its nodes or edges, bool `[W]`, `[D, W]` or `[R, W]`.
+    """
+    if level == "node":
+        return [str(graph.nodes[w]) for (w,) in np.argwhere(where)]
+    targets = graph.destinations if level == "head_edge" else list(map(str, graph.readers))
+    return [edge_name(graph.nodes[w], targets[r]) for r, w in np.argwhere(where)]
+
+
 def open_edges(truth: Truth) -> dict[str, np.ndarray]:
-    """Returns required head edges that no single q/k/v edge stands for: name to mask `[reader, writer]`."""
+    """Returns the required head edges with free q/k/v edges and no required one.
+
+    Returns:
+        For the name of each head edge, which q/k/v edges belong to it, bool `[R, W]`.
+    """
     graph = truth.graph
     masks: dict[str, np.ndarray] = {}
     for place, writer in np.argwhere(truth.head_edges == State.REQUIRED):
@@ -199,7 +263,11 @@ def open_edges(truth: Truth) -> dict[str, np.ndarray]:
 
 
 def required_edges(truth: Truth) -> dict[str, np.ndarray]:
-    """Returns required q/k/v edges, and the head edges in `open_edges`: name to mask `[reader, writer]`."""
+    """Returns the required q/k/v edges, and the head edges that `open_edges` returns.
+
+    Returns:
+        For the name of each edge, which q/k/v edges belong to it, bool `[R, W]`.
+    """
     graph = truth.graph
     masks: dict[str, np.ndarray] = {}
     for reader, writer in np.argwhere(truth.qkv_edges == State.REQUIRED):
@@ -210,7 +278,7 @@ def required_edges(truth: Truth) -> dict[str, np.ndarray]:
 
 
 def _places(graph: Graph, level: Level) -> Callable[[str], tuple[int, ...] | None]:
-    """Returns a function from a name of a level to its place in the states, None for a name that is none."""
+    """Returns a function from names to places in a level's states; it returns None for an unknown name."""
     writers = {str(node): index for index, node in enumerate(graph.nodes)}
     if level == "node":
         return lambda name: (writers[name],) if name in writers else None

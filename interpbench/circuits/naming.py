@@ -1,12 +1,12 @@
-"""Nodes, readers and edges as values, and the only code that turns them into text of any form, and back.
+"""Nodes, readers and edges as values, and the only code that translates between them and their names.
 
 A *node* writes to the residual stream: the embedding, a head, an MLP. A *reader* reads it: a head's
 query, key or value input, an MLP's input, the logits. An *edge* is (node, reader). Each has four names:
 
     ours              `embed`, `a0.h1`, `m0`; `a0.h1<q>`, `m0`, `logits`; `embed->a0.h1<q>`
-    EAP-IG and MIB    the same, with `input` for `embed`
-    TransformerLens   the hook, with a head's number: `blocks.0.attn.hook_result[1]`, `blocks.0.hook_mlp_in`
-    ACDC              the hook and an index into what it holds: `blocks.0.attn.hook_result`, `[:, :, 1]`
+    EAP-IG and MIB    as ours, with `input` for `embed`
+    TransformerLens   the hook, with the index of a head: `blocks.0.attn.hook_result[1]`
+    ACDC              the hook, and an index into its activation: `blocks.0.attn.hook_result`, `[:, :, 1]`
 """
 
 import re
@@ -16,12 +16,19 @@ from typing import Literal
 from interpbench.core.errors import InterpBenchError
 
 Slot = Literal["q", "k", "v", "mlp", "logits"]
+"""The kind of a reader: the query, key or value input of a head, the input of an MLP, the logits."""
 SLOTS: tuple[Literal["q", "k", "v"], ...] = ("q", "k", "v")
+"""The inputs of a head."""
 
 
 @dataclass(frozen=True, order=True)
 class Node:
-    """A writer: `layer` is -1 for the embedding, `head` is None for embedding and MLPs."""
+    """A node, which writes to the residual stream: the embedding, a head or an MLP.
+
+    Attributes:
+        layer: its layer; -1 for the embedding.
+        head: the index of the head; None for the embedding and MLPs.
+    """
 
     layer: int
     head: int | None = None
@@ -34,7 +41,13 @@ class Node:
 
 @dataclass(frozen=True, order=True)
 class Reader:
-    """A place that reads the residual stream."""
+    """A reader of the residual stream.
+
+    Attributes:
+        layer: its layer; for the logits the number of layers.
+        slot: which input it is.
+        head: the index of the head; None for MLPs and logits.
+    """
 
     layer: int
     slot: Slot
@@ -58,10 +71,10 @@ _HEAD = re.compile(r"(a[0-9]{1,6}\.h[0-9]{1,6})(?:<([qkv])>)?")
 
 
 def parse_node(text: str) -> Node:
-    """Returns the node that `text` names.
+    """Returns the node with a name, ours or EAP-IG's.
 
     Raises:
-        InterpBenchError: if it names none.
+        InterpBenchError: if `text` is not the name of a node.
     """
     if text in (str(EMBED), _EAP_EMBED):
         return EMBED
@@ -74,7 +87,7 @@ def parse_node(text: str) -> Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """What `source` writes, as `target` reads it."""
+    """An edge: the output of the node `source`, as the reader `target` reads it."""
 
     source: Node
     target: Reader
@@ -84,47 +97,47 @@ class Edge:
 
 
 ARROW = "->"
-"""What stands between the two ends in the name of an edge."""
+"""The arrow between node and reader in the name of an edge."""
 
 
 def edge_name(source: Node | str, target: Reader | str) -> str:
-    """Returns the name of an edge; of a head edge (q, k and v merged) if `target` is a destination."""
+    """Returns the name of an edge, or of a head edge (q, k and v merged) if `target` is a destination."""
     return f"{source}{ARROW}{target}"
 
 
 def edge_ends(name: str) -> tuple[str, str]:
-    """Returns the names of an edge's writer and of its reader; the second is empty if `name` is no edge's."""
+    """Returns the names of an edge's node and reader; the latter is empty if `name` is not one of an edge."""
     source, _, target = name.partition(ARROW)
     return source, target
 
 
 def is_edge(name: str) -> bool:
-    """Whether `name` is the name of an edge, not of a node."""
+    """Returns whether a name is that of an edge rather than of a node."""
     return ARROW in name
 
 
 def head_edge_name(name: str) -> str:
-    """Returns our name of the head edge that an edge, by our name or EAP-IG's, is a part of."""
+    """Returns our name of the head edge that an edge belongs to; `name` is ours or EAP-IG's."""
     source, target = edge_ends(name)
     return edge_name(EMBED if source == _EAP_EMBED else source, target.partition("<")[0])
 
 
 def eap_name(place: Node | Edge) -> str:
-    """Returns the name that EAP-IG and MIB give a node or an edge."""
+    """Returns the name of a node or an edge in EAP-IG and MIB."""
     if isinstance(place, Edge):
         return edge_name(eap_name(place.source), place.target)
     return _EAP_EMBED if place == EMBED else str(place)
 
 
 def parse_edges(text: str, n_layers: int) -> tuple[Edge, ...]:
-    """Returns the edge that `text` names; three where it names a head, but not which of q, k and v.
+    """Returns the edge with a name; for a head edge, its three edges into q, k and v.
 
     Args:
-        text: `embed->a0.h1<q>`, `a0.h1->m0`, `m0->logits`; or `embed->a0.h1`.
-        n_layers: of the network.
+        text: a name such as `embed->a0.h1<q>`, `a0.h1->m0`, `m0->logits`; or of a head edge, `embed->a0.h1`.
+        n_layers: the number of layers of the network.
 
     Raises:
-        InterpBenchError: if it names none.
+        InterpBenchError: if `text` is not the name of an edge.
     """
     source, target = edge_ends(text)
     if not is_edge(text):
@@ -151,7 +164,10 @@ _READER = re.compile(
 
 
 def hook_name(place: Node | Reader) -> str:
-    """Returns TransformerLens's hook at a node or a reader; the embedding's holds tokens and positions."""
+    """Returns the name of TransformerLens's hook at a node or a reader.
+
+    The embedding's hook is `blocks.0.hook_resid_pre`, the sum of token and position embedding.
+    """
     if place == EMBED:
         return _EMBEDDINGS[0]
     if isinstance(place, Node):
@@ -164,9 +180,9 @@ def hook_name(place: Node | Reader) -> str:
 
 
 def node_at_hook(hook: str) -> Node | None:
-    """Returns the node whose output is at a hook; None if it is no node's.
+    """Returns the node whose output is at a hook of TransformerLens; None if there is none.
 
-    Token and position embeddings, which have hooks of their own, are one node.
+    Token and position embeddings have hooks of their own, and are one node here.
     """
     if hook in _EMBEDDINGS:
         return EMBED
@@ -175,7 +191,10 @@ def node_at_hook(hook: str) -> Node | None:
 
 
 def reader_at_hook(hook: str) -> Reader | None:
-    """Returns the reader at a hook; None if nothing reads there. A layer's end is read by the logits."""
+    """Returns the reader at a hook of TransformerLens; None if there is none.
+
+    At a layer's `hook_resid_post` it is the logits, as if that layer were the last.
+    """
     found = _READER.fullmatch(hook)
     if not found:
         return None
@@ -187,13 +206,16 @@ def reader_at_hook(hook: str) -> Reader | None:
 
 
 Hook = tuple[str, tuple[int | None, ...]]
-"""A place as ACDC names it: a hook of TransformerLens and an index into what it holds."""
+"""A node or reader as ACDC names it: a hook of TransformerLens, and an index into its activation."""
 _OF_HEADS = re.compile(r"blocks\.[0-9]{1,6}\.(?:attn\.hook_result|hook_[qkv]_input)")
 _WITHIN = re.compile(r"blocks\.[0-9]{1,6}\.attn\.hook_[qkv]")
 
 
 def acdc_hooks(edge: Edge) -> tuple[Hook, Hook]:
-    """Returns what ACDC calls the reader and the writer of an edge; the embedding is tokens and positions."""
+    """Returns ACDC's names of the reader and the node of an edge.
+
+    For the embedding that is `blocks.0.hook_resid_pre`, the sum of token and position embedding.
+    """
     return _acdc_hook(edge.target), _acdc_hook(edge.source)
 
 
@@ -203,10 +225,15 @@ def _acdc_hook(place: Node | Reader) -> Hook:
 
 
 def parse_hooks(child: Hook, parent: Hook, n_layers: int) -> Edge | None:
-    """Returns the edge between two places of ACDC, or None for a step within a head or an MLP.
+    """Returns the edge between two of ACDC's hooks; None for one of its edges inside a head or an MLP.
+
+    Args:
+        child: the hook of the reader.
+        parent: the hook of the node.
+        n_layers: the number of layers of the network.
 
     Raises:
-        InterpBenchError: if a hook is none that reads or writes the residual stream.
+        InterpBenchError: if a hook neither reads nor writes the residual stream.
     """
     below, above = _transformer_lens_name(child), _transformer_lens_name(parent)
     inner = any(_WITHIN.fullmatch(hook) for hook, _ in (child, parent))
@@ -216,17 +243,20 @@ def parse_hooks(child: Hook, parent: Hook, n_layers: int) -> Edge | None:
     if reader is None or node is None:
         raise InterpBenchError(f"{child[0]!r} <- {parent[0]!r} is not an edge of the residual stream")
     if reader.slot == "logits" and reader.layer != n_layers:
-        raise InterpBenchError(f"{child[0]!r} is not the end of this network, of {n_layers} layers")
+        raise InterpBenchError(
+            f"{child[0]!r} is not the end of this network, which has {n_layers} layers: that is "
+            f"'blocks.{n_layers - 1}.hook_resid_post'"
+        )
     return Edge(node, reader)
 
 
 def _transformer_lens_name(hook: Hook) -> str:
-    """Returns TransformerLens's name of a place; a head's number is in the index `[:, :, head]`."""
+    """Returns TransformerLens's hook, with the head of ACDC's index `[:, :, head]`, if there is one."""
     name, index = hook
     if not _OF_HEADS.fullmatch(name):
         return name
     if len(index) != 3 or index[2] is None:
-        raise InterpBenchError(f"{name!r} needs the index of a head, {index_name((None, None, 3))}")
+        raise InterpBenchError(f"{name!r} needs the index of a head, such as {index_name((None, None, 3))}")
     return f"{name}[{index[2]}]"
 
 
@@ -236,7 +266,7 @@ def index_name(index: tuple[int | None, ...]) -> str:
 
 
 def parse_index(text: str) -> tuple[int | None, ...] | None:
-    """Returns the index that ACDC writes as `[:, :, 3]`, or as `[COLON, COLON, 3]`; None if it is none."""
+    """Returns the index that ACDC writes as `[:, :, 3]` or `[COLON, COLON, 3]`; None if it is not one."""
     parts = [part.strip() for part in text.removeprefix("[").removesuffix("]").split(",")]
     if not all(re.fullmatch(r":|COLON|[0-9]{1,6}", part) for part in parts):
         return None

@@ -1,4 +1,4 @@
-"""Scores as records hold them: numbers in the order of a graph's nodes or edges, with a hash of the names."""
+"""Scores as stored in records: numbers in the order of a graph's nodes or edges, without their names."""
 
 from collections.abc import Iterable
 from typing import Self
@@ -15,11 +15,11 @@ from interpbench.core.files import sha256
 
 @dataclass(frozen=True, config=STRICT)
 class OrderedScores:
-    """A number for each of many names, without the names.
+    """The scores of nodes or edges, without their names.
 
     Attributes:
-        order: the SHA-256 of the names, a line each, in their order.
-        values: a score for each name.
+        order: the SHA-256 of the names, in order, one on each line.
+        values: the scores, in the same order.
     """
 
     order: Sha256
@@ -27,23 +27,26 @@ class OrderedScores:
 
     @classmethod
     def of(cls, names: Iterable[object], values: Iterable[float]) -> Self:
-        """Returns the scores of things, whose names are what `str` makes of them."""
+        """Makes them from nodes or edges, of which `str` gives the names, and their scores."""
         return cls(order_of(names), tuple(map(float, values)))
 
     def array(self, names: Iterable[object]) -> np.ndarray:
-        """Returns the scores `[name]`.
+        """Returns the scores as an array, after checking that they belong to these names in this order.
 
         Raises:
-            ScoresError: if they are scores of other names, or of these in another order.
+            ScoresError: if they are scores of other names, or of these names in another order.
         """
         names = list(names)
         if len(names) != len(self.values) or order_of(names) != self.order:
-            raise ScoresError(f"{len(self.values)} scores are not those of these {len(names)} names")
+            raise ScoresError(
+                f"the record's {len(self.values)} scores are not of the {len(names)} nodes or edges of this "
+                "network"
+            )
         return np.array(self.values, np.float64)
 
 
 def order_of(names: Iterable[object]) -> str:
-    """Returns the SHA-256 of names in their order."""
+    """Returns the SHA-256 of names, in order, one on each line."""
     return sha256("\n".join(map(str, names)).encode())
 
 
@@ -58,10 +61,15 @@ def node_scores(scores: Scores) -> OrderedScores:
 
 
 def scores_of(graph: Graph, edges: OrderedScores, nodes: OrderedScores | None) -> Scores:
-    """Returns a method's scores from a record's.
+    """Returns the scores of a method, as they are stored in a record.
+
+    Args:
+        graph: the network's graph.
+        edges: the stored scores of edges.
+        nodes: the stored scores of nodes; None for a method that does not score nodes itself.
 
     Raises:
-        ScoresError: if they are those of another graph.
+        ScoresError: if they are scores of another graph.
     """
     values = np.full(graph.legal.shape, np.nan)
     values[graph.legal] = edges.array(graph.edges)

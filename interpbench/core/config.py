@@ -1,8 +1,7 @@
 """Strict conversion of plain data (Hydra, JSON) into frozen dataclasses.
 
-Hydra lets a misspelt key inside a YAML file pass; pydantic with extra keys forbidden does not.
-A component declares its own settings, beside itself, as
-`@pydantic.dataclasses.dataclass(frozen=True, config=STRICT)`.
+Hydra accepts a misspelt key in a YAML file; pydantic with extra keys forbidden does not. Each component
+declares its settings in its own file, as `@pydantic.dataclasses.dataclass(frozen=True, config=STRICT)`.
 """
 
 import dataclasses
@@ -20,52 +19,62 @@ from interpbench.core.text import shown
 T = TypeVar("T")
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
-
+"""The pydantic configuration of settings and records: unknown keys, NaN and infinity are refused."""
 MOST = 10**9
+"""The largest number of anything that a setting or a record may give."""
 Count = Annotated[int, Field(ge=1, le=MOST)]
-"""How many, at least one."""
+"""A number of things, at least one."""
 Steps = Annotated[int, Field(ge=0, le=MOST)]
-"""How many, or none."""
+"""A number of things, at least none."""
 Threads = Annotated[int, Field(ge=1, le=256)]
-"""Threads of a process; a thousand times as many cannot be started."""
+"""A number of threads of a process, bounded because a system cannot start arbitrarily many."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A finite number that is not negative."""
 Share = Annotated[float, Field(ge=0, le=1)]
-"""Between 0 and 1."""
+"""A number between 0 and 1."""
 RankedItems = Annotated[int, Field(ge=0, le=50_000)]
-"""How many nodes or edges of a kind a network has."""
+"""A number of nodes or edges of a network."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that is neither infinite nor NaN."""
 Unchecked = Mapping[str, Any]
-"""Plain data as Hydra or a file gives it, before `convert` or `checked` has made a type of it."""
+"""Plain data from Hydra or a file, before `convert` or `checked` has turned it into a dataclass."""
 Settings = dict[str, JsonValue]
-"""Settings of a method, or of anything else that a file keeps without knowing what they mean."""
+"""Settings, such as those of a method, that a record stores as plain data without interpreting them."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256 in hexadecimal."""
 TASK = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+"""The pattern of a task's name without parameters."""
 MOST_TASK_NAME = 200
+"""The largest number of characters in a task's name with parameters."""
 _OLD = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
-"""What stood in brackets in version 0.1.0: a tokenizer."""
+"""The pattern of parameters in version 0.1.0: the name of a tokenizer."""
 _NEW = r"[A-Za-z_]\w*=[A-Za-z0-9_.%-]*"
 TaskName = Annotated[
     str, Field(pattern=rf"^{TASK}(\[({_OLD}|{_NEW}(,{_NEW})*)\])?$", max_length=MOST_TASK_NAME)
 ]
-"""A task of the catalogue, or of a file that a user names, perhaps with parameters (`tasks.family`). It
-becomes part of paths, and is never a file or an address itself."""
+"""The name of a task, perhaps with parameters (`tasks.family`). It is safe as a part of a path."""
 MethodName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}$")]
-"""A method as a record names it; part of paths."""
+"""The name of a method in a record. It is safe as a part of a path."""
 
 
 def config_folder() -> str:
-    """Returns the folder of the YAML files: beside the package in a checkout, inside it when installed."""
+    """Returns the folder of the YAML files: beside the package in a checkout, within it if installed."""
     package = Path(__file__).resolve().parents[1]
     beside = package.parent / "configs"
     return str(beside if beside.is_dir() else package / "configs")
 
 
 def convert(kind: type[T], data: Unchecked, where: str = "configuration") -> T:
-    """Turns nested plain data into `kind` (a strict dataclass).
+    """Turns nested plain data, such as a configuration, into a dataclass.
+
+    Args:
+        kind: the dataclass.
+        data: the plain data.
+        where: the name of the configuration, with which an error message begins.
 
     Raises:
-        ConfigError: one line that names the offending key with its path and the nearest valid name.
+        ConfigError: if a key is unknown or missing, or has a wrong value; the message names the key with its
+            path, and the nearest valid name.
     """
     try:
         return TypeAdapter(kind).validate_python(dict(data))
@@ -74,14 +83,19 @@ def convert(kind: type[T], data: Unchecked, where: str = "configuration") -> T:
 
 
 def checked(kind: type[T], data: object, where: object, error: type[InterpBenchError]) -> T:
-    """Turns what a file holds into `kind`: a dataclass, a TypedDict, a list of these; converts no types.
+    """Turns plain data of a file into a dataclass, a TypedDict or a list of these, without converting types.
+
+    Args:
+        kind: the type.
+        data: the plain data.
+        where: the name of the file, with which an error message begins.
+        error: the class of the exception to raise.
 
     Raises:
-        InterpBenchError: `error`, in one line that begins with `where`, if anything is missing, unknown,
-            ill-typed or out of range.
+        InterpBenchError: `error`, if anything is missing, unknown, ill-typed or out of range.
     """
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(data), strict=True)  # nothing is converted
+        return TypeAdapter(kind).validate_json(json.dumps(data), strict=True)  # a string is not a number
     except ValidationError as problem:
         raise error(f"{where} is damaged: {_first(problem, kind)}") from None
     except (RecursionError, OverflowError, TypeError, ValueError):
@@ -89,7 +103,7 @@ def checked(kind: type[T], data: object, where: object, error: type[InterpBenchE
 
 
 def _first(error: ValidationError, kind: object) -> str:
-    """Returns the first problem: its path and what is wrong, with the nearest valid name or the value."""
+    """Returns a message on the first problem: its path, what is wrong, and the nearest name or the value."""
     first = error.errors(include_url=False)[0]
     path = [shown(part) for part in first["loc"]]
     message = first["msg"][:1].lower() + first["msg"][1:]
@@ -105,7 +119,7 @@ def _first(error: ValidationError, kind: object) -> str:
 
 
 def _short(value: object) -> str:
-    """Returns a value for a message, whatever its size."""
+    """Returns a short representation of a value for a message, however large the value is."""
     if isinstance(value, dict | list | tuple):
         return f"a {type(value).__name__}"  # pyright: ignore[reportUnknownArgumentType]
     return shown(repr(value[:99] if isinstance(value, str) else value))

@@ -1,4 +1,4 @@
-"""The project's errors: one base class; the message is one line that a user can act on."""
+"""The exceptions of the project, with one base class; each message is one line that tells what to change."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from interpbench.core.text import printable, shown
 
 MOST_CHARACTERS = 600
-"""The longest message: beyond that it would be somebody's file that is printed."""
+"""The largest number of characters of a message; a longer one would quote somebody's file at length."""
 
 
 class InterpBenchError(Exception):
-    """Something that the user can fix; commands print its message, which is one printable line."""
+    """The base class of errors that a user can fix; commands print the message, which is one line."""
 
     def __str__(self) -> str:
         line = printable(" ".join(super().__str__().splitlines()))
@@ -18,42 +18,48 @@ class InterpBenchError(Exception):
 
 
 class UnknownNameError(InterpBenchError):
-    """A name that is not registered; the message gives the nearest ones."""
+    """A name is not registered.
+
+    Args:
+        kind: the kind of thing that it names, such as `task`.
+        name: the name.
+        choices: the registered names; the message gives the nearest ones.
+    """
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         super().__init__(f"unknown {kind} '{shown(name)}'{did_you_mean(str(name), choices)}")
 
 
 class ConfigError(InterpBenchError):
-    """A configuration key or value that is unknown, missing or ill-typed."""
+    """A key of the configuration is unknown or missing, or has a wrong value."""
 
 
 class TaskError(InterpBenchError):
-    """A task whose program, domain or alignment contradicts itself."""
+    """The program, domain or alignment of a task is inconsistent."""
 
 
 class CheckpointError(InterpBenchError):
-    """A checkpoint that is damaged, truncated, foreign or of a newer format."""
+    """A checkpoint is damaged, incomplete, not one of this project, or of a newer format."""
 
 
 class HubError(CheckpointError):
-    """A model that cannot be had from, or put on, a hub: offline, missing, refused, changed or damaged."""
+    """A model cannot be downloaded from, or uploaded to, a hub."""
 
 
 class TrainingError(InterpBenchError):
-    """A training run that cannot go on; the message says what to try."""
+    """A training run cannot continue; the message says what to try."""
 
 
 class DiscoveryError(InterpBenchError):
-    """A method that cannot be applied as asked, with the reason."""
+    """A discovery method cannot be applied as requested; the message gives the reason."""
 
 
 class ScoresError(InterpBenchError):
-    """A file of scores that is damaged, incomplete, or of another network."""
+    """A file of scores is damaged or incomplete, or belongs to another network."""
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Returns `; did you mean a, b or c?` for the names nearest to `name`, or all of a few choices."""
+    """Returns the end of a message on an unknown name: `; did you mean a or b?`, or the choices if few."""
     choices, name = sorted(set(choices)), name[:MOST_CHARACTERS]
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
     if not close:

@@ -1,4 +1,4 @@
-"""A number with its 95 % interval: what every result that is measured, rather than counted, is made of."""
+"""The type of all measured results: a number with its 95 % interval."""
 
 from typing import Literal, Self
 
@@ -8,25 +8,25 @@ from pydantic.dataclasses import dataclass
 from interpbench.core.config import STRICT, Finite
 
 MISS = 0.05
-"""Probability with which an interval may miss the number that is estimated."""
+"""The probability with which an interval may not contain the true number."""
 IntervalKind = Literal["none", "exact", "score", "bootstrap", "null"]
-"""Where an interval comes from: there is none; exact (Clopper and Pearson); a score interval (Newcombe); the
-percentiles of a bootstrap; the middle of what random scores get."""
+"""The kind of an interval: `none`, no interval; `exact`, Clopper and Pearson's; `score`, Newcombe's score
+interval; `bootstrap`, percentiles of a bootstrap; `null`, the middle 95 % of a metric of random scores."""
 PARTS = ("value", "low", "high", "kind")
+"""The parts of an estimate, in the order in which JSON lists them."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Estimate:
-    """A finite number and the ends of its 95 % interval; as JSON `[value, low, high, kind]`, or `[value]`.
+    """A finite number with its 95 % interval; in JSON `[value, low, high, kind]`, or `[value]`.
 
-    The percentiles of a bootstrap may leave out the number itself, where its draws are biased; an interval of
-    any other kind contains it.
+    An interval contains the number, except that of a bootstrap: the percentiles of biased samples may not.
 
     Attributes:
         value: the number.
-        low: the low end; None if there is no interval.
-        high: the high end.
-        kind: where the interval comes from.
+        low: the low end of the interval; None if there is no interval.
+        high: the high end of the interval; None if there is no interval.
+        kind: the kind of the interval.
 
     Raises:
         ValueError: if an end is missing, or the numbers are out of order.
@@ -62,14 +62,14 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The low and the high end; the number itself, twice, where there is no interval."""
+        """The low and the high end of the interval; if there is none, both are the number itself."""
         if self.low is None or self.high is None:
             return self.value, self.value
         return self.low, self.high
 
     @classmethod
     def share(cls, hits: float, tries: int) -> Self:
-        """Returns a share with its exact interval; `hits` may be a mean over the orders of ties."""
+        """Returns hits / tries with its exact interval; `hits` may be a fraction, as a mean over ties."""
         from interpbench.core.clopper_pearson import lower_bound, upper_bound
 
         low, high = lower_bound(hits, tries, MISS / 2), upper_bound(hits, tries, MISS / 2)

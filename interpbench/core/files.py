@@ -1,4 +1,4 @@
-"""Files: bounded reads, atomic writes, hashes, JSON."""
+"""Reads files of bounded size, writes files atomically, locks folders, and parses JSON strictly."""
 
 import contextlib
 import hashlib
@@ -17,24 +17,25 @@ from interpbench.core.errors import InterpBenchError
 from interpbench.core.text import shown
 
 MOST_JSON, MOST_RECORD, MOST_SCORES = 1 << 24, 1 << 21, 3 << 21
-"""The largest files that are read, in bytes: any JSON, a record or an index, scores."""
+"""The sizes of the largest files that are read, in bytes: of JSON in general, of records, and of scores."""
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Writes a file so that it is there whole or not at all; a device or a pipe is written to.
+    """Writes a file atomically: it is replaced as a whole, or not at all.
 
-    What a process that was killed left half written in the place of this file is removed.
+    A device or a pipe is written to directly. Temporary files that killed processes have left for this file
+    are removed.
 
     Args:
         path: the file; folders above it are made.
-        data: what it holds.
-        mode: its permissions, of which the process's umask takes some away.
+        data: the contents of the file.
+        mode: the permissions of the file, less those in the umask.
 
     Raises:
-        InterpBenchError: if it cannot be written; nothing is left behind then.
+        InterpBenchError: if the file cannot be written; no temporary file is left.
     """
     try:
-        target = path.resolve() if path.is_symlink() else path  # the link stays
+        target = path.resolve() if path.is_symlink() else path  # a link is kept, and its target replaced
         if target.exists() and not target.is_file():
             if target.is_dir():
                 raise InterpBenchError(f"cannot write {path}: it is a folder")
@@ -64,12 +65,12 @@ def _replace(path: Path, data: bytes, mode: int) -> None:
 
 
 def _partial(path: Path) -> str:
-    """Returns how the names of unfinished files begin that processes of this host write for `path`."""
+    """Returns the prefix of the names of temporary files that processes of this host write for `path`."""
     return f".{path.name}.{socket.gethostname()}."
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Removes unfinished files that processes of this host which are no more have left for `path`."""
+    """Removes the temporary files for `path` whose processes, on this host, no longer run."""
     begin = _partial(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path.parent)):
@@ -84,20 +85,21 @@ def _alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True  # another user's
+        return True  # the process of another user
     return True
 
 
 @contextlib.contextmanager
 def locked(folder: Path, wait: bool = False) -> Generator[None]:
-    """Keeps a folder to one process while the context lasts; the lock of a process that dies is gone.
+    """Returns a context in which no other process can lock a folder; the lock ends with the process.
 
     Args:
-        folder: it is made if it is not there; unfinished files that a killed process left are removed.
-        wait: wait until another process is done with it.
+        folder: the folder, which is made if it does not exist. Temporary files that a killed process left in
+            it are removed.
+        wait: whether to wait while another process has locked it.
 
     Raises:
-        InterpBenchError: if another process has it, or it cannot be made.
+        InterpBenchError: if another process has locked it, or it cannot be made.
     """
     lock = FileLock(folder / ".lock", timeout=-1 if wait else 0)
     try:
@@ -116,7 +118,7 @@ def locked(folder: Path, wait: bool = False) -> Generator[None]:
 
 
 def check_writable(folder: Path) -> None:
-    """Makes a folder, so that what cannot be written is said before the work and not after it.
+    """Makes a folder and checks that it can be written to, before the work whose results it is for.
 
     Raises:
         InterpBenchError: if it cannot be made or written to.
@@ -124,7 +126,7 @@ def check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise InterpBenchError(f"cannot write {folder}: it is no folder") from None
+        raise InterpBenchError(f"cannot write {folder}: it is not a folder") from None
     except (OSError, ValueError) as error:
         raise InterpBenchError(f"cannot write {folder}: {reason(error)}") from None
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -132,7 +134,7 @@ def check_writable(folder: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Makes the folder of a file that is to be written.
+    """Makes the folder of a file and checks that the file can be written, before the work it is for.
 
     Raises:
         InterpBenchError: if it cannot be written there.
@@ -148,27 +150,32 @@ def check_file(path: Path) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Writes JSON, indented, keys in the order given, non-finite numbers refused."""
+    """Writes plain data as indented JSON, with keys in their order; NaN and infinity raise ValueError."""
     write_bytes(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes text atomically."""
+    """Writes a text file atomically, in UTF-8."""
     write_bytes(path, text.encode())
 
 
 def read_bytes(path: Path, most: int, error: type[InterpBenchError] = InterpBenchError) -> bytes:
-    """Reads a file whole, if it is a regular one of at most `most` bytes.
+    """Returns the contents of a file, after checking that it is a regular file and not too large.
+
+    Args:
+        path: the file.
+        most: the largest size, in bytes.
+        error: the class of the exception to raise.
 
     Raises:
-        InterpBenchError: `error`, in one line, if it is not, or cannot be read; nothing large is read before.
+        InterpBenchError: `error`, if the file cannot be read, is not a regular file, or is too large.
     """
     try:
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe does not block
         with open(opened, "rb") as file:  # noqa: PTH123  a descriptor, not a path
             status = os.fstat(opened)
             if not stat.S_ISREG(status.st_mode):
-                raise error(f"cannot read {path}: it is no regular file")
+                raise error(f"cannot read {path}: it is not a regular file")
             if status.st_size > most:
                 raise error(f"{path} has {status.st_size:,} bytes; at most {most:,} are read")
             return file.read(status.st_size)
@@ -179,37 +186,42 @@ def read_bytes(path: Path, most: int, error: type[InterpBenchError] = InterpBenc
 
 
 def read_json(path: Path, error: type[InterpBenchError] = InterpBenchError, most: int = MOST_JSON) -> Any:
-    """Reads JSON of at most `most` bytes; anything unreadable becomes one line naming the file.
+    """Returns the plain data in a file of JSON, as `parse_json` reads it.
+
+    Args:
+        path: the file.
+        error: the class of the exception to raise.
+        most: the largest size of the file, in bytes.
 
     Raises:
-        InterpBenchError: `error`, for what `read_bytes` and `parse_json` refuse.
+        InterpBenchError: `error`, if the file cannot be read, is too large, or is not JSON.
     """
     data = read_bytes(path, most, error)
     try:
         return parse_json(data)
     except ValueError as problem:
-        said = f": it {problem}" if isinstance(problem, JsonError) else ": damaged or not one of ours"
-        raise error(f"{path} is not readable JSON{said}") from None
+        said = str(problem) if isinstance(problem, JsonError) else "it is damaged, or of another kind"
+        raise error(f"{path} is not readable JSON: {said}") from None
 
 
 class JsonError(ValueError):
-    """What is wrong with JSON that can be parsed, to be said after `it`."""
+    """JSON has a key twice in one object, or a number that is not finite."""
 
 
 def parse_json(data: bytes | str, constants: bool = False) -> JsonValue:
-    """Parses JSON in UTF-8, in which no object has a key twice.
+    """Parses JSON in UTF-8; a key twice in one object is an error.
 
     Args:
-        data: the text.
-        constants: whether NaN and infinity, which JSON does not have, are read all the same.
+        data: the JSON.
+        constants: whether NaN and Infinity, which are not JSON, are allowed.
 
     Raises:
-        JsonError: for a key that comes twice, or a number that is not finite.
-        ValueError: for anything else that is not JSON.
+        JsonError: if an object has a key twice, or a number is not finite.
+        ValueError: if `data` is not JSON for any other reason.
     """
 
     def refuse(constant: str) -> float:
-        raise JsonError(f"holds {constant}")
+        raise JsonError(f"the file holds {constant}, which is not a finite number")
 
     def number(text: str) -> float:
         value = float(text)
@@ -230,13 +242,13 @@ def _object(items: Sequence[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
         seen = set[str]()
         for name, _ in items:
             if name in seen:
-                raise JsonError(f"names {shown(name)!r} twice")
+                raise JsonError(f"the file names {shown(name)!r} twice")
             seen.add(name)
     return made
 
 
 def reason(error: BaseException) -> str:
-    """Returns why a file operation failed, without the file's name."""
+    """Returns the reason for which a file operation failed, without the file's name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 

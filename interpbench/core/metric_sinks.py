@@ -1,4 +1,4 @@
-"""Where metrics go: JSON lines always, Weights & Biases if asked for; a failing sink never stops a run."""
+"""Sinks, to which a run writes its metrics: a file of JSON lines, and Weights & Biases if it is asked for."""
 
 import contextlib
 import json
@@ -17,23 +17,23 @@ log = logging.getLogger(__name__)
 
 
 class Sink(Protocol):
-    """Receives metrics."""
+    """Writes the metrics of a run somewhere."""
 
     def write(self, step: int, metrics: Mapping[str, JsonValue]) -> None:
-        """Takes the metrics of one step."""
+        """Writes the metrics of a step."""
 
     def close(self) -> None:
-        """Flushes."""
+        """Writes what has not been written yet."""
 
 
 class JsonLines:
-    """One JSON object a line, in a file that is there whole after every line, whatever happened to it.
+    """A file with one JSON object on each line, which is complete after each step.
 
-    What an earlier run wrote is not read: the lines before `history` are in the state that is resumed from.
+    A file that is there already is replaced; a run that is resumed passes its earlier metrics as `history`.
 
     Args:
         path: the file.
-        history: the lines so far.
+        history: the lines of earlier steps.
     """
 
     def __init__(self, path: Path, history: Sequence[Mapping[str, JsonValue]] = ()):
@@ -42,10 +42,10 @@ class JsonLines:
         write_text(path, "".join(self._lines))
 
     def write(self, step: int, metrics: Mapping[str, JsonValue]) -> None:
-        """Appends a line; if the file is gone, or was cut, it is written anew.
+        """Appends a line; a file that was deleted or cut meanwhile is written again from the beginning.
 
         Raises:
-            InterpBenchError: if the disk is full; the next run writes the file anew.
+            InterpBenchError: if the file cannot be written, as when the disk is full.
         """
         size = sum(map(len, self._lines))
         self._lines.append(json.dumps({"step": step, **metrics}) + "\n")
@@ -59,14 +59,21 @@ class JsonLines:
             raise InterpBenchError(f"cannot write {self._path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Writes the file anew if it is gone."""
+        """Writes the file again if it was deleted."""
         if not self._path.is_file():
-            with contextlib.suppress(InterpBenchError):  # whatever ended the run is what is said
+            with contextlib.suppress(InterpBenchError):  # the error that ended the run is the one to report
                 write_text(self._path, "".join(self._lines))
 
 
 class Wandb:
-    """Weights & Biases; offline without an account; switched off, with a warning, when it fails."""
+    """Weights & Biases: offline without an API key, and switched off with a warning if it fails.
+
+    Args:
+        project: the name of the project.
+        name: the name of the run.
+        config: the configuration of the run.
+        folder: the folder of its files.
+    """
 
     def __init__(self, project: str, name: str, config: Mapping[str, JsonValue], folder: Path):
         self._run: Any = None
@@ -96,7 +103,7 @@ class Wandb:
             self._run = None
 
     def write(self, step: int, metrics: Mapping[str, JsonValue]) -> None:
-        """Logs one step."""
+        """Logs the metrics of a step."""
         self._try(lambda: self._run.log(dict(metrics), step=step))
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Names of settings that had others in version 0.1.0, which are still read in this one.
+"""The names that settings had in version 0.1.0, which are still read in this one.
 
-On a command line or in a YAML file an old name is read with a warning, once; in what is stored, silently.
+Each old name is reported once, with a warning, on a command line or in a YAML file; not in stored records.
 """
 
 import logging
@@ -32,18 +32,18 @@ KEYS: Mapping[str, str] = {
     "objective.positions": "draws.positions",
     "method.replacement": "method.ablation",
 }
-"""Old keys of the configuration, `section.key`, each with the new one."""
+"""The old keys of the configuration, `section.key`, each with the new one."""
 VALUES: Mapping[str, Mapping[str, str]] = {"method.metric": {"shift": "logit_diff", "divergence": "kl"}}
-"""Keys that have values with other names now, under the keys' new names."""
+"""The old values of settings, each with the new one, by the new key of the setting."""
 _TOKENIZED = re.compile(r"^(ioi|ioi_next_token|ioi_published_prompts)\[([^=\]]+)\]$")
 
 
 def renamed(data: Unchecked, stored: bool = False) -> Unchecked:
-    """Returns a nested configuration under the new names; an old name outweighs the new one beside it.
+    """Returns a nested configuration with new names; if a setting has both names, the old one counts.
 
     Args:
-        data: section to its settings; it may hold anything else, too.
-        stored: whether to be silent.
+        data: the settings of each section; other values are kept as they are.
+        stored: whether the configuration was stored by a run, so that there is no warning.
     """
     found: dict[str, Any] = {
         name: dict(part) if isinstance(part, Mapping) else part  # pyright: ignore[reportUnknownArgumentType]
@@ -53,7 +53,7 @@ def renamed(data: Unchecked, stored: bool = False) -> Unchecked:
         (section, key), (to_section, to_key) = old.split("."), new.split(".")
         if isinstance(found.get(section), dict) and key in found[section]:
             if not isinstance(found.setdefault(to_section, {}), dict):
-                continue  # damaged, which whoever reads it says
+                continue  # the section is damaged; an error is raised when it is converted
             found[to_section][to_key] = found[section].pop(key)
             _say(stored, old, new)
     for place, names in VALUES.items():
@@ -66,14 +66,14 @@ def renamed(data: Unchecked, stored: bool = False) -> Unchecked:
 
 
 def renamed_settings(settings: Unchecked, stored: bool = False) -> Unchecked:
-    """Returns the settings of a method under the new names; see `renamed`."""
+    """Returns the settings of a method with new names; see `renamed`."""
     return renamed({"method": settings}, stored)["method"]
 
 
 def renamed_record(data: object) -> object:
-    """Returns a record or a row of a leaderboard, damaged or not, with its method's settings under new names.
+    """Returns a record or a row of a leaderboard, perhaps damaged, with new names of its method's settings.
 
-    Those of a user's own method, of which a record has the source, stay.
+    The settings of a user's own method (in a record with the SHA-256 of its file) are kept as they are.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("settings"), Mapping):
         return data
@@ -83,7 +83,7 @@ def renamed_record(data: object) -> object:
 
 
 def renamed_task(name: str, stored: bool = False) -> str:
-    """Returns the name of a task as it is now: `ioi[gpt2]` is `ioi[tokenizer=gpt2]`."""
+    """Returns the new name of a task: for `ioi[gpt2]` it is `ioi[tokenizer=gpt2]`."""
     new = _TOKENIZED.sub(r"\1[tokenizer=\2]", name)
     if new != name:
         _say(stored, name, new)
@@ -91,7 +91,7 @@ def renamed_task(name: str, stored: bool = False) -> str:
 
 
 def takes_old_names(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Lets a function that users call take arguments by their old names, each given with the new one."""
+    """Returns a decorator that lets a function take arguments by old names: `takes_old_names(old="new")`."""
 
     def taking(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
@@ -108,7 +108,7 @@ def takes_old_names(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def renamed_overrides(overrides: Sequence[str]) -> list[str]:
-    """Returns overrides of a command line under the new names; settings of a user's own method stay."""
+    """Returns overrides of a command line with new names; settings of a user's own method are not renamed."""
     chosen = (override.partition("=")[2] for override in overrides if override.startswith("method="))
     own = any(is_own(choice) for value in chosen for choice in value.split(","))
     return [

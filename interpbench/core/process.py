@@ -1,6 +1,6 @@
-"""The process as a whole: what entry points set, and what somebody else's code may change, put back after it.
+"""The global state of the process: settings for speed, and how to restore what a user's code has changed.
 
-Importing the package sets nothing. Commands, `interpbench.train` and `interpbench.discover` call
+Importing the package changes no global state. Commands, `interpbench.train` and `interpbench.discover` call
 `prepare_torch`.
 """
 
@@ -17,14 +17,14 @@ import numpy as np
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Sets what makes small networks fast on a CPU, for the whole process; called again it changes nothing.
+    """Changes global settings so that small networks run fast on a CPU. Further calls change nothing more.
 
-    glibc keeps blocks of up to 1 GiB instead of returning them, as every new one would be page-faulted anew
-    (`M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD` of mallopt(3)); and numbers too small for their exponent become
-    0, where processors compute slowly with them (`torch.set_flush_denormal`).
+    The allocator of glibc keeps freed blocks of up to 1 GiB instead of returning them to the system, because
+    each new block would cause page faults (`M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD` of mallopt(3)). Denormal
+    numbers, with which processors are slow, become 0 (`torch.set_flush_denormal`).
 
     Args:
-        threads: how many torch uses; None leaves that as it is.
+        threads: the number of threads that torch uses; None to keep the current number.
     """
     import torch
 
@@ -39,11 +39,12 @@ def prepare_torch(threads: int | None = None) -> None:
 
 @contextlib.contextmanager
 def kept(seed: int) -> Generator[None]:
-    """Runs what is within with global random generators that start from `seed`, and puts everything back.
+    """Returns a context with global random generators seeded by `seed`, after which global state is restored.
 
-    That is: the working folder, the environment, the umask; the generators of Python, numpy and torch; the
-    threads, default dtype, default device, precision, gradient mode and determinism of torch; how
-    numpy handles errors and prints; warning filters, the level of logging, the recursion limit, the streams.
+    This state is: the working folder, the environment and the umask; the random generators of Python, numpy
+    and torch; the threads, default dtype, default device, precision, gradient mode and determinism of torch;
+    numpy's error handling and print options; warning filters, the disabled level of logging, the recursion
+    limit, and the standard streams.
     """
     import torch
 
@@ -93,10 +94,11 @@ def _umask() -> int:
 
 
 Namespaces = list[tuple[str, object, dict[str, object]]]
+"""The contents of modules, classes and mappings: for each its name, itself, and a copy of its contents."""
 
 
 def package_state() -> Namespaces:
-    """Returns the names of this package's modules and classes, and torch's global hooks, as they are."""
+    """Returns the current contents of this package's modules and classes, and of torch's global hooks."""
     from torch.nn.modules import module as hooks
 
     found: Namespaces = [
@@ -114,9 +116,9 @@ def package_state() -> Namespaces:
 
 
 def restore(state: Namespaces) -> str | None:
-    """Puts back what was replaced among them since; returns the first name that was, or None.
+    """Restores the contents that were replaced since `package_state`; returns the first such name, or None.
 
-    What was added, as by a module that was imported meanwhile, stays.
+    Names that were added, for instance by importing a module, are kept.
     """
     changed: str | None = None
     for place, part, before in state:
@@ -135,7 +137,7 @@ def restore(state: Namespaces) -> str | None:
 
 
 _OWN = {"__annotations__", "__abstractmethods__", "_abc_impl", "__builtins__", "__warningregistry__"}
-"""Names that Python itself sets anew."""
+"""The names in modules and classes that Python itself changes."""
 
 
 def _folder() -> str | None:

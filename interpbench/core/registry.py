@@ -1,4 +1,4 @@
-"""Registries: a name, and optionally a published number, to a value."""
+"""Registries, which map names to values, such as the names of methods to their classes."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -9,7 +9,11 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Maps names (and aliases) to values; refuses duplicates and suggests near misses."""
+    """A mapping from names and aliases to values, in which a name has one value.
+
+    Args:
+        kind: the kind of the values in error messages, such as `method`.
+    """
 
     def __init__(self, kind: str):
         self.kind = kind
@@ -17,20 +21,25 @@ class Registry(Generic[T]):
         self._aliases: dict[str, str] = {}
 
     def add(self, name: str, value: T, aliases: tuple[str, ...] = ()) -> T:
-        """Adds `value` under `name`.
+        """Adds a value and returns it.
+
+        Args:
+            name: the name of the value.
+            value: the value.
+            aliases: other names of it, which are not listed.
 
         Raises:
-            ValueError: if the name or an alias is taken.
+            ValueError: if the name or an alias is registered already.
         """
         for key in (name, *aliases):
             if key in self._values or key in self._aliases:
-                raise ValueError(f"{self.kind} {key!r} is registered twice")
+                raise ValueError(f"{self.kind} {key!r} is registered twice; choose another name")
         self._values[name] = value
         self._aliases.update(dict.fromkeys(aliases, name))
         return value
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Returns a decorator that adds what it decorates under `name`."""
+        """Returns a decorator that adds a function or class under `name`."""
         return lambda value: self.add(name, value)
 
     def __getitem__(self, name: str | int) -> T:
@@ -50,9 +59,9 @@ class Registry(Generic[T]):
         return len(self._values)
 
     def items(self) -> list[tuple[str, T]]:
-        """Returns names and values in the order of their names."""
+        """Returns pairs of names and values, sorted by name."""
         return [(name, self._values[name]) for name in self]
 
     def values(self) -> list[T]:
-        """Returns the values in the order of their names."""
+        """Returns the values, sorted by name."""
         return [self._values[name] for name in self]

@@ -1,31 +1,36 @@
-"""What is said of the settings of a dataclass: defaults, choices, and the `Attributes:` of its docstring."""
+"""The documentation of a dataclass's settings: defaults, choices, and the `Attributes:` of its docstring."""
 
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 REQUIRED = "???"
-"""The default of a setting that must be said, as Hydra writes it."""
+"""The default of a setting that has none and must be given, as Hydra writes it."""
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 _END = re.compile(r": |\. (?=[A-Z])|\.$")
-"""Where the clause ends that is short enough for a comment."""
+"""The pattern of the end of a description's first clause, which is short enough for a comment."""
+
+WIDTH = 110
+"""The longest line of settings with comments."""
+LONG = 32
+"""A setting with more characters than this has its comment above it, as has one with a long comment."""
 
 
 class SettingDoc(NamedTuple):
-    """One setting of a dataclass.
+    """A setting of a dataclass.
 
     Attributes:
-        name: of the field.
-        default: as plain data; `REQUIRED` without one.
-        group: the dataclass of the settings in it; None for a single one.
-        choices: the values that it can take, if these are few names.
-        meaning: what its docstring says of it up to the first colon or full stop, in the words of YAML;
-            empty if that says nothing.
+        name: the name of the field.
+        default: the default as plain data; `REQUIRED` if there is none.
+        group: for a field that is a group of settings, their dataclass; else None.
+        choices: the possible values, if there are only certain names.
+        meaning: the docstring's description up to the first colon or full stop, with YAML's names of values
+            (null, true, false); empty if there is none.
     """
 
     name: str
@@ -36,7 +41,7 @@ class SettingDoc(NamedTuple):
 
     @property
     def comment(self) -> str:
-        """Choices and meaning in one line."""
+        """The choices and the meaning, in one line."""
         return ": ".join(part for part in (", ".join(self.choices), self.meaning) if part)
 
 
@@ -54,8 +59,22 @@ def setting_docs(kind: type[Any]) -> Iterator[SettingDoc]:
 
 
 def summary(kind: type[Any]) -> str:
-    """Returns the first line of a class's docstring, in the words of YAML."""
+    """Returns the first line of a class's docstring, with YAML's names of values."""
     return _plain(inspect.cleandoc(kind.__doc__ or "").partition("\n")[0])
+
+
+def commented(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yields lines of YAML with their comments beside them, or above where they are long."""
+    settings = list(settings)
+    column = max((len(line) for line, comment in settings if comment and len(line) <= LONG), default=0)
+    for line, comment in settings:
+        beside = f"{line:<{column}}  # {comment}" if comment else line
+        if len(line) <= LONG and len(beside) <= WIDTH:
+            yield beside
+        else:
+            indent = line[: len(line) - len(line.lstrip())]
+            yield from [f"{indent}# {comment}"] * bool(comment)
+            yield line
 
 
 def _default(field: "dataclasses.Field[Any]") -> JsonValue:
@@ -74,7 +93,7 @@ def _choices(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Returns a text of a docstring without its marks, and with YAML's words for Python's values."""
+    """Returns a text of a docstring without backticks, and with YAML's names of Python's values."""
     for python, yaml in {"None": "null", "True": "true", "False": "false"}.items():
         text = re.sub(rf"\b{python}\b", yaml, text)
     return text.replace("`", "")

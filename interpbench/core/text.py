@@ -1,8 +1,8 @@
-"""Names from files as people are shown them: the one place that escapes what a name may contain.
+"""Escapes names that come from files, before they are shown. All escaping of names is done here.
 
-A name in a checkpoint, a record or an index is anyone's text. It may hold the control characters of a
-terminal, the markup of rich, the syntax of Markdown and HTML, or the dollar signs of matplotlib's mathtext.
-Our own JSON in HTML pages is escaped by `reports/page.py`, and shown by its script as text, never as HTML.
+A name in a checkpoint, a record or an index may be any text. It may contain control characters of a terminal,
+markup of rich, syntax of Markdown or HTML, or the dollar signs of matplotlib's mathtext. (The JSON within
+HTML pages is escaped by `reports/page.py`.)
 """
 
 import html
@@ -11,15 +11,15 @@ import re
 MOST_SHOWN = 200
 """The largest number of characters of a name that is shown."""
 _MARKDOWN = re.compile(r"([\\`*{}\[\]|~$]|^[#+-]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
-"""What Markdown reads as more than a letter; an underscore within a word is one."""
+"""The characters with a meaning in Markdown; an underscore within a word has none."""
 
 
 def printable(text: object, keep: str = "") -> str:
-    r"""Returns text in which control and other unprintable characters are shown as `\x1b` is.
+    r"""Returns text in which unprintable characters are replaced by escape sequences such as `\x1b`.
 
     Args:
-        text: anything; `str` is taken of it.
-        keep: unprintable characters that may stay, for instance a newline.
+        text: the text, or an object, of which `str` gives the text.
+        keep: unprintable characters that are not replaced, for instance a newline.
     """
     text = str(text)
     if text.isprintable():
@@ -34,19 +34,19 @@ def shown(text: object) -> str:
 
 
 def terminal(text: object) -> str:
-    """Returns a name for rich, which takes `[…]` for markup."""
+    """Returns a name escaped for rich, in which `[…]` is markup."""
     from rich.markup import escape
 
     return escape(shown(text))
 
 
 def markdown(text: object) -> str:
-    """Returns a name for Markdown, in which it has no meaning, nor in the HTML that becomes of it."""
+    """Returns a name escaped for Markdown, and for the HTML that is made from it."""
     return _MARKDOWN.sub(r"\\\1", html.escape(shown(text), quote=False))
 
 
 def code(text: object) -> str:
-    """Returns a name as code in Markdown, also within a table."""
+    """Returns a name as inline code in Markdown, which may stand in a table."""
     plain = shown(text).replace("|", "¦")
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", plain)), default=0))
     pad = " " if "`" in plain else ""
@@ -54,5 +54,5 @@ def code(text: object) -> str:
 
 
 def mathtext(text: object) -> str:
-    """Returns a name for matplotlib, which takes what is between two dollar signs for a formula."""
+    """Returns a name escaped for matplotlib, in which text between two dollar signs is a formula."""
     return shown(text).replace("$", r"\$")

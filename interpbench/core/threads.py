@@ -1,4 +1,4 @@
-"""How many threads torch uses."""
+"""The number of threads that torch uses."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def threads(count: int) -> Generator[None]:
-    """Uses `count` threads within, and as many as before after."""
+    """Returns a context in which torch uses `count` threads; afterwards it uses as many as before."""
     import torch
 
     before = torch.get_num_threads()

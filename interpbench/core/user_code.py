@@ -1,6 +1,6 @@
-"""What a user registers in a file of their own: `path/to/file.py:name` or `package.module:name`.
+"""Imports a user's own code, such as a method, given as `path/to/file.py:name` or `package.module:name`.
 
-Only what a user asks for on a command line or in a call is ever imported; a record never names a file.
+A file is imported only if the user names it on a command line or in a call. Records never name a file.
 """
 
 import importlib
@@ -20,15 +20,17 @@ from interpbench.core.text import shown
 
 T = TypeVar("T")
 MOST_SOURCE = 1 << 24
+"""The size of the largest source file that is read, in bytes."""
 PACKAGE = Path(__file__).parents[1]
-
+"""The folder of this package."""
 _sources: dict[str, str] = {}
+"""The SHA-256 of the source file of each of the user's modules."""
 _places: dict[str, Path] = {}
-"""Modules of the user's own, by name, and the folder of each; those that are being imported too."""
+"""The folder of each of the user's modules, including those that are being imported."""
 
 
 def is_own(text: str) -> bool:
-    """Returns whether `text` can only mean a file or module of the user's own."""
+    """Returns whether `text` names a file or module of the user, rather than a registered name."""
     return text.endswith(".py") or ":" in text
 
 
@@ -38,17 +40,18 @@ def own_name(
     module_of: Callable[[T], str],
     error: type[InterpBenchError],
 ) -> str:
-    """Imports a user's file or module, once, and returns the registered name that is meant.
+    """Imports a user's file or module, if not imported yet, and returns a name that it has registered.
 
     Args:
-        text: the file or module and, after a colon, the name; it may be left out if there is only one.
-        registry_of: returns where the file registers what it declares.
-        module_of: the name of the module that a registered value was declared in.
-        error: what to raise.
+        text: the file or module, a colon, and the name; the name may be omitted if only one is registered.
+        registry_of: returns the registry.
+        module_of: returns the name of the module in which a registered value was defined.
+        error: the class of the exception to raise.
 
     Raises:
-        UnknownNameError: for a name that the file does not declare.
-        InterpBenchError: `error`, if the file cannot be imported, or declares none, or several.
+        UnknownNameError: if the file does not register this name.
+        InterpBenchError: `error`, if the file cannot be imported, registers nothing, or registers several
+            names and none is given.
     """
     place, _, wanted = text.partition(":")
     if not place:
@@ -70,15 +73,15 @@ def own_name(
 
 
 def own_source(module: str) -> str | None:
-    """Returns the SHA-256 of a user's file as it was imported, by its module's name; None for any other."""
+    """Returns the SHA-256 of a user's module at its import; None for a module that is not a user's."""
     return _sources.get(module)
 
 
 def import_own(text: str) -> None:
-    """Imports a user's file or module, `path/to/file.py:name`, once.
+    """Imports the user's file or module of `path/to/file.py:name`, if it has not been imported.
 
     Raises:
-        InterpBenchError: if there is none, or whatever it raises, with file and line.
+        InterpBenchError: if there is no such file, or its import fails; the message gives file and line.
     """
     place = text.partition(":")[0]
     if not place:
@@ -88,10 +91,10 @@ def import_own(text: str) -> None:
 
 @cache
 def _import(place: str) -> str:
-    """Imports a user's file or module, once, and returns the module's name.
+    """Imports a user's file or module, and returns the module's name.
 
-    Its folder, or for a module the working one, stays on the search path: what lies beside it can be
-    imported then, as by `python file.py`, also by a function of it that runs later.
+    The folder of a file (for a module, the working folder) is added to the search path and stays there, so
+    that the file can import others beside it, as with `python file.py`, also in functions that run later.
     """
     path = Path(place)
     is_file = path.suffix == ".py"
@@ -124,12 +127,12 @@ def _check_file(path: Path) -> None:
 
 
 def _name_of(path: Path) -> str:
-    """Returns what a file is called as a module, which tells files of one name in several folders apart."""
+    """Returns the name of a file as a module, which differs for files of the same name in other folders."""
     return f"own_{sha256(str(path).encode())[:8]}.{path.stem}"
 
 
 def _execute(path: Path) -> ModuleType:
-    """Runs a file as a module."""
+    """Imports a file as a module."""
     spec = importlib.util.spec_from_file_location(_name_of(path), path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -139,9 +142,9 @@ def _execute(path: Path) -> ModuleType:
 
 
 def blamed(error: BaseException) -> str | None:
-    """Returns `file.py:12: ValueError: what it says` for an error raised in a user's file; None for another.
+    """Returns `file.py:12: ValueError: message` for an exception raised in a user's file; None for others.
 
-    The line is the innermost one in the file, or in another in its folder.
+    The line is the innermost one of the traceback that is in one of the user's files, or in their folders.
     """
     if isinstance(error, SyntaxError) and error.filename and _is_users("", Path(error.filename)):
         return f"{Path(error.filename).name}:{error.lineno}: {said(error)}"
@@ -153,23 +156,23 @@ def blamed(error: BaseException) -> str | None:
 
 
 def _is_users(module: str, file: Path) -> bool:
-    """Returns whether a module is one of the user's own, or a file lies beside one."""
+    """Returns whether a module is one of the user's, or a file is in the folder of one."""
     if any(f"{module}.".startswith(f"{name}.") for name in _places):
         return True
     return module != "__main__" and file.parent in _places.values() and not file.is_relative_to(PACKAGE)
 
 
 def own_files() -> list[str]:
-    """Returns the names of the user's own modules that have been imported."""
+    """Returns the names of the user's files and modules that have been imported."""
     return sorted(name.rpartition(".")[2] + (".py" if name.startswith("own_") else "") for name in _places)
 
 
 def place_of(error: BaseException, leaving_out: str = "") -> str:
-    """Returns where in the package an error was raised, and what it says.
+    """Returns file and line of this package where an exception was raised, with its message.
 
     Args:
-        error: what was raised.
-        leaving_out: a file of the package that does not count.
+        error: the exception.
+        leaving_out: a file of the package that is passed over.
     """
     trace, place = error.__traceback__, ""
     while trace is not None:
@@ -181,7 +184,7 @@ def place_of(error: BaseException, leaving_out: str = "") -> str:
 
 
 def said(error: BaseException) -> str:
-    """Returns an error's kind and message."""
+    """Returns the type and the message of an exception, as `ValueError: message`."""
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({'' if error.code is None else repr(error.code)})"
     text = error.msg if isinstance(error, SyntaxError) else str(error)

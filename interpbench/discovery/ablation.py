@@ -1,4 +1,8 @@
-"""The metric of networks whose edges are replaced in part, with its gradient: learned gates descend on it."""
+"""The metric of a network with partly ablated edges, and its gradient: the loss of methods that learn gates.
+
+Letters of shapes: K circuits, W writers, R readers, D features of the residual stream, E features of a head,
+L layers, T positions, B examples; F is the number of (position, example) that are computed.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -16,22 +20,23 @@ from interpbench.transformer.fast.packed import Packed
 from interpbench.transformer.layers import Block
 
 GateAblationValue = Literal["learned", AblationValue]
-"""An `AblationValue`, or `learned`: one vector for each circuit and writer, the same for all inputs and
-positions, trained with the gates from the corrupted inputs' mean (optimal ablation; Li & Janson 2024). As in
-their code, BOS keeps what it has on the clean input, a vector learns only from edges that are replaced
-whole, and what a head writes is learned before its output matrix."""
+"""An `AblationValue`, or `learned` (optimal ablation; Li & Janson 2024): one vector for each circuit and
+writer, the same for all inputs and positions, which starts as the mean of the corrupted activations and is
+trained together with the gates. As in the authors' code, BOS keeps its clean activations, a vector gets
+gradients only from edges that are replaced entirely, and a head's vector is learned before the output matrix
+W_O."""
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Some examples, as every step needs them; T × B is 1 × F if only some positions are computed.
+    """Some of the examples; the axes T and B are 1 and F where only some positions are computed.
 
     Attributes:
-        embedding: `[D, T, B]`.
-        patch: `[W, D, T, B]`.
-        metric: of the logits that the network gives.
-        examples: B.
-        only: `[B]`: the position that the metric takes, if it is one.
+        embedding: the clean output of the embedding, `[D, T, B]`.
+        patch: the ablation values, `[W, D, T, B]`.
+        metric: the metric of these examples.
+        examples: the number of examples, B.
+        only: the scored position of each example, `[B]`; None if an example has several.
         packed: which positions are computed; None for all.
     """
 
@@ -44,19 +49,19 @@ class _Chunk:
 
 
 class Ablation:
-    """Networks with replaced edges on a problem's inputs.
+    """Runs of a problem's network in which edges are ablated to some degree.
 
-    Where one position of each example counts, the last layer is computed there alone. In causal networks of
-    more than a few positions, nothing is computed after it either, nor before the first position at which an
-    ablation value can differ from what it replaces.
+    If one position of each example is scored, the last layer is computed there only. In causal networks with
+    more than a few positions, no later position is computed either, and none before the first position at
+    which an ablation value can differ from the clean activation.
 
     Args:
-        problem: the problem.
+        problem: the network and its inputs.
         metric: the name of a metric.
-        ablation: what takes the place of activations.
-        cost: gets the clean and the corrupted run added, and each pass.
-        circuits: how many have ablation values of their own, if these are learned.
-        candidates: how many there are in a call of `loss`.
+        ablation: what replaces activations.
+        cost: the clean run, the corrupted run and every later pass are added to it.
+        circuits: how many circuits have ablation values of their own, if these are learned.
+        at_once: how many circuits run in one call of `loss`.
     """
 
     def __init__(
@@ -66,7 +71,7 @@ class Ablation:
         ablation: GateAblationValue,
         cost: Cost,
         circuits: int,
-        candidates: int,
+        at_once: int,
     ):
         fixed: AblationValue = "mean" if ablation == "learned" else ablation
         runs = clean_and_patch(problem, metric, fixed, cost)
@@ -74,17 +79,16 @@ class Ablation:
         if ablation == "learned":
             runs.patch[:, :, 0] = runs.clean[:, :, 0]
         self._runs = runs
-        causal = problem.network.cfg.attention == "causal"  # and so BOS is the same in every run
+        causal = problem.network.cfg.attention == "causal"  # activations at BOS are the same in every run
         same = bool((problem.clean[:, 0] == problem.clean[0, 0]).all())
         self._alike, self._bos = (ablation == "learned" and of for of in (causal and same, not causal))
         live = None if ablation == "learned" else _live(problem, fixed)
-        self._chunks = [
-            _chunk(problem, runs, rows, live) for rows in chunks(problem, self.examples, candidates)
-        ]
+        self._chunks = [_chunk(problem, runs, rows, live) for rows in chunks(problem, self.examples, at_once)]
         self.like = runs.clean.new_empty(0)
-        """Of the activations' type, on their device."""
+        """An empty tensor with the data type and the device of the activations."""
         self.constants: list[Tensor] = []
-        """Zeros to learn these values from: `[circuits, heads, E]` and, of others, `[circuits, 1 + L, D]`."""
+        """The parameters of learned ablation values, at first 0: of heads, before W_O, `[circuits, L × heads,
+        E]`; of the embedding and the MLPs `[circuits, 1 + L, D]`. Empty if ablation values are fixed."""
         if ablation == "learned":
             cfg = problem.network.cfg
             shapes = (cfg.n_layers * cfg.n_heads, cfg.d_head), (1 + cfg.n_layers, cfg.d_model)
@@ -92,7 +96,7 @@ class Ablation:
 
     @property
     def shifts(self) -> Tensor | None:
-        """`[circuits, W, D]`: what circuits add to learned ablation values, from `constants`."""
+        """What `constants` add to the ablation values of each circuit, `[circuits, W, D]`; None if fixed."""
         if not self.constants:
             return None
         mixed, others = self.constants
@@ -102,14 +106,17 @@ class Ablation:
         return torch.cat([others[:, :1], layers.flatten(1, 2)], 1)
 
     def loss(self, removed: Tensor, shifts: Tensor | None = None) -> Tensor:
-        """Returns the metric `[K]`, with its gradient attached.
+        """Returns the mean metric of circuits over all examples, which can be differentiated.
 
-        The network runs on `removed` once, as a leaf; what comes back is the value plus a term that is 0 and
-        whose gradient is the metric's, so that calls on part of the examples need no graph of their own.
+        Examples are run in chunks, and each chunk's gradient is taken at once, to save memory. The result is
+        the value of the metric plus a term that is 0 and has this gradient.
 
         Args:
-            removed: `[K, R, W]`: how much of each edge is replaced.
-            shifts: `[K, W, D]` that is added to ablation values, if they are learned too.
+            removed: how far each edge is ablated, from 0 to 1, `[K, R, W]`.
+            shifts: what is added to the ablation values, `[K, W, D]`; None if these are fixed.
+
+        Returns:
+            The mean metric of each circuit, `[K]`.
         """
         count = len(removed)
         learned = [removed] if shifts is None else [removed, shifts]
@@ -129,12 +136,15 @@ class Ablation:
         return values + torch.stack(attached).sum(0)
 
     def each(self, removed: Tensor, rows: Tensor, shifts: Tensor | None = None) -> Tensor:
-        """Returns the metric `[K]` of candidates that have an example each, with its gradient attached.
+        """Returns the metric of circuits, each on an example of its own, which can be differentiated.
 
         Args:
-            removed: `[K, R, W]`: how much of each edge is replaced.
-            rows: `[K]`: which example each candidate runs on.
-            shifts: `[K, W, D]` that is added to ablation values, if they are learned too.
+            removed: how far each edge is ablated, from 0 to 1, `[K, R, W]`.
+            rows: the index of the example that each circuit is run on, `[K]`.
+            shifts: what is added to the ablation values, `[K, W, D]`; None if these are fixed.
+
+        Returns:
+            The metric of each circuit, `[K]`.
         """
         runs = self._runs
         patch = runs.patch[..., :1] if self._alike else runs.patch[..., rows, None]
@@ -145,7 +155,7 @@ class Ablation:
 
 
 def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
-    """Returns at which positions `[T, B]` masks can change something that counts; None for no such bound."""
+    """Returns the positions, bool `[T, B]`, at which ablations can change the metric; None if all may."""
     clean, corrupted, only = problem.clean, problem.corrupted, problem.only
     length = clean.shape[1]
     cfg = problem.network.cfg
@@ -159,7 +169,7 @@ def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
     differs = torch.ones_like(clean, dtype=torch.bool)
     if ablation == "resample":
         differs = clean != corrupted
-    elif ablation == "mean_position":  # the mean of what is the same in all of them is that
+    elif ablation == "mean_position":  # where all inputs agree, the mean is the clean activation itself
         differs = ((clean != clean[:1]) | (corrupted != clean[:1])).any(0).expand_as(clean)
     positions = torch.arange(length, device=clean.device)
     wanted = only[:, None]
@@ -168,7 +178,7 @@ def _live(problem: Problem, ablation: AblationValue) -> Tensor | None:
 
 @torch.no_grad()
 def _chunk(problem: Problem, runs: Runs, rows: slice, live: Tensor | None) -> _Chunk:
-    """Cuts some examples, and what is computed of them, out of a problem's runs."""
+    """Returns some of the examples; `live`, bool `[T, B]`, says which positions to compute, None all."""
     embedding, patch, metric = runs.clean[0, ..., rows], runs.patch[..., rows], runs.metric.part(rows)
     examples = embedding.shape[2]
     if problem.only is None:

@@ -1,19 +1,20 @@
-"""Automatic circuit discovery (Conmy et al. 2023), with the decisions of the sequential algorithm, batched.
+"""Automatic circuit discovery, ACDC (Conmy et al. 2023): the decisions of the sequential algorithm, batched.
 
 Readers are visited from the last to the first in the graph's order, and for each reader its writers from
-the last to the first. An edge is removed for good if patching it, on top of all removals so far, raises the
-metric by less than the threshold. A reader whose node no longer reaches the output loses all its edges.
+the last to the first. An edge is removed for good if patching it, in addition to all edges removed so far,
+raises the metric by less than the threshold. A reader whose node no longer reaches the output loses all its
+edges.
 
-The same decisions in far fewer, larger calls:
+The same decisions are taken in far fewer, larger calls of the network:
 
-* everything below the current reader's layer is still clean, so runs start there;
-* for one reader the states "first candidate removed", "first two removed", … are evaluated together and
-  accepted up to the first that is rejected; the width doubles after a full accept and halves otherwise;
-* all thresholds go in lock-step, and states that several of them share are evaluated once;
-* heads and MLPs that no kept edge leaves, and those that come before the reader, are not computed;
-* a writer that writes the same on clean and patched inputs needs no run: the change is 0.
+* all activations below the current reader's layer are still clean, so runs start at that layer;
+* for one reader the runs "first edge removed", "first two removed", … are evaluated together and
+  accepted up to the first that is rejected; the number of runs doubles if all are accepted and else halves;
+* all thresholds advance together, and runs that several of them need are evaluated once;
+* heads and MLPs without a kept edge to later readers, and those before the reader, are not computed;
+* an edge whose writer has equal clean and patched outputs needs no run: patching it changes nothing.
 
-Decisions are taken in float64, where batching moves a metric by about 1e-15.
+Decisions are taken in float64, in which batching changes a metric by about 1e-15.
 """
 
 import copy
@@ -35,18 +36,24 @@ from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 
 FIRST_WIDTH = 8
+"""The number of removals that are tried in the first call."""
 GRID = (*(float(f"{lead}e{power}") for power in range(-6, 0) for lead in (1, 3)), 1.0)
+"""The default thresholds τ: 1e-6, 3e-6, 1e-5, … 1."""
 
 
 @method("acdc")
 @dataclass(frozen=True, config=STRICT)
 class Acdc:
-    """Greedy removal of edges.
+    """Greedily removes every edge whose patching raises the metric by less than a threshold τ.
+
+    With H the circuit so far, the edge e is removed if M(H without e) − M(H) < τ (algorithm 1 of the paper).
+    The change is signed, so an edge whose removal lowers the metric always goes. Each threshold gives a
+    circuit; an edge's score is the smallest threshold at which it is removed.
 
     Attributes:
         thresholds: thresholds τ of the metric, one circuit each.
-        metric: what rises as the output moves from the clean one.
-        ablation: what removed edges carry.
+        metric: the metric M, which rises as the output moves away from the clean one.
+        ablation: what replaces the writer's output in a removed edge.
         max_width: the most removals that are tried in one call.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
@@ -80,7 +87,7 @@ class Acdc:
     @directed
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Finds one circuit per threshold."""
+        """Finds a circuit for each threshold."""
         cost = Cost()
         precise = Problem(
             copy.deepcopy(problem.network).double(),
@@ -102,7 +109,7 @@ class Acdc:
 
 
 class _Search:
-    """The state of all thresholds' searches: which edges are removed, and the metric as it stands."""
+    """The searches of all thresholds: which edges each has removed, and the metric of its circuit."""
 
     def __init__(self, problem: Problem, runs: Runs, thresholds: Sequence[float], max_width: int, cost: Cost):
         self.problem, self.runs, self.thresholds, self.cost = problem, runs, thresholds, cost
@@ -113,7 +120,7 @@ class _Search:
         self.width = [min(FIRST_WIDTH, max_width)] * len(thresholds)
 
     def run(self) -> None:
-        """Visits every reader."""
+        """Visits every reader, from the last to the first."""
         for reader in reversed(range(len(self.graph.readers))):
             writers = np.flatnonzero(self.graph.legal[reader])[::-1]
             active: list[int] = []
@@ -126,7 +133,7 @@ class _Search:
             self._prune(reader, writers[self.differs[writers]].tolist(), active)
 
     def _connected(self, search: int, reader: int) -> bool:
-        """Returns whether what `reader` feeds still has an edge towards the output."""
+        """Returns whether the node that `reader` belongs to still has an edge to a later reader."""
         place = self.graph.readers[reader]
         if place.slot == "logits":
             return True
@@ -134,7 +141,7 @@ class _Search:
         return bool((self.graph.legal[:, column] & ~self.removed[search, :, column]).any())
 
     def _prune(self, reader: int, writers: list[int], active: list[int]) -> None:
-        """Tries a reader's edges for all active searches, several at a time."""
+        """Tries to remove a reader's edges from these writers, several at a time, in all active searches."""
         done = dict.fromkeys(active, 0)
         while waiting := [search for search in active if done[search] < len(writers)]:
             states: dict[bytes, np.ndarray] = {}

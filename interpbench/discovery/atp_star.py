@@ -1,4 +1,8 @@
-"""AtP*: attribution patching with exact softmaxes and GradDrop (Kramár et al. 2024, section 3.1)."""
+"""AtP*: attribution patching with exact softmaxes and GradDrop (Kramár et al. 2024, section 3.1).
+
+Letters of shapes: W writers, R readers, H heads of a layer, D features of the residual stream, E features of
+a head, T positions, B examples.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +14,7 @@ from torch import Tensor
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import Slopes, along_inputs, slopes
+from interpbench.discovery.attribution import Gradients, along_inputs, gradients
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, Runs, clean_and_patch, legal_scores, method
 from interpbench.discovery.method_record import MethodRecord
@@ -19,32 +23,34 @@ from interpbench.tasks.problem import Problem
 from interpbench.transformer.layers import Block
 
 FEWEST_LAYERS = 4
-"""From how many layers on GradDrop is used by default."""
+"""The smallest number of layers with which GradDrop is used by default."""
 
 
 @method("atp_star")
 @dataclass(frozen=True, config=STRICT)
 class AtpStar:
-    """AtP that sees through saturated attention and cancelling paths.
+    """AtP corrected for saturated attention and for effects that cancel between paths.
 
-    Exact softmax (section 3.1.1): an edge into queries or keys moves the attention pattern from the clean one
-    to the one that is computed with that edge patched, LayerNorm included; only what follows the pattern is
-    linear. All positions of a key move together; the paper takes each position as a node.
+    Exact softmax (section 3.1.1): for an edge into queries or keys, the attention pattern is recomputed with
+    that edge patched, LayerNorm included; only what follows the pattern is linear. The effect is
+    Σ ∂M/∂pattern · (patched pattern − clean pattern). All positions are patched together; in the paper each
+    position is a node of its own.
 
-    GradDrop (section 3.1.2): the gradient is taken once for each layer, with that layer's heads and MLP
-    passing none on; the absolute effects are averaged over the layers other than the node's, or the edge's
-    reader's, own. In a network of two layers one such pass is left, which drops every effect that goes
-    through the only other layer, and in one of three a half of them; the paper's networks have dozens. So by
-    default it is off below four layers; `atp_star_grad_drop` has it everywhere.
+    GradDrop (section 3.1.2): there is one backward pass for each layer, in which no gradient flows through
+    that layer's heads and MLP. The absolute effects are averaged over these passes, without the pass of the
+    node's own layer (for edges: of the reader's layer). In a network of two layers only one pass is left, and
+    it drops every effect that goes through the other layer; in one of three layers half of such effects are
+    dropped. The paper's networks have dozens of layers. So GradDrop is off by default below four layers;
+    `atp_star_grad_drop` always uses it.
 
-    A node's own score is that of its output; queries and keys are readers here.
+    A node's score is that of its output: queries and keys, nodes in the paper, are readers here.
 
     Attributes:
         exact_softmax: whether attention patterns are recomputed for edges into queries and keys.
-        grad_drop: whether backward passes each leave out one layer; None for from four layers on.
+        grad_drop: whether backward passes each leave out one layer; None for only with four layers or more.
         metric: the metric, which must have a gradient at the clean point.
-        ablation: what nodes and edges would be patched with.
-        absolute: whether means, over pairs and layers, are of absolute values.
+        ablation: what replaces the activations of patched nodes and edges.
+        absolute: whether absolute values are averaged over pairs and layers.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
     """
@@ -61,10 +67,13 @@ class AtpStar:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations=(
-            "GradDrop off below four layers, where it drops what it should correct; positions "
-            "together; edges are ours"
+            "GradDrop is off below four layers, where it drops most effects; all positions are patched "
+            "together; scores of edges are our addition"
         ),
-        test="tests/discovery/test_discovery_theory.py: exact for a softmax, GradDrop against held layers",
+        test=(
+            "tests/discovery/test_discovery_theory.py: exact for one softmax; GradDrop against networks with "
+            "a frozen layer"
+        ),
         sign="larger: patching would change the metric more, by corrected first-order effects",
         cost=(
             "two forward passes, a forward and a backward pass (with GradDrop: per layer), and the softmaxes"
@@ -75,7 +84,7 @@ class AtpStar:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the gradient at the clean point, once for each dropped layer."""
+        """Takes the gradient at the clean activations, once for each dropped layer."""
         cost, graph = Cost(), problem.graph
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         edges = torch.zeros(graph.legal.shape, dtype=torch.float64, device=runs.clean.device)
@@ -85,7 +94,7 @@ class AtpStar:
         node_weights = _weights([node.layer for node in graph.nodes], layers).to(edges)
         edge_weights = _weights([reader.layer for reader in graph.readers], layers).to(edges)
         for layer, by_node, by_reader in zip(layers, node_weights, edge_weights):
-            for some in slopes(problem, runs, along_inputs(problem, [0.0]), cost, blocked=layer):
+            for some in gradients(problem, runs, along_inputs(problem, [0.0]), cost, blocked=layer):
                 node, edge = some.node_effects(), some.edge_effects(graph)
                 if self.exact_softmax:
                     for attention in range(graph.n_layers):
@@ -101,30 +110,40 @@ class AtpStar:
 @method("atp_star_grad_drop")
 @dataclass(frozen=True, config=STRICT)
 class AtpStarGradDrop(AtpStar):
-    """AtP* as the paper has it, with GradDrop however few layers there are.
+    """AtP* as in the paper: with GradDrop, in networks of two and three layers too.
 
     Attributes:
-        grad_drop: whether backward passes each leave out one layer, however few there are.
+        grad_drop: whether backward passes each leave out one layer, however few layers there are.
     """
 
     grad_drop: bool | None = True
     record: ClassVar[MethodRecord] = replace(
         AtpStar.record,
-        deviations="positions together; edges are ours; GradDrop as in the paper, of few layers too",
+        deviations="all positions are patched together; scores of edges are our addition",
     )
 
 
 def _weights(own: list[int], dropped: Sequence[int | None]) -> Tensor:
-    """Returns `[dropped, place]`: the mean over the dropped layers that are not a place's own."""
+    """Returns the weights of a mean over backward passes, `[pass, place]`.
+
+    Args:
+        own: the layer of each place (node or reader).
+        dropped: the layer that each backward pass drops; None for none. A place's own layer has weight 0.
+    """
     other = torch.tensor([[layer != mine for mine in own] for layer in dropped]).double()
     return other / other.sum(0)
 
 
 @torch.no_grad()
-def _through_softmax(edges: Tensor, layer: int, problem: Problem, runs: Runs, some: Slopes) -> None:
-    """Overwrites the effects `[R, W, B]` of edges into queries and keys with those of exact patterns.
+def _through_softmax(edges: Tensor, layer: int, problem: Problem, runs: Runs, some: Gradients) -> None:
+    """Replaces the effects of a layer's edges into queries and keys by those with recomputed patterns.
 
-    The effect is Σ ∂M/∂pattern · (pattern with the edge patched − clean pattern).
+    Args:
+        edges: the effects, `[R, W, B]`, which are changed in place.
+        layer: the layer.
+        problem: the network and its inputs.
+        runs: the clean run.
+        some: the gradients at the clean activations.
     """
     graph = problem.graph
     block = cast(Block, problem.network.blocks[layer])

@@ -1,7 +1,10 @@
-"""Gradients of the metric at every reader and writer: what all first-order methods share.
+"""Gradients of the metric at every reader and writer, which all first-order methods share.
 
-The metric's derivative by an edge's mask is ⟨ã_u − a_u, ∂M/∂in_v⟩, so one backward pass gives all edges.
-The points at which a method takes the gradient are rows of one batch.
+The first-order effect of patching the edge u→v is ⟨ã_u − a_u, ∂M/∂in_v⟩: a_u is the clean output of writer u,
+ã_u its ablation value, in_v the input of reader v and M the metric. So one backward pass scores all edges.
+Methods that average gradients over several points of a path run all points in one batch.
+
+Letters of shapes: W writers, R readers, D features of the residual stream, T positions, B examples, P points.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,14 +23,15 @@ from interpbench.transformer.taps import Taps
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """The metric's gradients for some examples, one for each point and example.
+class Gradients:
+    """The metric's gradients for some of the examples, at each point.
 
     Attributes:
         rows: which examples.
-        delta: `[W, D, T, B]` patch minus clean.
-        readers: `[some readers, D, T, point, B]` each, in the readers' order: by what is read.
-        writers: `[W, D, T, point, B]`: by what is written.
+        delta: ablation values minus clean activations, `[W, D, T, B]`.
+        readers: the gradients with respect to readers' inputs, in the graph's order; one tensor
+            `[some readers, D, T, P, B]` for the readers of one place (q, k and v of a layer, an MLP, logits).
+        writers: the gradients with respect to writers' outputs, `[W, D, T, P, B]`.
     """
 
     rows: slice
@@ -36,18 +40,24 @@ class Slopes:
     writers: Tensor
 
     def node_effects(self) -> Tensor:
-        """Returns `[W, B]`: the first-order effect of patching each node, averaged over points."""
+        """Returns the first-order effect of patching each node, averaged over points, `[W, B]`."""
         return (self.writers.mean(3) * self.delta).sum((1, 2))
 
     def edge_effects(self, graph: Graph) -> Tensor:
-        """Returns `[R, W, B]`: the same of patching each edge; 0 where there is none."""
+        """Returns the first-order effect of patching each edge, averaged over points, `[R, W, B]`.
+
+        It is 0 where `graph` has no edge.
+        """
         effects = self.delta.new_zeros(*graph.legal.shape, self.delta.shape[-1])
         for readers, before, grad in self.by_reader(graph):
             effects[readers, :before] = torch.einsum("rdtb,wdtb->rwb", grad.mean(3), self.delta[:before])
         return effects
 
     def by_mask(self, graph: Graph) -> Tensor:
-        """Returns `[point, R, W]`: the metric's derivative by every edge's mask, summed over examples."""
+        """Returns the first-order effect of patching each edge, summed over examples, `[P, R, W]`.
+
+        It is 0 where `graph` has no edge.
+        """
         points = self.writers.shape[3]
         total = self.delta.new_zeros(points, *graph.legal.shape, dtype=torch.float64)
         for readers, before, grad in self.by_reader(graph):
@@ -55,7 +65,7 @@ class Slopes:
         return total
 
     def by_reader(self, graph: Graph) -> Iterator[tuple[slice, int, Tensor]]:
-        """Yields the readers that read at one place, how many writers they see, and their gradients."""
+        """Yields, for each tensor of `readers`: whose it is, how many writers these see, and the tensor."""
         first = 0
         for grad in self.readers:
             last = first + len(grad)
@@ -63,23 +73,26 @@ class Slopes:
             first = last
 
 
-def slopes(
+def gradients(
     problem: Problem,
     runs: Runs,
     moved: Tensor,
     cost: Cost,
     network: Transformer | None = None,
     blocked: int | None = None,
-) -> Iterator[Slopes]:
-    """Yields the gradients, for as many examples at a time as go into one call.
+) -> Iterator[Gradients]:
+    """Yields the metric's gradients at points between the clean and the patched activations.
 
     Args:
-        problem: the problem.
-        runs: its clean and patched activations.
-        moved: `[point, W]`: how far each point's writers are moved from clean (0) to patched (1).
-        cost: gets the passes added.
-        network: the problem's, or one that differs from it in its backward pass.
-        blocked: a layer whose outputs pass no gradient on.
+        problem: the network and its inputs.
+        runs: the clean activations and the ablation values.
+        moved: how far each writer is moved at each point, from clean (0) to patched (1), `[P, W]`.
+        cost: the passes are added to it.
+        network: the network to run, if its backward pass is to differ from that of the problem's network.
+        blocked: a layer through whose heads and MLP no gradient flows.
+
+    Yields:
+        The gradients for as many examples as fit into one call.
     """
     network, points = network or problem.network, len(moved)
     for rows in chunks(problem, len(problem.clean), points):
@@ -88,23 +101,29 @@ def slopes(
         logits = network.run_groups(stream, taps, points)
         value = runs.metric.part(rows)(logits).sum()
         cost.count(stream.shape[-1] * points, backward=True)
-        yield Slopes(rows, delta, *_gradients(value, taps, points))
+        yield Gradients(rows, delta, *_gradients(value, taps, points))
 
 
-def clean_slopes(
+def clean_gradients(
     problem: Problem, metric: str, ablation: AblationValue, cost: Cost, network: Transformer | None = None
-) -> Iterator[Slopes]:
-    """Yields the gradients at the clean point; their forward pass is the clean run, so there is no other.
+) -> Iterator[Gradients]:
+    """Yields the metric's gradients at the clean point.
+
+    Their forward pass is the clean run itself, so two forward passes and one backward pass are enough.
 
     Args:
-        problem: the problem.
+        problem: the network and its inputs.
         metric: the name of a metric.
-        ablation: what takes the place of clean activations.
-        cost: gets the passes added: two forward, one backward.
-        network: the problem's, or one that differs from it in its backward pass.
+        ablation: what replaces clean activations.
+        cost: the passes are added to it.
+        network: the network to run, if its backward pass is to differ from that of the problem's network.
+
+    Yields:
+        The gradients for as many examples as fit into one call.
 
     Raises:
-        DiscoveryError: if the metric has no such name.
+        UnknownNameError: if there is no such metric.
+        DiscoveryError: if the metric is for numerical outputs and the network's outputs are classes.
     """
     known_metric(metric, problem)
     network = network or problem.network
@@ -120,11 +139,11 @@ def clean_slopes(
         measured = Metric(metric, some, logits, corrupted_logits[..., rows])
         cost.count(len(some.clean), backward=True)
         delta = patch[..., rows] - torch.cat(taps.outputs).detach()
-        yield Slopes(rows, delta, *_gradients(measured(logits).sum(), taps, 1))
+        yield Gradients(rows, delta, *_gradients(measured(logits).sum(), taps, 1))
 
 
 def _gradients(value: Tensor, taps: Taps, points: int) -> tuple[list[Tensor], Tensor]:
-    """Returns a value's gradients `[..., point, B]` at the readers and at the writers."""
+    """Returns the gradients of `value` with respect to readers' inputs and to writers' outputs."""
     taken = [*taps.inputs, *taps.outputs]
     grads = torch.autograd.grad(value, taken, allow_unused=True, materialize_grads=True)
     grads = [grad.unflatten(-1, (points, -1)) for grad in grads]
@@ -132,21 +151,21 @@ def _gradients(value: Tensor, taps: Taps, points: int) -> tuple[list[Tensor], Te
     return list(grads[:readers]), torch.cat(grads[readers:])
 
 
-def attribute(problem: Problem, found: Iterable[Slopes]) -> Tensor:
-    """Returns `[point, R, W]`: the metric's derivative by every edge's mask, averaged over examples.
+def attribute(problem: Problem, found: Iterable[Gradients]) -> Tensor:
+    """Returns the first-order effect of patching each edge, averaged over examples, `[P, R, W]`.
 
-    Where there is no edge it is 0.
+    It is 0 where the network has no edge.
     """
     return torch.stack([some.by_mask(problem.graph) for some in found]).sum(0) / len(problem.clean)
 
 
 def along_inputs(problem: Problem, points: Sequence[float]) -> Tensor:
-    """Returns `[point, W]`: the embedding moved to these points of the path from clean (0) to patched (1)."""
+    """Returns how far writers are moved, `[P, W]`: the embedding to each of `points`, others not at all."""
     moved = torch.zeros(len(points), len(problem.graph.nodes))
     moved[:, 0] = torch.tensor(points)
     return moved
 
 
 def midpoints(steps: int) -> list[float]:
-    """Returns the middles of `steps` equal parts of the path from 0 to 1."""
+    """Returns the midpoints of `steps` equal intervals between 0 and 1."""
     return [(step + 0.5) / steps for step in range(steps)]

@@ -1,7 +1,10 @@
 """Contextual decomposition for transformers, CD-T (Hsu et al. 2024, arXiv 2407.00886v3, section 3).
 
-D features of the residual stream, H heads of width E, M hidden units of an MLP, V outputs, T positions,
-K sources or edges, B examples. A whole is an activation of the clean run: the relevant part plus the rest.
+A *source* is the node whose effect is followed; a *whole* is an activation of the clean run, the sum of the
+*relevant part*, which is due to the source, and the *rest*.
+
+Letters of shapes: W writers (nodes), R readers, D features of the residual stream, H heads with E features
+each, M hidden units of an MLP, V outputs, T positions, K sources or edges, B examples.
 """
 
 from typing import ClassVar, cast
@@ -19,38 +22,41 @@ from interpbench.tasks.problem import Problem
 from interpbench.transformer.layers import Block, Mlp, Norm
 
 TOLERANCE = 1e-8
-"""What keeps a bias's shares finite where both parts are 0."""
+"""A small number added to denominators, so that shares are finite where both parts are 0."""
 
 
 @method("cdt")
 @dataclass(frozen=True, config=STRICT)
 class ContextualDecomposition:
-    """Splits every activation into a relevant part, due to a source, and the rest, and follows both forward.
+    """Splits activations into a relevant part, due to a source, and the rest, and propagates both forward.
 
-    The source's relevant part is its output minus the ablation value, at all positions. The rules are those
-    of section 3.2 and of the authors' code: a linear map acts on each part, and its bias is shared out by the
-    parts' sizes; a LayerNorm's scale is that of the whole; the relevant part of what a head gathers is
-    softmax(β_Q β_K) β_V, of the relevant parts β of its queries, keys and values; an activation function f
-    gives f(whole) − f(rest). Where the parts have opposite signs, the larger takes all: before the
-    activation function, in what an MLP writes, and in the residual stream after each layer.
+    The relevant part of the source's own output is the output minus its ablation value, at all positions. It
+    is propagated by the rules of section 3.2 and of the authors' code: a linear map acts on each part, and
+    its bias is divided in proportion to the parts' absolute values; a LayerNorm's scale is that of the whole;
+    the relevant part of a head's mixed values is softmax(β_Q β_K) β_V, where β are the relevant parts of its
+    queries, keys and values; an activation function f gives f(whole) − f(rest). Where the parts have opposite
+    signs, the larger takes all: before the activation function, in an MLP's output, and in the residual
+    stream after each layer.
 
-    Nodes are scored by iteration, as the authors score heads. First, a node's relevance is the logit
-    difference of the relevant part of the logits. Then a node whose relevance passes a threshold becomes a
-    target, and so does each earlier node whose relevance to a target passes it. A node's score is the largest
-    threshold at which it is reached. The relevance to a target is the relevant part's share, by mean size, of
-    the target's output (of what a head gathers, before the output matrix), times the clean logit
-    difference. The authors' code keeps a fixed number of heads in each iteration; a threshold instead, which
-    gives every node a score, is ours, and so are the embedding and MLPs as sources and targets.
+    Nodes are scored by iteration, as heads are by the authors. A node's relevance to the logits is the logit
+    difference of the relevant part of the logits. Its relevance to a later node (a target) is the relevant
+    part's share, by mean absolute value, of the target's output (of a head: of its mixed values, before W_O),
+    times the clean logit difference. At a threshold, the nodes whose relevance to the logits exceeds it are
+    kept, and then all nodes whose relevance to a kept node exceeds it. A node's score is the largest
+    threshold at which it is kept. The authors' code keeps a fixed number of heads in each iteration; the
+    threshold, which gives every node a score, is our change, as are the embedding and MLPs as sources and
+    targets.
 
-    Edges are an extension of ours, which the paper does not have. An edge scores by how much less of the
-    logit difference is relevant when its reader alone takes what the writer wrote for rest. (If the reader
-    alone took it for relevant, queries and keys would score 0, for their values had no relevant part.)
+    Scores of edges are our extension. An edge's score is how much the logit difference of the relevant part
+    falls if its reader, and no other, counts the writer's own output as part of the rest. (If instead
+    its reader alone counted it as relevant, all queries and keys would score 0, since the relevant part of
+    their head's values would be 0.)
 
     Attributes:
         opposite_signs: whether the larger part takes all where the parts have opposite signs.
-        iterate: whether nodes are scored by iteration; else by their relevance to the logits.
-        ablation: what the source is compared with.
-        absolute: whether edges rank by absolute value.
+        iterate: whether nodes are scored by iteration; if not, by their relevance to the logits.
+        ablation: what is subtracted from the source's output to get its relevant part.
+        absolute: whether scores are absolute values.
     """
 
     opposite_signs: bool = True
@@ -63,11 +69,11 @@ class ContextualDecomposition:
         looks_at="activations of clean and corrupted inputs, forward only",
         units="logit difference of the relevant part",
         deviations=(
-            "a threshold instead of a number of heads per iteration; embedding and MLPs are sources "
-            "too; edges are an extension of ours; absolute values"
+            "a threshold instead of a number of heads per iteration; embedding and MLPs are sources and "
+            "targets too; scores of edges are our extension; absolute values"
         ),
         test="tests/discovery/test_discovery_theory.py against literal parts; compare_published --tools cdt",
-        budget="the authors keep 2 heads per iteration; here every threshold",
+        budget="the authors keep 2 heads per iteration; here all thresholds are taken",
         sign="larger: more of the difference between the answers' logits is due to the source",
         cost="two forward passes, one per writer, and one per edge from its reader's layer on",
         granularity="node",
@@ -76,26 +82,26 @@ class ContextualDecomposition:
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Follows many sources' parts in one call."""
+        """Propagates the relevant parts of many sources in one call."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, "logit_diff", self.ablation, cost)
-        sweep = Sweep(problem, runs, self.opposite_signs, cost)
+        found = Propagation(problem, runs, self.opposite_signs, cost)
         for some in chunks(problem, len(graph.nodes), len(problem.clean)):
-            sweep.follow(some)
-        nodes, edges = sweep.logits, np.where(graph.legal, sweep.logits - sweep.without, np.nan)
+            found.propagate(some)
+        nodes, edges = found.logits, np.where(graph.legal, found.logits - found.without, np.nan)
         if self.absolute:
             nodes, edges = np.abs(nodes), np.abs(edges)
         if self.iterate:
-            nodes = by_iteration(nodes, sweep.clean * sweep.shares)
+            nodes = by_iteration(nodes, found.clean * found.shares)
         return Scores(graph, edges, nodes, cost)
 
 
 def by_iteration(relevance: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Returns the largest threshold at which each node is reached from the logits by way of targets.
+    """Returns the largest threshold at which iteration keeps each node, `[W]`.
 
     Args:
-        relevance: `[W]`, to the logits.
-        targets: `[W, W]`, of each node to each later one; minus infinity for others.
+        relevance: the relevance of each node to the logits, `[W]`.
+        targets: the relevance of each node to each later node, `[W, W]`; minus infinity for other nodes.
     """
     while True:
         reached = np.maximum(relevance, np.minimum(targets, relevance).max(1))
@@ -105,15 +111,15 @@ def by_iteration(relevance: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 class Layer:
-    """A layer's weights, its whole activations, and the rules that part them.
+    """A layer's weights and clean activations, and the rules that propagate relevant parts through it.
 
     Relevant parts are `[..., T, K, B]`, wholes `[..., T, B]`.
 
     Args:
-        block: the weights.
-        residuals: the residual stream `[D, T, B]` before it, before its MLP and after it.
-        written: `[H + 1, D, T, B]`, what its heads and its MLP write.
-        opposite_signs: apply the rule for opposite signs.
+        block: the layer's weights.
+        residuals: the residual stream before the layer, before its MLP and after the layer, `[D, T, B]` each.
+        written: the outputs of its heads and its MLP, `[H + 1, D, T, B]`.
+        opposite_signs: whether the larger part takes all where the parts have opposite signs.
     """
 
     def __init__(
@@ -125,7 +131,7 @@ class Layer:
         self.before, self.middle, self.after = residuals
         self.projected = self._linear(block.ln1(self.before))
         whole = (self.projected + self.biases[..., None, None]).unsqueeze(-2)
-        self.gathered = self.gather(*whole).squeeze(-2)
+        self.mixed = self.mix(*whole).squeeze(-2)
         self.attended, self.written = written[:-1].sum(0), written[-1]
         self.entered = torch.einsum("dm,dtb->mtb", self.mlp.W_in, block.ln2(self.middle))
         self.hidden = self.entered + self.mlp.b_in[:, None, None]
@@ -134,12 +140,12 @@ class Layer:
 
     def __call__(self, relevant: Tensor) -> Tensor:
         """Maps the relevant part of the residual stream before the layer to that after it."""
-        summed = self.spread(self.gather(*self.project(relevant))).sum(2)
-        middle = relevant + self.shared(summed)
-        return self.settled(middle + self.transform(middle), self.after)
+        summed = self.heads(self.mix(*self.project(relevant))).sum(2)
+        middle = relevant + self.with_bias(summed)
+        return self.larger_takes_all(middle + self.transform(middle), self.after)
 
     def _linear(self, x: Tensor) -> Tensor:
-        """Returns queries, keys and values without their biases, of `[D, T, ...]`: `[3, H, E, T, ...]`."""
+        """Maps the residual stream `[D, T, ...]` to q, k and v without their biases, `[3, H, E, T, ...]`."""
         maps = self.weights, torch.zeros_like(self.biases)
         return self.attention.project(x.flatten(2), maps).unflatten(4, x.shape[2:])
 
@@ -148,31 +154,40 @@ class Layer:
         normed = _norm(self.block.ln1, relevant, self.before)
         return _biased(self._linear(normed), self.projected, self.biases)
 
-    def gather(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Averages values by softmax(q k): `[H, E, T, K, B]` each, and the result."""
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Averages values with the attention pattern of queries and keys: softmax(q k) v.
+
+        Args:
+            q: the queries, `[H, E, T, K, B]`.
+            k: the keys, `[H, E, T, K, B]`.
+            v: the values, `[H, E, T, K, B]`.
+
+        Returns:
+            The mixed values of each head, `[H, E, T, K, B]`.
+        """
         pattern = self.attention.pattern(q.flatten(3), k.flatten(3))
         return self.attention.mix(pattern, v.flatten(3)).view_as(v)
 
-    def spread(self, gathered: Tensor) -> Tensor:
-        """Returns what each head writes, `[D, T, H, K, B]`."""
-        written = self.attention.write(gathered.flatten(3)).unflatten(3, gathered.shape[3:])
+    def heads(self, mixed: Tensor) -> Tensor:
+        """Maps mixed values `[H, E, T, K, B]` to the outputs of heads, `[D, T, H, K, B]`."""
+        written = self.attention.write(mixed.flatten(3)).unflatten(3, mixed.shape[3:])
         return written.permute(1, 2, 0, 3, 4)
 
-    def shared(self, summed: Tensor) -> Tensor:
-        """Adds to what all heads write, `[D, T, K, B]`, its share of the output bias."""
+    def with_bias(self, summed: Tensor) -> Tensor:
+        """Adds the relevant part of the output bias to that of the sum of all heads, `[D, T, K, B]`."""
         return _biased(summed, self.attended, self.attention.b_O)
 
     def transform(self, middle: Tensor) -> Tensor:
-        """Returns the relevant part of what the MLP writes, from that of the residual stream before it."""
+        """Maps the relevant part of the residual stream before the MLP to that of the MLP's output."""
         normed = _norm(self.block.ln2, middle, self.middle)
         entered = torch.einsum("dm,dtkb->mtkb", self.mlp.W_in, normed)
-        part = self.settled(_biased(entered, self.entered, self.mlp.b_in), self.hidden)
+        part = self.larger_takes_all(_biased(entered, self.entered, self.mlp.b_in), self.hidden)
         active = self.active.unsqueeze(2) - self.mlp.activate(self.hidden.unsqueeze(2) - part)
         left = torch.einsum("md,mtkb->dtkb", self.mlp.W_out, active)
-        return self.settled(_biased(left, self.left, self.mlp.b_out), self.written)
+        return self.larger_takes_all(_biased(left, self.left, self.mlp.b_out), self.written)
 
-    def settled(self, relevant: Tensor, whole: Tensor) -> Tensor:
-        """Where the relevant part and the rest have opposite signs, gives everything to the larger."""
+    def larger_takes_all(self, relevant: Tensor, whole: Tensor) -> Tensor:
+        """Returns relevant parts in which, where parts have opposite signs, the larger is the whole."""
         if not self.opposite_signs:
             return relevant
         whole = whole.unsqueeze(-2)
@@ -181,22 +196,22 @@ class Layer:
         return torch.where(relevant * rest < 0, winner, relevant)
 
 
-class Sweep:
-    """Follows the relevant parts of many sources through a network.
+class Propagation:
+    """Propagates the relevant parts of many sources through a network.
 
     Args:
-        problem: the problem.
-        runs: its clean and replaced activations.
-        opposite_signs: apply the rule for opposite signs.
-        cost: gets the passes added.
+        problem: the network and its inputs.
+        runs: the clean run and the ablation values.
+        opposite_signs: whether the larger part takes all where the parts have opposite signs.
+        cost: the passes are added to it.
 
     Attributes:
-        clean: the mean size of the clean logits' metric, never quite 0.
-        logits: `[W]`, minus the metric of each source's relevant logits, to first order the effect of
-            replacing the source.
-        without: `[R, W]`, the same where the reader takes what the writer wrote for rest.
-        shares: `[W, W]`, the relevant part's share of each later (second) node's output, averaged over
-            positions; minus infinity for nodes that are not later.
+        clean: the mean absolute logit difference of the clean run, at least `TOLERANCE`.
+        logits: the logit difference of the relevant part of the logits, of the clean answer over the
+            corrupted one, `[W]` for the sources; to first order, the effect of ablating the source.
+        without: the same if one reader counts the writer's own output as part of the rest, `[R, W]`.
+        shares: the relevant part's share of each later node's output, averaged over positions, `[W, W]`
+            (source, later node); minus infinity for nodes that are not later.
     """
 
     def __init__(self, problem: Problem, runs: Runs, opposite_signs: bool, cost: Cost):
@@ -213,11 +228,12 @@ class Sweep:
         self.logits, self.without = np.zeros(count), np.zeros(self.graph.legal.shape)
         self.shares = np.full((count, count), -np.inf)
 
-    def follow(self, some: slice) -> None:
-        """Fills in `logits`, `without` and `shares` for some writers.
+    def propagate(self, some: slice) -> None:
+        """Fills in `logits`, `without` and `shares` for some of the sources.
 
-        Until a writer writes, its relevant part is 0, and the rules keep it so. `direct` is how much of the
-        relevant part is what the source wrote itself; the rule for opposite signs scales both alike.
+        The relevant part is 0 up to the source's own output. `total` is the relevant part of the residual
+        stream, `direct` how much of it is the source's own output; the rule for opposite signs scales both
+        by the same factor.
         """
         source = (self.runs.clean - self.runs.patch)[some].permute(1, 2, 0, 3)  # [D, T, K, B]
         total, direct = torch.zeros_like(source), torch.zeros_like(source)
@@ -233,44 +249,58 @@ class Sweep:
             summed = self._attention(number, total, direct, slice(some.start, min(start, some.stop)))
             heads, mlp = chosen(start, stop), chosen(stop, stop + 1)
             summed[:, :, heads] = source[:, :, heads]
-            attended = layer.shared(summed)
+            attended = layer.with_bias(summed)
             total, direct[:, :, heads] = total + attended, attended[:, :, heads]
             written = self._mlp(number, total, direct, slice(some.start, min(stop, some.stop)))
             total = total + written
             total[:, :, mlp] = direct[:, :, mlp] = source[:, :, mlp]
-            settled = layer.settled(total, layer.after)
-            direct = torch.where(settled == total, direct, direct * (settled / total))
-            total = settled
-        self.logits[some] = self._ahead(total, len(self.layers))
-        self.without[-1, some] = self._ahead(total - direct, len(self.layers))
+            after = layer.larger_takes_all(total, layer.after)
+            direct = torch.where(after == total, direct, direct * (after / total))
+            total = after
+        self.logits[some] = self._relevance(total, len(self.layers))
+        self.without[-1, some] = self._relevance(total - direct, len(self.layers))
 
     def _attention(self, number: int, total: Tensor, direct: Tensor, writers: slice) -> Tensor:
-        """Returns the relevant part of what a layer's heads write; scores `writers` at it and their edges."""
+        """Returns the relevant part of the sum of a layer's heads; scores the edges of `writers` into them.
+
+        Args:
+            number: the layer.
+            total: the relevant part of the residual stream before it, `[D, T, K, B]`.
+            direct: how much of it is the sources' own output, `[D, T, K, B]`.
+            writers: the sources that come before the layer; the first of K.
+        """
         layer, heads = self.layers[number], self.graph.n_heads
         seen = layer.project(total)
-        gathered = layer.gather(*seen)
-        each = layer.spread(gathered)
+        mixed = layer.mix(*seen)
+        each = layer.heads(mixed)
         summed = each.sum(2)
         count = writers.stop - writers.start
         if count <= 0:
             return summed
         first, nodes = self.graph.readers_of_layer(number).start, 1 + number * (heads + 1)
-        shares = _share(gathered[..., :count, :], layer.gathered)
+        shares = _share(mixed[..., :count, :], layer.mixed)
         self.shares[writers, nodes : nodes + heads] = shares.T
         total, each = total[:, :, None, :count], each[..., :count, :]
-        blind = layer.project(total[:, :, 0] - direct[:, :, :count])
+        unaware = layer.project(total[:, :, 0] - direct[:, :, :count])
         for slot in range(3):
-            inputs = [(blind if i == slot else seen)[i][..., :count, :] for i in range(3)]
-            changed = summed[:, :, None, :count] + layer.spread(layer.gather(*inputs)) - each
-            middle = total + layer.shared(changed.flatten(2, 3)).view_as(changed)
+            inputs = [(unaware if i == slot else seen)[i][..., :count, :] for i in range(3)]
+            changed = summed[:, :, None, :count] + layer.heads(layer.mix(*inputs)) - each
+            middle = total + layer.with_bias(changed.flatten(2, 3)).view_as(changed)
             middle = middle.flatten(2, 3)
-            after = layer.settled(middle + layer.transform(middle), layer.after)
-            values = self._ahead(after, number + 1).reshape(heads, count)
+            after = layer.larger_takes_all(middle + layer.transform(middle), layer.after)
+            values = self._relevance(after, number + 1).reshape(heads, count)
             self.without[first + slot * heads :][:heads, writers] = values
         return summed
 
     def _mlp(self, number: int, total: Tensor, direct: Tensor, writers: slice) -> Tensor:
-        """Returns the relevant part of what a layer's MLP writes; scores `writers` at it and their edges."""
+        """Returns the relevant part of a layer's MLP's output; scores the edges of `writers` into the MLP.
+
+        Args:
+            number: the layer.
+            total: the relevant part of the residual stream before the MLP, `[D, T, K, B]`.
+            direct: how much of it is the sources' own output, `[D, T, K, B]`.
+            writers: the sources that come before the MLP; the first of K.
+        """
         layer, heads = self.layers[number], self.graph.n_heads
         written = layer.transform(total)
         count = writers.stop - writers.start
@@ -278,14 +308,19 @@ class Sweep:
             self.shares[writers, (number + 1) * (heads + 1)] = _share(
                 written[None, ..., :count, :], layer.written
             )
-            blind = layer.transform(total[:, :, :count] - direct[:, :, :count])
-            after = layer.settled(total[:, :, :count] + blind, layer.after)
+            unaware = layer.transform(total[:, :, :count] - direct[:, :, :count])
+            after = layer.larger_takes_all(total[:, :, :count] + unaware, layer.after)
             reader = self.graph.readers_of_layer(number).stop
-            self.without[reader, writers] = self._ahead(after, number + 1)
+            self.without[reader, writers] = self._relevance(after, number + 1)
         return written
 
-    def _ahead(self, relevant: Tensor, start: int) -> np.ndarray:
-        """Returns `[K]`, minus the metric of the relevant logits, from the residual stream before a layer."""
+    def _relevance(self, relevant: Tensor, start: int) -> np.ndarray:
+        """Returns the logit difference of the relevant part of the logits, `[K]`.
+
+        Args:
+            relevant: the relevant part of the residual stream before layer `start`, `[D, T, K, B]`.
+            start: the layer from which it is propagated to the logits.
+        """
         values, whole, examples = list[float](), self.runs.cache.residuals[-1], relevant.shape[3]
         norm, unembed = self.network.ln_final, self.network.unembed
         logits = torch.einsum("dv,dtb->vtb", unembed.W_U, norm(whole))
@@ -300,14 +335,14 @@ class Sweep:
 
 
 def _share(relevant: Tensor, whole: Tensor) -> np.ndarray:
-    """Returns the relevant part's share of a node's output by mean size over features and examples.
+    """Returns the relevant part's share of nodes' outputs, by mean absolute value over features and examples.
 
     Args:
-        relevant: `[N, features, T, K, B]` of N nodes.
-        whole: `[N, features, T, B]`.
+        relevant: the relevant parts of N nodes' outputs, `[N, features, T, K, B]`.
+        whole: the outputs, `[N, features, T, B]`.
 
     Returns:
-        `[N, K]`, the mean over positions.
+        The shares, averaged over positions, `[N, K]`.
     """
     own = relevant.abs().mean((1, 4))
     rest = (whole.unsqueeze(-2) - relevant).abs().mean((1, 4))
@@ -315,12 +350,12 @@ def _share(relevant: Tensor, whole: Tensor) -> np.ndarray:
 
 
 def _biased(relevant: Tensor, whole: Tensor, bias: Tensor) -> Tensor:
-    """Adds a bias `[..., F]`'s share by size to what a linear map makes of a part, `[..., F, T, K, B]`.
+    """Adds the relevant part of a linear map's bias: its share, by absolute value, of the map's output.
 
     Args:
-        relevant: the map of the relevant part.
-        whole: `[..., F, T, B]`, the map of the whole.
-        bias: the bias.
+        relevant: the map of the relevant part, without bias, `[..., F, T, K, B]`; F output features.
+        whole: the map of the whole, without bias, `[..., F, T, B]`.
+        bias: the bias, `[..., F]`.
     """
     size = relevant.abs()
     share = size / (size + (whole.unsqueeze(-2) - relevant).abs() + TOLERANCE)
@@ -328,7 +363,13 @@ def _biased(relevant: Tensor, whole: Tensor, bias: Tensor) -> Tensor:
 
 
 def _norm(norm: torch.nn.Module, relevant: Tensor, whole: Tensor) -> Tensor:
-    """Normalises `[D, T, K, B]` by the scale of the whole `[D, T, B]`; a bias is shared out by size."""
+    """Returns the relevant part of a LayerNorm's output, `[D, T, K, B]`.
+
+    Args:
+        norm: the LayerNorm; if it is none, nothing is changed.
+        relevant: the relevant part of its input, `[D, T, K, B]`.
+        whole: its input, `[D, T, B]`, whose scale is used for the relevant part.
+    """
     if not isinstance(norm, Norm):
         return relevant
     scale = norm.scale(whole - whole.mean(0)).unsqueeze(2)

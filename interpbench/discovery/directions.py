@@ -1,9 +1,10 @@
-"""Noising and denoising: which of the two runs is intervened on (Heimersheim & Nanda 2024, section 2).
+"""Noising and denoising: which of the two runs is patched (Heimersheim & Nanda 2024, section 2).
 
-Noising patches edges of the clean run from the corrupted one and sees what breaks; denoising patches edges of
-the corrupted run from the clean one and sees what is restored. Where either of two inputs is enough (OR),
-noising one of them changes nothing; where both are needed (AND), denoising one of them restores nothing
-(Chen et al. 2025). A method's denoising scores are those that it gives with the two runs exchanged.
+Noising patches the clean run with corrupted activations and measures what breaks; denoising patches the
+corrupted run with clean activations and measures what is restored. If either of two nodes is enough for an
+output (OR), noising one of them changes nothing; if both are needed (AND), denoising one of them restores
+nothing (Chen et al. 2025). A method's denoising scores are its scores with clean and corrupted inputs
+exchanged.
 """
 
 import functools
@@ -18,17 +19,18 @@ from interpbench.core.errors import DiscoveryError
 from interpbench.tasks.problem import Problem
 
 Direction = Literal["noising", "denoising", "both"]
-"""`both` takes the larger of the two scores of each edge and node (with `absolute=false` that of the larger
-size), and of two circuits at the same threshold the union."""
+"""`noising`, `denoising`, or `both`: the larger of the two scores of each edge and node (with
+`absolute=false` the one of larger absolute value), and the union of the two circuits at each threshold."""
 
 M = TypeVar("M")
 
 
 def directed(call: Callable[[M, Problem], Scores]) -> Callable[[M, Problem], Scores]:
-    """Makes a method that scores by noising take its `direction`.
+    """Decorates the `__call__` of a method that scores by noising: it then follows the setting `direction`.
 
     Raises:
-        DiscoveryError: for another direction with an ablation that is not an activation of the other run.
+        DiscoveryError: when called with `denoising` or `both` and an ablation other than `resample`: only
+            then are ablation values activations of the other run.
     """
 
     @functools.wraps(call)
@@ -37,7 +39,7 @@ def directed(call: Callable[[M, Problem], Scores]) -> Callable[[M, Problem], Sco
         if direction == "noising":
             return call(self, problem)
         if ablation != "resample":
-            raise DiscoveryError(f"direction={direction} needs ablation=resample, not {ablation}")
+            raise DiscoveryError(f"direction={direction} needs ablation=resample, not ablation={ablation}")
         denoised = call(self, problem.exchanged())
         if direction == "denoising":
             return denoised
@@ -47,7 +49,7 @@ def directed(call: Callable[[M, Problem], Scores]) -> Callable[[M, Problem], Sco
 
 
 def _larger(first: Scores, second: Scores, signed: bool) -> Scores:
-    """Returns what is larger, edge by edge and node by node, in size if signed; and the union of circuits."""
+    """Returns the larger score of each edge and node (by absolute value if `signed`), and joined circuits."""
 
     def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(np.abs(b) > np.abs(a), b, a) if signed else np.maximum(a, b)

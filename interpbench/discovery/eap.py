@@ -6,7 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import attribute, clean_slopes
+from interpbench.discovery.attribution import attribute, clean_gradients
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.discovery.method_record import MethodRecord
@@ -19,10 +19,14 @@ from interpbench.tasks.problem import Problem
 class Eap:
     """The first-order change of the metric when an edge is patched: Σ ⟨ã_u − a_u, ∂M/∂in_v⟩.
 
+    For the edge from writer u to reader v, a_u is the writer's clean output, ã_u its ablation value, and
+    ∂M/∂in_v the gradient of the metric with respect to the reader's input, taken at the clean input. The sum
+    is over positions; the score is its mean over pairs of inputs.
+
     Attributes:
         metric: the metric, which must have a gradient at the clean point.
-        ablation: what the edge would be patched with.
-        absolute: whether edges rank by absolute value; else those that work against the metric come last.
+        ablation: what replaces the writer's output in a patched edge.
+        absolute: whether edges rank by absolute value; if not, edges that lower the metric rank last.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
     """
@@ -38,7 +42,7 @@ class Eap:
         units="logit difference, or output",
         deviations=(
             "absolute values by default; scores are divided by the number of pairs once; zero "
-            "ablation zeroes positions too, which EAP-IG's code keeps"
+            "ablation zeroes position embeddings too, which EAP-IG's code keeps"
         ),
         test=(
             "tests/discovery/test_discovery_theory.py; compare_published --tools eap_ig; benchmarks.discovery"
@@ -51,9 +55,9 @@ class Eap:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the gradient at the clean point."""
+        """Takes the gradient at the clean activations."""
         cost = Cost()
-        values = attribute(problem, clean_slopes(problem, self.metric, self.ablation, cost))[0]
+        values = attribute(problem, clean_gradients(problem, self.metric, self.ablation, cost))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

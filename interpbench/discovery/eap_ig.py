@@ -6,7 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT, Count
-from interpbench.discovery.attribution import along_inputs, attribute, midpoints, slopes
+from interpbench.discovery.attribution import along_inputs, attribute, gradients, midpoints
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, clean_and_patch, legal_scores, method
 from interpbench.discovery.method_record import MethodRecord
@@ -17,19 +17,20 @@ from interpbench.tasks.problem import Problem
 @method("eap_ig")
 @dataclass(frozen=True, config=STRICT)
 class EapIg:
-    """Gradients averaged over midpoints of the straight path from corrupted to clean embeddings.
+    """EAP with gradients averaged along the straight path from corrupted to clean input embeddings.
 
-    The published code takes the ends of the `steps` intervals that are nearer to the corrupted input: k /
-    `steps` of the way to the clean one with k from 0, the corrupted point among them and the clean one not.
-    Here the midpoints are taken. It moves the token embedding alone, and we token plus position, which is
-    the same, for positions do not change along the path.
+    With m = `steps`, the score is ⟨ã_u − a_u, (1/m) Σ_k ∂M/∂in_v at z_k⟩, where z_k is the run whose
+    embeddings lie at the midpoint of the k-th of m equal intervals of the path. The published code takes the
+    end of each interval that is nearer to the corrupted input, so the corrupted input is a point of the path
+    and the clean one is not. It interpolates the token embedding alone; here token plus position embedding
+    is, which is the same since positions do not change along the path.
 
     Attributes:
         steps: the number of points between corrupted and clean inputs.
-        metric: what is differentiated: a divergence, too, has gradients along the path.
-        ablation: what the edge would be patched with.
+        metric: the metric whose gradient is taken: all have one along the path.
+        ablation: what replaces the writer's output in a patched edge.
         absolute: whether edges rank by absolute value.
-        direction: which runs are patched: all the same here for `logit_diff`, as the path has no direction.
+        direction: which runs are patched: no difference for `logit_diff`, as the path has no direction.
     """
 
     steps: Count = 10
@@ -43,8 +44,8 @@ class EapIg:
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
         deviations=(
-            "midpoints of the intervals, where the code takes k / m of the way from the corrupted input, "
-            "k = 0 … m - 1; scores are divided by the number of pairs once"
+            "gradients at the midpoints of m intervals, where the code takes the points k / m of the way "
+            "from the corrupted input, k = 0 … m - 1; scores are divided by the number of pairs once"
         ),
         test="compare_published --tools eap_ig, with our points and with theirs",
         budget="30 points by the code's default, 5 in its README and in MIB; 10 here",
@@ -56,11 +57,11 @@ class EapIg:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Stacks the points on the batch axis."""
+        """Takes the gradients at all points in one batch."""
         cost = Cost()
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         points = along_inputs(problem, midpoints(self.steps))
-        values = attribute(problem, slopes(problem, runs, points, cost)).mean(0)
+        values = attribute(problem, gradients(problem, runs, points, cost)).mean(0)
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

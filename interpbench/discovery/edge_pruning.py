@@ -1,4 +1,7 @@
-"""Edge pruning (Bhaskar et al. 2024, section 3): gates trained towards a share of edges to remove."""
+"""Edge pruning (Bhaskar et al. 2024, section 3): gates on edges, trained towards a target sparsity.
+
+Letters of shapes: K targets, E edges, W writers.
+"""
 
 from typing import Annotated, ClassVar
 
@@ -19,7 +22,7 @@ from interpbench.discovery.hard_concrete import (
     open_probability,
     optimiser,
     sampled,
-    settled,
+    without_noise,
 )
 from interpbench.discovery.method import method
 from interpbench.discovery.method_record import MethodRecord
@@ -30,25 +33,27 @@ from interpbench.tasks.problem import Problem
 @method("edge_pruning")
 @dataclass(frozen=True, config=STRICT)
 class EdgePruning:
-    """Hard-concrete gates on edges and on writers, under a Lagrangian for the share of edges removed.
+    """Learns hard-concrete gates on edges and writers, with a Lagrangian for the share of edges removed.
 
-    An edge is open as far as its own gate and its writer's both are. Minimised over gates and maximised over
-    the multipliers, from 0: metric + λ₁ (t − s) + λ₂ (t − s)², with s the expected share of closed edges and
-    t rising from 0 to the target. Each target's circuit holds as many edges as its mean gate says, the most
-    open ones, read without noise. Learned ablation values are each target's own. The published code has a
-    target and multipliers for nodes as well; here gates of nodes have none, and close only as edges make
-    them.
+    The gate of an edge is multiplied by that of its writer. The loss is metric + λ₁ (t − s) + λ₂ (t − s)²,
+    where s is the expected share of closed edges and t rises from 0 to the target sparsity. It is minimised
+    over gates and maximised over the multipliers λ₁ and λ₂, which start at 0. A target's circuit has as many
+    edges as its mean gate (without noise) says: those most likely to be open. An edge's score is the
+    probability that its gate and its writer's are open, averaged over targets.
+
+    The published code has a target and multipliers for nodes as well; here gates of nodes have none, and only
+    the term for edges closes them. If ablation values are learned, each target has its own.
 
     Attributes:
-        targets: shares of edges to remove, one circuit each; above 1 presses harder than can be met.
+        targets: shares of edges to remove, one circuit each; above 1 the pressure to remove edges never ends.
         steps: the number of Adam's steps.
         warm_up: the share of the steps in which the target t rises.
         rate: Adam's learning rate for gates.
         constants_rate: Adam's learning rate for learned ablation values.
         multiplier_rate: Adam's learning rate for the Lagrangian multipliers λ₁ and λ₂.
-        kept: how open gates are at the start: σ(θ).
-        metric: what gates are to keep low.
-        ablation: what a closed gate lets through instead.
+        kept: how open gates are at the start, σ(θ).
+        metric: the metric that gates are trained to keep low.
+        ablation: what replaces the writer's output where a gate is closed.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
     """
@@ -67,16 +72,16 @@ class EdgePruning:
         source="Bhaskar et al. 2024, section 3",
         code="princeton-nlp/Edge-Pruning at a918efd, read, not run",
         looks_at="clean and corrupted inputs, training of gates",
-        units="probability that edge and writer are open",
+        units="probability that the edge's and its writer's gates are open",
         deviations=(
-            "no target for nodes' sparsity, only for edges'; a target's multipliers rise by Adam; all "
-            "targets in one batch; gates are read without sampling"
+            "a target for the sparsity of edges but none for that of nodes; multipliers are trained with "
+            "Adam; all targets are trained in one batch; gates are read without sampling"
         ),
-        test="tests/discovery/test_gates.py: gradients, and a batch equals its members",
+        test="tests/discovery/test_gates.py: gradients; training in one batch equals training one by one",
         budget="3,000 steps for each target by its authors (IOI), on 32 prompts",
         most_examples=32,
         authors_steps=3000,
-        sign="the probability that the edge's and its writer's gates are open, over targets",
+        sign="larger: the edge's and its writer's gates are more likely open, averaged over targets",
         cost="two forward passes; `steps` × targets forward and backward passes",
         granularity="edge",
         stochastic=True,
@@ -84,12 +89,12 @@ class EdgePruning:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Trains all targets' masks in one batch."""
+        """Trains the gates of all targets in one batch."""
         cost, graph = Cost(), problem.graph
         edge, node = self._learn(problem, cost)
         writer = np.argwhere(graph.legal)[:, 1]
         values = (open_probability(edge) * open_probability(node)[:, writer]).double().cpu().numpy()
-        opened = (settled(edge) * settled(node)[:, writer]).mean(1).cpu().numpy()
+        opened = (without_noise(edge) * without_noise(node)[:, writer]).mean(1).cpu().numpy()
         scores = np.full(graph.legal.shape, np.nan)
         scores[graph.legal] = values.mean(0)
         circuits: dict[float, np.ndarray] = {}
@@ -102,7 +107,7 @@ class EdgePruning:
         return Scores(graph, scores, cost=cost, circuits=circuits)
 
     def _learn(self, problem: Problem, cost: Cost) -> tuple[Tensor, Tensor]:
-        """Returns θ of edges `[target, E]` and of writers `[target, W]`."""
+        """Trains gates, and returns the parameters θ of edges `[K, E]` and of writers `[K, W]`."""
         graph = problem.graph
         count, edges = len(self.targets), len(graph.edges)
         ablation = Ablation(problem, self.metric, self.ablation, cost, count, count)

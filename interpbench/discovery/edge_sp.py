@@ -17,10 +17,12 @@ from interpbench.tasks.problem import Problem
 @method("edge_sp")
 @dataclass(frozen=True, config=STRICT)
 class EdgeSp(SubnetworkProbing):
-    """Learns which edges the network needs, for a grid of penalties at once.
+    """Learns a gate for each edge under a penalty on open gates, for a grid of penalties at once.
 
-    The published code reads its circuits from sampled gates, so that a second read-out gives another; here
-    gates are read without noise. Settings are those of `SubnetworkProbing`.
+    A circuit holds the edges whose gates, read without noise, are more than half open; the published code
+    reads circuits from sampled gates, so that each reading gives another one. An edge's score is the
+    probability that its gate is open, averaged over penalties. The loss and the settings are those of
+    `SubnetworkProbing`.
     """
 
     record: ClassVar[MethodRecord] = MethodRecord(
@@ -29,13 +31,14 @@ class EdgeSp(SubnetworkProbing):
         looks_at="clean and corrupted inputs, training of gates",
         units="probability that the gate is open",
         deviations=(
-            "gates are drawn for all pairs together; a grid of penalties in one batch; read without sampling"
+            "gates are sampled for all pairs together; a grid of penalties is trained in one batch; gates "
+            "are read without sampling"
         ),
-        test="benchmarks.discovery: ranks and ratio to auto-circuit; tests/discovery/test_gates.py",
+        test="benchmarks.discovery: ranking and time against auto-circuit; tests/discovery/test_gates.py",
         budget="3,000 steps at rate 0.01 by the benchmark's authors, 20 at 0.1 in auto-circuit",
         most_examples=32,
         authors_steps=3000,
-        sign="the probability that the edge's gate is open, averaged over penalties",
+        sign="larger: the edge's gate is more likely open, averaged over penalties",
         cost="two forward passes; `steps` × penalties × seeds forward and backward passes",
         stochastic=True,
         granularity="edge",
@@ -43,7 +46,7 @@ class EdgeSp(SubnetworkProbing):
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Trains all masks in one batch."""
+        """Trains the gates of all penalties in one batch."""
         cost, graph = Cost(), problem.graph
         values, circuits = self.read(self.learn(problem, "edge_sp", "edge", cost))
         scores = np.full(graph.legal.shape, np.nan)

@@ -1,4 +1,4 @@
-"""Exact edge patching: every edge alone, replaced by its patch, and how far the output moves."""
+"""Exact edge patching: each edge is patched alone, and the change of the metric is measured."""
 
 from typing import ClassVar
 
@@ -17,11 +17,15 @@ from interpbench.tasks.problem import Problem
 @method("exact")
 @dataclass(frozen=True, config=STRICT)
 class Exact:
-    """Patches each edge on its own (activation patching at edges).
+    """Patches each edge alone (activation patching at edges) and measures the change of the metric.
+
+    The score of an edge is M(edge patched) − M(clean), averaged over pairs of inputs; everything after the
+    edge's reader is recomputed.
 
     Attributes:
-        metric: what is measured: `kl` is KL from the clean output, or the squared difference.
-        ablation: what is patched in.
+        metric: the metric M: `kl` is the KL divergence from the clean output (for numbers the squared
+            difference).
+        ablation: what replaces the writer's output in a patched edge.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
     """
@@ -34,7 +38,7 @@ class Exact:
         code="hannamw/EAP-IG at 795f560",
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
-        deviations="the metric is KL by default, theirs the logit difference",
+        deviations="the default metric is KL, in the code the logit difference",
         test="compare_published --tools eap_ig; tests/discovery/test_discovery.py",
         sign="larger: patching this edge alone moves the output further from the clean one",
         cost="two forward passes, and one per edge from the edge's layer on, many in a call",
@@ -43,7 +47,7 @@ class Exact:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Runs the edges into one layer together, from that layer on."""
+        """Patches all edges into a layer in one call, which starts at that layer."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         differs = (runs.patch - runs.clean).flatten(1).ne(0).any(1).cpu().numpy()

@@ -1,9 +1,9 @@
-"""What nodes and edges show without answers or gradients: sizes of weights and activations.
+"""Sizes of weights and activations, from which baselines score nodes and edges without answers or gradients.
 
-Training leaves the truth written on the weights: what a network needs grows, and the rest is pressed towards
-zero. A method that finds no more than these numbers say has found no circuit.
+Training can reveal the circuit in the size of weights: what the network needs grows, and the rest shrinks
+towards zero. A method that ranks edges no better than these sizes has found no circuit.
 
-W writers, R readers, D d_model, T positions, B examples.
+Letters of shapes: W writers, R readers, D features of the residual stream, T positions, B examples.
 """
 
 from dataclasses import dataclass
@@ -12,36 +12,38 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from interpbench.circuits.graph import Graph
 from interpbench.transformer.layers import Block, Norm
 from interpbench.transformer.model import Transformer
 
 
 @dataclass(frozen=True)
-class Sides:
-    """What nodes write with and readers read with, as square matrices of the same singular values.
+class WeightMatrices:
+    """The weight matrices with which nodes write and readers read, reduced to square ones.
+
+    The square matrices have the same singular values as the originals, also in products of a writer's and a
+    reader's.
 
     Attributes:
-        writes: `[W, D, D]`: a head's W_V W_O, an MLP's W_out, the embedding's W_E over W_pos. Rows are what
-            comes in, columns the residual stream; but for heads, rows are reduced to D.
-        reads: `[R, D, D]`: W_Q, W_K or W_V of a head, an MLP's W_in, W_U, each after the LayerNorm's centring
-            and weights. Rows are the residual stream.
+        writes: the writers' matrices `[W, D, D]`: a head's W_V W_O, an MLP's W_out, the embedding's W_E and
+            W_pos, one below the other. Columns are features of the residual stream.
+        reads: the readers' matrices `[R, D, D]`: a head's W_Q, W_K or W_V, an MLP's W_in, and W_U, each with
+            the LayerNorm's centring and weights folded in. Rows are features of the residual stream.
     """
 
     writes: Tensor
     reads: Tensor
 
     def virtual(self) -> Tensor:
-        """Returns `[R, W]`: the largest singular value of each edge's virtual weights (Elhage et al. 2021).
+        """Returns the largest singular value of each edge's virtual weights (Elhage et al. 2021), `[R, W]`.
 
-        That is of the writer's matrix times the reader's, where there is an edge or not.
+        Virtual weights are the writer's matrix times the reader's. Pairs that are no edge have a value too.
         """
         return torch.stack([spectral(self.writes @ read) for read in self.reads])
 
 
 @torch.no_grad()
-def sides(network: Transformer) -> Sides:
-    """Returns the matrices of all nodes and readers."""
+def weight_matrices(network: Transformer) -> WeightMatrices:
+    """Returns the square weight matrices of all writers and readers of a network."""
     embedding = network.embed.W_E
     if network.pos_embed is not None:
         embedding = torch.cat([embedding, network.pos_embed.W_pos])
@@ -55,7 +57,7 @@ def sides(network: Transformer) -> Sides:
         reads += list(heads[:, :, :width]) if heads.shape[2] == width else [_rows(head.T).T for head in heads]
         reads.append(_rows(_seen(block.ln2, block.mlp.W_in).T).T)
     reads.append(_rows(_seen(network.ln_final, network.unembed.W_U).T).T)
-    return Sides(torch.stack(writes), torch.stack(reads))
+    return WeightMatrices(torch.stack(writes), torch.stack(reads))
 
 
 def spectral(matrices: Tensor) -> Tensor:
@@ -64,7 +66,7 @@ def spectral(matrices: Tensor) -> Tensor:
 
 
 def _rows(matrix: Tensor) -> Tensor:
-    """Returns `[D, D]` with the same product with its own transpose from the left as `matrix [n, D]`."""
+    """Returns a matrix R, `[D, D]`, with RᵀR = AᵀA for a `matrix` A, `[n, D]`."""
     width = matrix.shape[1]
     if len(matrix) < width:
         return torch.nn.functional.pad(matrix, (0, 0, 0, width - len(matrix)))
@@ -72,28 +74,33 @@ def _rows(matrix: Tensor) -> Tensor:
 
 
 def _seen(norm: torch.nn.Module, weight: Tensor) -> Tensor:
-    """Returns what multiplies a normalised residual stream, `[..., D, n]`, up to the norm's scale."""
+    """Returns a reader's weights `[..., D, n]` with the LayerNorm's centring and weights folded in."""
     if isinstance(norm, torch.nn.Identity):
         return weight
     own = weight * norm.w[:, None] if hasattr(norm, "w") else weight  # type: ignore[index]
     return own - own.mean(-2, keepdim=True) if isinstance(norm, Norm) else own
 
 
-def spread(values: Tensor) -> Tensor:
-    """Returns `[...]`: the standard deviation of vectors `[..., D, T, B]` over positions and examples.
+def standard_deviation(values: Tensor) -> Tensor:
+    """Returns the standard deviation of vectors over positions and examples.
 
-    It is the root of the variances' sum over D.
+    It is √(Σ_d Var), the variances being summed over features.
+
+    Args:
+        values: the vectors, `[..., D, T, B]`.
+
+    Returns:
+        The standard deviations, `[...]`.
     """
     return values.flatten(-2).var(-1, correction=0).sum(-1).sqrt()
 
 
-def by_edge(graph: Graph, reads: Tensor, written: Tensor) -> Tensor:
-    """Returns `[R, W]`: the spread of what each reader's matrix makes of what each node writes.
+def deviation_at_readers(reads: Tensor, written: Tensor) -> Tensor:
+    """Returns the standard deviation of each writer's output times each reader's matrix, `[R, W]`.
 
     Args:
-        graph: the network's.
-        reads: `[R, D, D]`, as `Sides` has them.
-        written: `[W, D, T, B]`.
+        reads: the readers' matrices `[R, D, D]`, as in `WeightMatrices.reads`.
+        written: the writers' outputs, `[W, D, T, B]`.
     """
     flat = written.flatten(2)
     centred = flat - flat.mean(2, keepdim=True)

@@ -1,4 +1,7 @@
-"""A baseline fitted to the truth of other models: logistic regression on sizes of weights and activations."""
+"""A baseline fitted to the circuits of other models: logistic regression on sizes of weights and activations.
+
+Letters of shapes: W writers (nodes), R readers, E edges, F features of a node or edge.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +16,7 @@ from interpbench.circuits.naming import Node
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
 from interpbench.core.files import read_json, sha256
-from interpbench.discovery.features import by_edge, sides, spectral, spread
+from interpbench.discovery.features import deviation_at_readers, spectral, standard_deviation, weight_matrices
 from interpbench.discovery.method import method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
@@ -21,6 +24,7 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
 FILE = Path(__file__).with_name("fitted_features.json")
+"""The file of fitted coefficients, which `python -m benchmarks.fit_features` writes."""
 NODE_FEATURES = (
     *(
         "spectral norm of what it writes with",
@@ -31,6 +35,7 @@ NODE_FEATURES = (
     *("virtual weights to the logits", "standard deviation of what it writes", "norm of its mean"),
     *("its standard deviation at the logits", "is the embedding", "is an MLP"),
 )
+"""The features of a node, in the order of coefficients."""
 EDGE_FEATURES = (
     *("virtual weights", "standard deviation at the reader", "share of the reader's virtual weights"),
     *("share of what varies at the reader", "spectral norm of what the writer writes with"),
@@ -43,16 +48,17 @@ EDGE_FEATURES = (
         "by an MLP",
     ),
 )
+"""The features of an edge, in the order of coefficients."""
 
 
 class Fit(TypedDict):
-    """Coefficients, the intercept last, fitted on all released models but those of one program.
+    """The coefficients of a logistic regression on all released models except those of one program.
 
     Attributes:
-        program: the program that is left out; None if none is.
-        without: the networks that are left out, as `fingerprint` has them.
-        node: one for each of `NODE_FEATURES`.
-        edge: one for each of `EDGE_FEATURES`.
+        program: the program whose models are left out; None if none are.
+        without: the fingerprints of the networks that are left out.
+        node: a coefficient for each of `NODE_FEATURES`, and the intercept.
+        edge: a coefficient for each of `EDGE_FEATURES`, and the intercept.
     """
 
     program: str | None
@@ -64,29 +70,29 @@ class Fit(TypedDict):
 @method("fitted_features")
 @dataclass(frozen=True, config=STRICT)
 class FittedFeatures:
-    """Log-odds of being required, by a dozen features that look at neither answers nor gradients.
+    """Log-odds of being required, predicted from a dozen features without answers or gradients.
 
-    The features, `NODE_FEATURES` and `EDGE_FEATURES`, are logarithms of sizes of weights and of activations,
-    standardised within the network, and the kind of node or reader. The coefficients are stored: fitted
-    by `python -m benchmarks.fit_features` on all released models, and for each program without its models.
-    A released network is scored by the fit that has seen none of its program. Any other is scored by the fit
-    on all released models, which may include one of the same program: a network is told by its weights, and
-    what it computes is not known here.
+    The features, `NODE_FEATURES` and `EDGE_FEATURES`, are logarithms of sizes of weights and activations,
+    standardised within the network, and the kind of node or reader. `python -m benchmarks.fit_features` has
+    fitted the stored coefficients: once on all released models, and for each program once without its models.
+    A released network, recognised by its weights, is scored by the fit without the models of its program. Any
+    other network is scored by the fit on all released models, which may include one of the same program, as
+    it is not known here what a network computes.
 
-    No method of discovery: it says how far a look at the released models goes.
+    This is no method of circuit discovery: it shows how well circuits can be guessed from other models.
     """
 
     record: ClassVar[MethodRecord] = MethodRecord(
         source="baseline",
         code="none",
-        looks_at="weights, clean inputs; it was fitted to the truth of released models",
+        looks_at="weights, clean inputs; it was fitted to the circuits of released models",
         units="log-odds of being required",
         deviations=(
             "a released network is scored by the fit without its program, any other by the fit on all "
             "released models, perhaps one of the same program among them"
         ),
         test="tests/discovery/test_baselines.py; benchmarks.fit_features",
-        sign="log-odds of being required, by a regression on other models",
+        sign="larger: more likely required, by a regression on other models",
         cost="one forward pass, and a singular value decomposition per edge",
         granularity="edge",
         unsupported=("RMSNorm", "rotary positions", "gated MLP"),
@@ -95,7 +101,7 @@ class FittedFeatures:
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Computes the features and weighs them."""
+        """Computes the features, and scores nodes and edges by the fit for this network."""
         cost = Cost(1, len(problem.clean))
         own = fingerprint(problem.network)
         fit = next((fit for fit in fits() if own in fit["without"]), fits()[0])
@@ -108,34 +114,34 @@ class FittedFeatures:
 
 @cache
 def fits() -> list[Fit]:
-    """Returns the stored fits, that on all released models first."""
+    """Returns the stored fits; the first is the one on all released models."""
     return read_json(FILE)
 
 
 def fingerprint(network: Transformer) -> str:
-    """Returns a hash of a network's weights."""
+    """Returns the SHA-256 of a network's weights."""
     named = sorted(network.named_parameters())
     return sha256(b"".join(value.detach().float().cpu().numpy().tobytes() for _, value in named))
 
 
 def weighed(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Returns the log-odds `[n]` by features `[n, F]` and coefficients `[F + 1]`."""
+    """Returns the log-odds `[n]` from features `[n, F]` and coefficients `[F + 1]`, the intercept last."""
     return values @ coefficients[:-1] + coefficients[-1]
 
 
 def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns features of nodes `[W, F]`, and of edges `[E, F]` in the order of the legal edges.
+    """Returns the features of nodes, `[W, F]`, and of edges, `[E, F]`.
 
     Args:
-        problem: the problem.
-        coefficients: of nodes; edges have the scores of their ends among their features.
+        problem: the network and its inputs.
+        coefficients: the coefficients for nodes: the scores of an edge's two nodes are features of the edge.
     """
     graph, network = problem.graph, problem.network
-    weights = sides(network)
+    weights = weight_matrices(network)
     writes, reads = (spectral(side).cpu().numpy() for side in (weights.writes, weights.reads))
     stack = record(network, problem.clean)[1].stack.double()
-    varies = spread(stack).cpu().numpy()
-    seen = by_edge(graph, weights.reads.double(), stack).cpu().numpy()
+    varies = standard_deviation(stack).cpu().numpy()
+    seen = deviation_at_readers(weights.reads.double(), stack).cpu().numpy()
     virtual = weights.virtual().cpu().numpy()
     inputs = _inputs(graph)
     legal = np.where(graph.legal, virtual, 0)
@@ -169,13 +175,13 @@ def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _shares(values: np.ndarray) -> np.ndarray:
-    """Returns `[R, W]`: each row divided by its sum; 0 where that is 0."""
+    """Returns values `[R, W]` with each row divided by its sum; 0 where that is 0."""
     total = values.sum(1, keepdims=True)
     return np.divide(values, total, out=np.zeros_like(values), where=total > 0)
 
 
 def _inputs(graph: Graph) -> list[list[int]]:
-    """Returns which readers each node has."""
+    """Returns the indices of each node's readers."""
     return [
         [
             r
@@ -187,6 +193,6 @@ def _inputs(graph: Graph) -> list[list[int]]:
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:
-    """Returns columns with mean 0 and deviation 1."""
+    """Returns values whose columns have mean 0 and standard deviation 1; constant columns become 0."""
     deviation = values.std(0)
     return (values - values.mean(0)) / np.where(deviation > 0, deviation, 1)

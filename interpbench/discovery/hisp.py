@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores, edges_from_nodes
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import clean_slopes
+from interpbench.discovery.attribution import clean_gradients
 from interpbench.discovery.method import method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.metrics import SlopeName
@@ -18,14 +18,14 @@ from interpbench.tasks.problem import Problem
 @method("hisp")
 @dataclass(frozen=True, config=STRICT)
 class Hisp:
-    """How much the metric would change if a node's output were scaled: the mean of |⟨a, ∂M/∂a⟩|.
+    """How much the metric would change if a node's output a were scaled: the mean of |⟨a, ∂M/∂a⟩| over pairs.
 
-    No ablation: it is the first-order effect of scaling each output to zero. Scores are divided by their
-    L2 norm within each layer (heads and MLP together; the embedding is a layer of its own); a layer in which
-    all are 0 keeps zeros. An edge scores the lesser of its two ends.
+    This is the first-order effect of scaling the output to zero, so there is no ablation. Scores are
+    divided by their L2 norm within each layer (heads and MLP together; the embedding is a layer of its own);
+    where all scores of a layer are 0 they stay 0. An edge's score is the lower one of its two nodes' scores.
 
-    In the code of Conmy et al. a head's query, key and value are nodes of their own, beside MLPs; here it is
-    what a head writes, and the embedding is a node too.
+    In the code of Conmy et al. a head's query, key and value are nodes of their own, as are MLPs; here a head
+    is one node, by its output, and the embedding is a node too.
 
     Attributes:
         metric: the metric, which must have a gradient at the clean point.
@@ -39,20 +39,18 @@ class Hisp:
         code="ArthurConmy/Automatic-Circuit-Discovery at bc99ace, read, not run",
         looks_at="clean inputs, gradients",
         units="logit difference, normalised within a layer",
-        deviations=(
-            "a head's output is the node, where the code has q, k and v; embedding and MLPs are nodes too"
-        ),
-        test="tests/discovery/test_discovery.py: it is the slope of scaling a node",
+        deviations=("a head is one node, where the code has its q, k and v; the embedding is a node too"),
+        test="tests/discovery/test_discovery.py: it is the gradient by a node's scale",
         sign="larger: scaling the node's output would change the metric more, to first order",
         cost="two forward passes and one backward pass",
         granularity="node",
     )
 
     def __call__(self, problem: Problem) -> Scores:
-        """Takes the gradient at the clean point."""
+        """Takes the gradient at the clean activations."""
         cost, graph = Cost(), problem.graph
         total = torch.zeros(len(graph.nodes), dtype=torch.float64, device=problem.clean.device)
-        for some in clean_slopes(problem, self.metric, "zero", cost):
+        for some in clean_gradients(problem, self.metric, "zero", cost):
             total += some.node_effects().abs().sum(1)
         nodes = (total / len(problem.clean)).cpu().numpy()
         if self.normalise:

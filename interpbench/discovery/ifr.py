@@ -1,4 +1,7 @@
-"""Information flow routes (Ferrando & Voita 2024, section 2)."""
+"""Information flow routes (Ferrando & Voita 2024, section 2).
+
+Letters of shapes: W writers, R readers, D features of the residual stream, T positions, B examples.
+"""
 
 from typing import ClassVar
 
@@ -19,22 +22,23 @@ from interpbench.transformer.recording import record
 @method("ifr")
 @dataclass(frozen=True, config=STRICT)
 class InformationFlowRoutes:
-    """How near each writer's output is to the sum that a reader sees, followed back from the logits.
+    """How close each writer's output is to the residual stream at a reader, along routes from the logits.
 
-    An edge's importance is max(0, ‖x‖₁ − ‖x − a_u‖₁), divided by its sum over the reader's writers, for
-    each position and example, then averaged: over the scored positions at the logits, over all elsewhere.
-    Biases are part of x. Where a reader's importances are all 0, they stay 0.
+    The importance of an edge u→v is max(0, ‖x‖₁ − ‖x − a_u‖₁), where x is the residual stream that v reads
+    and a_u the output of u. It is divided by its sum over all writers that v reads, at each position of each
+    example, and then averaged: over the scored positions at the logits, over all positions elsewhere. Biases
+    are part of x. If all importances at a reader are 0, they stay 0.
 
-    Routes are extracted from the logits backwards: an edge is kept at threshold τ if its importance is at
-    least τ and so are those of edges from its reader to the logits. The score is the largest such τ.
-    This is the form that MIB (Mueller et al. 2025) compares: nodes and edges, averaged over positions. In the
-    authors' own tool every token at every layer is a node, and routes go through positions.
+    Routes are extracted from the logits backwards: at threshold τ, an edge is kept if its importance is at
+    least τ and its reader's node has a kept edge of its own. An edge's score is the largest τ at which it is
+    kept. This is the form that MIB (Mueller et al. 2025) compares, with nodes and edges averaged over
+    positions; in the authors' own tool each token at each layer is a node, and routes go through positions.
 
-    It needs neither a metric, nor an ablation, nor gradients; queries, keys and values see the same
-    stream, so the edges into a head score alike.
+    The method uses no metric, no ablation and no gradient. Queries, keys and values of a head read the same
+    residual stream, so the three edges from a writer into a head have equal scores.
 
     Attributes:
-        routes: whether routes from the logits are followed; else an edge scores its importance alone.
+        routes: whether routes from the logits are followed; if not, an edge's score is its importance.
     """
 
     routes: bool = True
@@ -44,8 +48,7 @@ class InformationFlowRoutes:
         looks_at="clean inputs, one forward pass",
         units="share of what the reader sees",
         deviations=(
-            "MIB's form: nodes and edges averaged over positions; the authors' tool has tokens and "
-            "positions as nodes"
+            "MIB's form, averaged over positions; in the authors' tool each token at each layer is a node"
         ),
         test="tests/discovery/test_discovery_theory.py against literal loops",
         sign="larger: the edge stays on a route to the logits up to a higher threshold",
@@ -55,7 +58,7 @@ class InformationFlowRoutes:
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Measures the clean run."""
+        """Runs the clean inputs, and compares writers' outputs with the residual stream."""
         cost, graph = Cost(), problem.graph
         _, clean = record(problem.network, problem.clean)
         cost.count(len(problem.clean))
@@ -75,7 +78,13 @@ class InformationFlowRoutes:
 
 
 def _importance(seen: torch.Tensor, writers: torch.Tensor, counted: torch.Tensor) -> np.ndarray:
-    """Returns `[W]`: each writer's share of `seen [D, T, B]`, averaged where `counted [T, B]`."""
+    """Returns the importance of some writers at a reader, `[W]`.
+
+    Args:
+        seen: the residual stream that is read, `[D, T, B]`.
+        writers: the writers' outputs, `[W, D, T, B]`.
+        counted: the positions over which importances are averaged, bool `[T, B]`.
+    """
     without = (seen - writers).abs().sum(1)
     near = (seen.abs().sum(0) - without).clamp(min=0).double()
     total = near.sum(0)
@@ -84,7 +93,7 @@ def _importance(seen: torch.Tensor, writers: torch.Tensor, counted: torch.Tensor
 
 
 def _routes(graph: Graph, importance: np.ndarray) -> np.ndarray:
-    """Returns `[R, W]`: the largest threshold at which an edge is on a route to the logits."""
+    """Returns the largest threshold at which each edge is on a route to the logits, `[R, W]`."""
     scores = importance.copy()
     for index in reversed(range(len(graph.readers) - 1)):
         reader = graph.readers[index]

@@ -1,7 +1,7 @@
-"""What is known of each method of the package without importing it, which takes torch.
+"""The records and settings of the package's methods, available without importing torch.
 
-`make configs` stores it in `method_records.json`, settings as JSON schemas; a test checks that
-it is current. Methods of a user's own have been imported by the time that anything is asked of them.
+`make configs` stores them in `method_records.json`, the settings as JSON schemas; a test checks that the file
+is up to date. A method in a user's file is imported before anything is looked up, so it need not be stored.
 """
 
 import sys
@@ -21,11 +21,14 @@ from interpbench.core.user_code import is_own
 from interpbench.discovery.method_record import MethodRecord
 
 FILE = Path(__file__).with_name("method_records.json")
+EXAMPLES = 64
+"""The default number of pairs of clean and corrupted inputs for a method, with which the released leaderboard
+was made."""
 _TYPES: dict[str, type] = {"integer": int, "number": float, "boolean": bool, "string": str}
 
 
 class SettingSchema(TypedDict, total=False):
-    """The JSON schema of a setting, with what schemas of settings have."""
+    """The JSON schema of a setting, with the keywords that occur in settings of methods."""
 
     anyOf: "list[SettingSchema]"
     const: JsonValue
@@ -42,7 +45,7 @@ class SettingSchema(TypedDict, total=False):
 
 @dataclass(frozen=True, config=STRICT)
 class KnownMethod:
-    """What is stored of a method: its record, and the JSON schema of each of its settings."""
+    """A method's record, and the JSON schema of each of its settings."""
 
     record: MethodRecord
     settings: dict[str, SettingSchema]
@@ -50,33 +53,33 @@ class KnownMethod:
 
 @cache
 def known_methods() -> dict[str, KnownMethod]:
-    """Returns what is stored of each method of the package, by their names."""
+    """Returns the stored record and settings of each method of the package, by name."""
     return TypeAdapter(dict[str, KnownMethod]).validate_python(read_json(FILE))
 
 
 def method_names() -> list[str]:
-    """Returns the names of all methods, those of a user's own that have been imported among them."""
+    """Returns the names of all methods, including those in users' files that have been imported."""
     imported = sys.modules.get("interpbench.discovery.method")
     return sorted({*known_methods(), *(imported.methods() if imported else ())})
 
 
 def baseline_names() -> list[str]:
-    """Returns the names of the package's baselines, with which every leaderboard compares."""
+    """Returns the names of the package's baselines, with which every leaderboard compares methods."""
     return [name for name, known in known_methods().items() if known.record.baseline]
 
 
 def most_examples(name: str) -> int | None:
-    """Returns how many pairs an evaluation gives a method at most, if its record says so."""
+    """Returns the most pairs of inputs that an evaluation gives a method by default; None for no limit."""
     known = known_methods()[name].record if name in known_methods() else _own(name)(name).record
     return known.most_examples
 
 
 def check_method(name: str, settings: Mapping[str, JsonValue]) -> None:
-    """Checks the name of a method and its settings.
+    """Checks that a method exists and can have these settings.
 
     Raises:
-        UnknownNameError: for a method that is neither the package's nor a user's own.
-        ConfigError: for a setting that it does not have, or a value that it cannot take.
+        UnknownNameError: if the method is neither in the package nor in a user's file.
+        ConfigError: if the method has no such setting, or the setting cannot have that value.
     """
     if name in known_methods():
         convert(_settings(name), settings, f"method {name}")
@@ -85,14 +88,14 @@ def check_method(name: str, settings: Mapping[str, JsonValue]) -> None:
 
 
 def default(name: str, key: str) -> Any:
-    """Returns the default of a method's setting; None for one that it does not have."""
+    """Returns the default of a method's setting; None if the method has no such setting."""
     if name in known_methods():
         return known_methods()[name].settings.get(key, {}).get("default")
     return getattr(_own(name)(name), key, None)
 
 
 def _own(name: str) -> Any:
-    """Returns what makes a user's own method."""
+    """Returns `get_method`, imported only now since it imports torch; refuses names of no method."""
     if not is_own(name) and name not in method_names():
         raise UnknownNameError("method", name, known_methods())
     from interpbench.discovery.method import get_method
@@ -102,7 +105,7 @@ def _own(name: str) -> Any:
 
 @cache
 def _settings(name: str) -> type[Any]:
-    """Returns a model with a method's settings."""
+    """Returns a pydantic model of a method's settings."""
     fields: dict[str, Any] = {
         key: (_type(schema), schema.get("default")) for key, schema in known_methods()[name].settings.items()
     }
@@ -110,13 +113,13 @@ def _settings(name: str) -> type[Any]:
 
 
 def _type(schema: SettingSchema) -> Any:
-    """Returns the type that a JSON schema stands for, of those that settings have."""
+    """Returns the Python type that the JSON schema of a setting describes."""
     if "const" in schema:
         return Literal[schema["const"]]
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
     if "anyOf" in schema:
-        return Union[tuple(map(_type, schema["anyOf"]))]  # noqa: UP007  of a number that is not known
+        return Union[tuple(map(_type, schema["anyOf"]))]  # noqa: UP007  the number of types varies
     kind = schema.get("type", "null")
     if kind == "null":
         return None

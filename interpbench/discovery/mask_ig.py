@@ -1,4 +1,4 @@
-"""Integrated gradients over all edge masks at once (AutoCircuit's mask gradient; InterpBench's "EAP-IG")."""
+"""Integrated gradients over all edge masks together (AutoCircuit's mask gradient, InterpBench's "EAP-IG")."""
 
 from typing import ClassVar
 
@@ -19,15 +19,17 @@ from interpbench.transformer.fast.frozen_run import frozen_run
 @method("mask_ig")
 @dataclass(frozen=True, config=STRICT)
 class MaskIg:
-    """Gradients by the edge masks while all of them go from 0 (clean) to 1 (patched) together.
+    """The mean gradient of the metric by each edge's mask, while all masks go from 0 to 1 together.
 
-    What the published benchmark (Gupta et al. 2024) calls EAP-IG; it differs from EAP-IG over inputs in
-    that every reader's input is a mixture of the patched and the running activations.
+    With mask m, the input of every reader is Σ_u [(1 − m) a_u + m ã_u], a_u being the output of writer u in
+    the same run and ã_u its ablation value. The score of an edge is ∂M/∂m_uv, averaged over `steps` + 1
+    evenly spaced values of m from 0 (clean) to 1 (all edges patched). The published InterpBench (Gupta et al.
+    2024) calls this EAP-IG; it differs from EAP-IG over inputs, in which only the embedding is interpolated.
 
     Attributes:
-        steps: the number of intervals; both ends are points, too.
-        metric: what is differentiated.
-        ablation: what the edges are patched with.
+        steps: the number of intervals between 0 and 1; their ends are the points.
+        metric: the metric whose gradient is taken.
+        ablation: what replaces the writers' outputs in patched edges.
         absolute: whether edges rank by absolute value.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
@@ -54,7 +56,7 @@ class MaskIg:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Makes every point a candidate circuit whose masks are differentiated."""
+        """Runs the network at all points in one batch, and takes the gradients by masks."""
         cost, graph, points = Cost(), problem.graph, self.steps + 1
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         legal = torch.from_numpy(graph.legal).to(runs.clean)

@@ -1,7 +1,10 @@
-"""The protocol of a discovery method, its registry, and the two clean runs that most methods start from.
+"""The protocol of a discovery method, the registry of methods, and the runs that most methods start from.
 
-Adding a method is one file here, with a frozen settings dataclass under `@method("name")`; `make configs`
-writes the rest.
+A method is added as one file in this folder, with a frozen dataclass of settings under `@method("name")`;
+`make configs` then writes its YAML file and its row of `docs/methods.md`.
+
+Letters of shapes: W writers (the graph's nodes), R readers, D features of the residual stream, V outputs,
+T positions, B examples, K circuits, E edges.
 """
 
 import importlib
@@ -31,38 +34,45 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import ActivationCache, record
 
 AblationValue = Literal["resample", "mean", "mean_position", "zero"]
-"""What takes the place of an activation: that of the corrupted input; the corrupted inputs' mean over
-examples and positions; their mean over examples at each position; zeros. What the embedding writes has the
-position in it, which is replaced as well; in EAP-IG's code positions belong to no node and stay."""
+"""What replaces an activation. `resample`: the activation on the corrupted input; `mean`: the mean of the
+corrupted activations over examples and positions; `mean_position`: their mean over examples at each position;
+`zero`: zeros. The embedding node is token plus position embedding, so both are replaced; in EAP-IG's code the
+position embedding belongs to no node and is never replaced."""
 
 
 class Method(Protocol):
-    """A discovery method: a dataclass of settings that can be called, with a record of what it is."""
+    """A discovery method: a dataclass of settings that is called with a problem, and has a `record`."""
 
     record: ClassVar[MethodRecord]
 
     def __call__(self, problem: Problem) -> Scores:
-        """Scores every legal edge."""
+        """Returns a score for every edge of the problem's network."""
         ...
 
 
 M = TypeVar("M", bound=type[Any])
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}"
-"""What a method may be called: it becomes part of paths."""
+"""The pattern of a method's name, which becomes part of file names."""
 _methods: Registry[type[Method]] = Registry("method")
 
 
 def method(name: str) -> Callable[[M], M]:
-    """Registers a method class under `name`."""
+    """Returns a decorator that registers a class of methods under `name`.
+
+    Raises:
+        DiscoveryError: if the name is not one, or the class lacks `record` or `__call__`.
+    """
 
     def register(made: M) -> M:
         if not re.fullmatch(NAME, name):
-            raise DiscoveryError(f"a method cannot be called {shown(name)!r}: letters, digits, . = + - _")
+            raise DiscoveryError(
+                f"a method cannot be called {shown(name)!r}: its name may have letters, digits, . = + - _"
+            )
         if type(getattr(made, "record", None)) is not MethodRecord:
             example = 'record = MethodRecord(sign="…", cost="…", granularity="edge")'
-            raise DiscoveryError(f"method {name} does not say what it is: {example} in its class does")
+            raise DiscoveryError(f"method {name} has no record; write {example} in its class")
         if not any("__call__" in vars(base) for base in made.__mro__):
-            raise DiscoveryError(f"method {name} has no __call__(self, problem), which is what is run")
+            raise DiscoveryError(f"method {name} has no __call__(self, problem), which is what runs it")
         _methods.add(name, made)
         return made
 
@@ -71,7 +81,7 @@ def method(name: str) -> Callable[[M], M]:
 
 @cache
 def methods() -> Registry[type[Method]]:
-    """Returns all methods, importing every file of this folder once."""
+    """Returns the registry of all methods; the first call imports every file of this folder."""
     package = importlib.import_module("interpbench.discovery")
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")
@@ -79,14 +89,15 @@ def methods() -> Registry[type[Method]]:
 
 
 def method_name(text: str) -> str:
-    """Returns the registered name of a method; imports the file of one of the user's own.
+    """Returns the registered name of a method; if it is in a user's file, imports that file.
 
     Args:
-        text: `acdc`, or for a method of one's own `path/to/file.py:name` or `package.module:name`.
+        text: a name such as `acdc`, or for a method in a user's file `path/to/file.py:name` or
+            `package.module:name`.
 
     Raises:
-        UnknownNameError: for a name that the user's file does not declare.
-        DiscoveryError: if the file cannot be imported.
+        UnknownNameError: if the user's file declares no method of that name.
+        DiscoveryError: if the user's file cannot be imported.
     """
     if not is_own(text):
         return text
@@ -94,23 +105,23 @@ def method_name(text: str) -> str:
 
 
 def method_source(name: str) -> str | None:
-    """Returns the SHA-256 of the user's file that declares a method; None for one of the package's."""
+    """Returns the SHA-256 of the user's file that declares a method; None for a method of this package."""
     name = method_name(name)
     return own_source(methods()[name].__module__) if name in methods() else None
 
 
 def unsupported_part(method: Method, network: Transformer) -> str | None:
-    """Returns the first part of a network's architecture for which a method has no rule, or None."""
+    """Returns the first feature of a network's architecture that a method does not support, or None."""
     return next((part for part in network.cfg.features if part in method.record.unsupported), None)
 
 
 def get_method(name: str, settings: Unchecked | None = None) -> Method:
-    """Returns a method, as `method_name` finds it, with these settings.
+    """Returns a method with these settings; `name` is read as `method_name` reads it.
 
     Raises:
-        UnknownNameError: with the nearest names.
+        UnknownNameError: if there is no such method; the message gives the nearest names.
         DiscoveryError: if a user's file cannot be imported.
-        ConfigError: for a setting that it does not have.
+        ConfigError: if the method has no such setting, or the setting cannot have that value.
     """
     name, settings = method_name(name), settings or {}
     if method_source(name) is None:
@@ -120,13 +131,13 @@ def get_method(name: str, settings: Unchecked | None = None) -> Method:
 
 @dataclass(frozen=True)
 class Runs:
-    """The clean run, what is patched in, and the metric.
+    """The clean run, the ablation values, and the metric.
 
     Attributes:
-        cache: the activations on the clean inputs.
-        logits: `[V, T, B]`, the clean logits.
-        patch: `[W, D, T, B]`, what replaces what writers write.
-        metric: logits to a number for each example.
+        cache: the activation cache of the clean run.
+        logits: the clean logits `[V, T, B]`.
+        patch: the ablation values `[W, D, T, B]`, which replace the writers' outputs where they are patched.
+        metric: maps logits to a number for each example.
     """
 
     cache: ActivationCache
@@ -136,23 +147,23 @@ class Runs:
 
     @property
     def clean(self) -> Tensor:
-        """What every writer writes on the clean inputs, `[W, D, T, B]`."""
+        """The outputs of all writers on the clean inputs, `[W, D, T, B]`."""
         return self.cache.stack
 
 
 @torch.no_grad()
 def clean_and_patch(problem: Problem, metric: str, ablation: AblationValue, cost: Cost) -> Runs:
-    """Runs the clean and the corrupted inputs once each.
+    """Runs the network once on the clean and once on the corrupted inputs.
 
     Args:
-        problem: the problem.
+        problem: the network and its inputs.
         metric: the name of a metric.
-        ablation: what takes the place of clean activations.
-        cost: gets the two runs added.
+        ablation: what replaces clean activations.
+        cost: the two runs are added to it.
 
     Raises:
         UnknownNameError: if there is no such metric.
-        DiscoveryError: if it is of another kind of output.
+        DiscoveryError: if the metric is for numerical outputs and the network's outputs are classes.
     """
     known_metric(metric, problem)
     clean_logits, clean = record(problem.network, problem.clean)
@@ -164,18 +175,20 @@ def clean_and_patch(problem: Problem, metric: str, ablation: AblationValue, cost
 
 
 def known_metric(name: str, problem: Problem) -> None:
-    """Refuses a metric that there is not, or that is not of this kind of output.
+    """Checks that a metric exists and can be taken of the network's outputs.
 
     Raises:
-        UnknownNameError: with the nearest names.
-        DiscoveryError: with what to use instead.
+        UnknownNameError: if there is no such metric; the message gives the nearest names.
+        DiscoveryError: if the metric is for numerical outputs and the network's outputs are classes.
     """
     if METRICS[name].numbers_only and not problem.numerical:
-        raise DiscoveryError(f"metric={name}: the output is a class; use kl")
+        raise DiscoveryError(
+            f"metric={name} is for numerical outputs, and this network's outputs are classes; use metric=kl"
+        )
 
 
 def ablation_values(corrupted: Tensor, ablation: AblationValue) -> Tensor:
-    """Returns `[W, D, T, B]`: what takes the place of activations, from the corrupted run's."""
+    """Returns the ablation values `[W, D, T, B]`, given the writers' outputs on the corrupted inputs."""
     if ablation == "resample":
         return corrupted
     if ablation == "zero":
@@ -185,7 +198,16 @@ def ablation_values(corrupted: Tensor, ablation: AblationValue) -> Tensor:
 
 
 def chunks(problem: Problem, count: int, rows_each: int) -> list[slice]:
-    """Cuts `count` items, of `rows_each` rows each, into calls of about `rows_per_call` rows."""
+    """Divides many runs of a network among calls of a size that is fast.
+
+    Args:
+        problem: its network decides how many rows a call should have (`rows_per_call`).
+        count: the number of runs.
+        rows_each: how many rows of a batch each run takes.
+
+    Returns:
+        Slices of `range(count)`, one for each call.
+    """
     at_once = max(1, rows_per_call(problem.network.cfg) // rows_each)
     return [slice(first, min(first + at_once, count)) for first in range(0, count, at_once)]
 
@@ -194,14 +216,17 @@ def chunks(problem: Problem, count: int, rows_each: int) -> list[slice]:
 def measured(
     problem: Problem, runs: Runs, edges: np.ndarray | SingleEdges, cost: Cost, patch: Tensor | None = None
 ) -> np.ndarray:
-    """Returns the mean metric `[K]` of circuits.
+    """Runs the network with edges patched, and returns the mean of the metric over examples.
 
     Args:
-        problem: the problem.
-        runs: its runs.
-        edges: `[K, R, W]` bool, the edges that each circuit patches.
-        cost: gets the runs added.
-        patch: `[W, D, T, B]`, what is patched in, if not that of `runs`.
+        problem: the network and its inputs.
+        runs: the clean run, from which patched runs start.
+        edges: the edges that each of K runs patches, bool `[K, R, W]`, or one edge a run.
+        cost: the runs are added to it.
+        patch: ablation values `[W, D, T, B]`; None for those of `runs`.
+
+    Returns:
+        The mean metric of each run, `[K]`.
     """
     values = runs.clean.new_empty(len(edges), len(problem.clean))
     patch = runs.patch if patch is None else patch
@@ -214,17 +239,17 @@ def measured(
 def single_edge_effects(
     problem: Problem, runs: Runs, edges: np.ndarray, cost: Cost, patch: Tensor | None = None
 ) -> np.ndarray:
-    """Returns how far the metric moves from its clean value with each edge alone patched.
+    """Patches each edge alone, and returns how far the metric moves from its clean value.
 
     Args:
-        problem: the problem.
-        runs: its runs.
-        edges: `[E, 2]`, the reader and the writer of each.
-        cost: gets the runs added.
-        patch: `[W, D, T, B]`, what is patched in, if not that of `runs`.
+        problem: the network and its inputs.
+        runs: the clean run, from which patched runs start.
+        edges: the index of the reader and of the writer of each edge, `[E, 2]`.
+        cost: the runs are added to it.
+        patch: ablation values `[W, D, T, B]`; None for those of `runs`.
 
     Returns:
-        `[E]`.
+        The mean over examples for each edge, `[E]`.
     """
     graph = problem.graph
     clean = float(runs.metric(runs.logits).mean())
@@ -237,5 +262,5 @@ def single_edge_effects(
 
 
 def legal_scores(problem: Problem, values: Tensor) -> np.ndarray:
-    """Returns `[R, W]` values as float64 numpy, NaN where there is no edge."""
+    """Returns values `[R, W]` as a float64 array that is NaN where the graph has no edge."""
     return np.where(problem.graph.legal, values.detach().double().cpu().numpy(), np.nan)

@@ -1,4 +1,4 @@
-"""What a discovery method is: the record that each says of itself, and that is checked at registration."""
+"""The record of a discovery method: its source, cost, units, and how it differs from published code."""
 
 from typing import Annotated, Literal
 
@@ -13,26 +13,26 @@ Phrase = Annotated[str, StringConstraints(min_length=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class MethodRecord:
-    """What a discovery method is, besides its settings and its code; texts are phrases.
+    """What a reader should know of a discovery method besides its settings; `docs/methods.md` is made of it.
 
     Attributes:
-        sign: what a large score means.
-        cost: the passes through the network that it takes, as a formula in words.
-        granularity: the level at which it gives scores of its own; `node` scores are spread over edges.
-        stochastic: whether its scores depend on the problem's seed.
-        first_order: whether its scores are a first-order estimate of what patching an edge does, so that they
-            equal exact patching in a linear network.
-        baseline: whether it looks at neither answers nor gradients, so that methods are compared with it.
-        unsupported: the parts of an architecture for which it has no rule; it refuses such networks.
-        most_examples: how many pairs of inputs an evaluation gives it at most, unless it is told otherwise.
-        authors_steps: the steps of training that its authors take, if it trains.
-        source: paper and section.
-        code: the public code that it was compared with, and its commit or version.
-        looks_at: what it is given of network and inputs.
-        units: of its scores.
-        budget: what its authors spend, and what ours does; empty where nothing is chosen.
-        deviations: how it differs from paper or public code.
-        test: what compares it with the public code or with a literal one.
+        sign: the meaning of a large score.
+        cost: the forward and backward passes that the method takes, as a formula in words.
+        granularity: what the method scores itself; the scores of `node` methods are carried over to edges.
+        stochastic: whether scores depend on the problem's seed.
+        first_order: whether scores are a first-order estimate of the effect of patching, so that they equal
+            exact patching in a linear network.
+        baseline: whether the method uses neither answers nor gradients; other methods are compared with it.
+        unsupported: the features of architectures that the method has no rule for; such networks are refused.
+        most_examples: the most pairs of inputs that an evaluation gives the method by default.
+        authors_steps: the number of training steps that the authors take, if the method trains anything.
+        source: the paper and its section.
+        code: the public code that the method was compared with, and its commit or version.
+        looks_at: what the method uses of the network and the inputs.
+        units: the units of scores.
+        budget: the authors' number of steps or points, and the default here; empty if there is no choice.
+        deviations: the differences from the paper or the public code.
+        test: the test that compares the method with public code or with a slow, literal implementation.
     """
 
     sign: Phrase

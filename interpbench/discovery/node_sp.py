@@ -17,11 +17,12 @@ from interpbench.tasks.problem import Problem
 @method("node_sp")
 @dataclass(frozen=True, config=STRICT)
 class NodeSp(SubnetworkProbing):
-    """Learns which nodes the network needs, for a grid of penalties at once.
+    """Learns a gate for each node under a penalty on open gates, for a grid of penalties at once.
 
-    A closed gate replaces a node's output for all its readers; the published code has gates on queries, keys
-    and values in place of heads. Gates are read without noise. An edge scores the lesser of its two ends.
-    Settings are those of `SubnetworkProbing`.
+    A closed gate ablates a node's output for all its readers; the published code has gates on the queries,
+    keys and values of a head instead of on its output. A node's score is the probability that its gate is
+    open, averaged over penalties, read without sampling. An edge's score is the lower one of its two nodes'
+    scores. The loss and the settings are those of `SubnetworkProbing`.
     """
 
     record: ClassVar[MethodRecord] = MethodRecord(
@@ -30,13 +31,14 @@ class NodeSp(SubnetworkProbing):
         looks_at="clean and corrupted inputs, training of gates",
         units="probability that the gate is open",
         deviations=(
-            "a gate for a head's output, where the code has gates on q, k and v; read without sampling"
+            "a gate on a head's output, where the code has gates on q, k and v; gates are read without "
+            "sampling"
         ),
         test="tests/discovery/test_gates.py",
         budget="3,000 steps at rate 0.001 by its authors",
         most_examples=32,
         authors_steps=3000,
-        sign="the probability that the node's gate is open, averaged over penalties",
+        sign="larger: the node's gate is more likely open, averaged over penalties",
         cost="two forward passes; `steps` × penalties × seeds forward and backward passes",
         stochastic=True,
         granularity="node",
@@ -44,7 +46,7 @@ class NodeSp(SubnetworkProbing):
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Trains all masks in one batch."""
+        """Trains the gates of all penalties in one batch."""
         cost, graph = Cost(), problem.graph
         values, kept = self.read(self.learn(problem, "node_sp", "node", cost))
         circuits = {

@@ -23,18 +23,19 @@ from interpbench.transformer.routes import RoutedWriters
 @method("path_patching")
 @dataclass(frozen=True, config=STRICT)
 class PathPatching:
-    """Patches what one sender writes, as one receiver sees it, with the nodes between held at clean.
+    """Patches the direct paths from a sender (writer) to a receiver (reader), with nodes between them frozen.
 
-    First, for every sender, a run with the sender patched and other nodes frozen gives what each receiver
-    would see; then, for every edge, a run in which only that receiver sees it and everything after it
-    follows.
+    First, for every sender, the network is run with the sender patched and other nodes frozen at their clean
+    outputs; this gives what each receiver would read. Then, for every edge, the network is run with that
+    receiver's input patched and everything after it recomputed. The score is M(patched) − M(clean), averaged
+    over pairs of inputs.
 
     Attributes:
-        frozen: which nodes between sender and receiver are held at clean: `heads`, as in Wang et al., lets
-            MLPs between them pass the change on, so that a direct path includes those through MLPs; `all`
-            makes every path a single edge, and the scores those of `exact`.
-        metric: what is measured.
-        ablation: what the sender is patched with.
+        frozen: which nodes between sender and receiver are frozen: with `heads`, as in Wang et al., MLPs
+            between them are recomputed, so direct paths include those through MLPs; with `all` every path
+            is a single edge, and the scores are those of `exact`.
+        metric: the metric M.
+        ablation: what replaces the sender's output.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
     """
@@ -48,7 +49,7 @@ class PathPatching:
         code="none compared",
         looks_at="clean and corrupted inputs, patched runs",
         units="the metric: nats of KL, or squared output",
-        deviations="all positions at once",
+        deviations="all positions are patched at once",
         test="tests/discovery/test_discovery_theory.py against literal runs",
         sign="larger: patching the paths from writer to reader moves the output further",
         cost="two forward passes, one per writer, and one per edge from the edge's layer on",
@@ -58,7 +59,7 @@ class PathPatching:
     @directed
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Runs many senders in one call; then each sender's receivers, which see all that it has changed."""
+        """Patches many senders in one call; then, for each sender, all its receivers."""
         graph, cost = problem.graph, Cost()
         runs = clean_and_patch(problem, self.metric, self.ablation, cost)
         scores = np.full(graph.legal.shape, np.nan)
@@ -71,7 +72,17 @@ class PathPatching:
 
 
 def _senders(problem: Problem, runs: Runs, free_mlps: bool, cost: Cost) -> Iterator[Tensor]:
-    """Yields what all nodes write, `[W, D, T, B]`, with each node in turn patched and others frozen."""
+    """Yields, for each sender, the outputs of all W writers with it patched and other nodes frozen.
+
+    Args:
+        problem: the network and its inputs.
+        runs: the clean run and the ablation values.
+        free_mlps: whether MLPs are recomputed instead of frozen.
+        cost: the runs are added to it.
+
+    Yields:
+        The outputs `[W, D, T, B]`: D features of the residual stream, T positions, B examples.
+    """
     network, nodes, examples = problem.network, problem.graph.nodes, len(problem.clean)
     free = torch.tensor([free_mlps and node.head is None and node.layer >= 0 for node in nodes])
     sources = torch.stack([runs.patch, runs.clean], 1)

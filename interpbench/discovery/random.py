@@ -1,4 +1,4 @@
-"""The null: random scores. Average many seeds before comparing with it."""
+"""Random scores, the null of comparisons; average over many seeds before comparing with it."""
 
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from interpbench.tasks.problem import Problem
 @method("random")
 @dataclass(frozen=True, config=STRICT)
 class Random:
-    """Independent uniform scores, drawn from the problem's seed and inputs."""
+    """Independent uniform scores, which depend on the problem's seed and clean inputs."""
 
     record: ClassVar[MethodRecord] = MethodRecord(
         source="the null",
@@ -26,7 +26,7 @@ class Random:
         units="none",
         deviations="none",
         test="tests/scoring/test_scoring.py",
-        sign="means nothing",
+        sign="scores mean nothing",
         cost="none",
         granularity="edge",
         stochastic=True,

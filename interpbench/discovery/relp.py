@@ -6,7 +6,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.attribution import attribute, clean_slopes
+from interpbench.discovery.attribution import attribute, clean_gradients
 from interpbench.discovery.directions import Direction, directed
 from interpbench.discovery.method import AblationValue, legal_scores, method
 from interpbench.discovery.method_record import MethodRecord
@@ -18,17 +18,18 @@ from interpbench.transformer.backward_rules import Rules, with_rules
 @method("relp")
 @dataclass(frozen=True, config=STRICT)
 class RelP:
-    """EAP with the coefficients of layer-wise relevance propagation in place of gradients.
+    """EAP with the coefficients of layer-wise relevance propagation (LRP) in place of gradients.
 
-    Rules: a LayerNorm's scale is a constant; an activation f(x) is x times the constant f(x)/x; linear maps
-    keep their gradients. Without LayerNorm the first rule is empty, and only the second differs from EAP.
-    The networks have no gated MLPs, so the rule that halves products is empty throughout.
+    The score is ⟨ã_u − a_u, ρ_v⟩ with ρ_v in place of EAP's ∂M/∂in_v. The backward pass has these rules: a
+    LayerNorm's scale is a constant; an activation function f(x) is x times the constant f(x)/x; linear maps
+    keep their gradients. In networks without LayerNorm only the second rule differs from EAP. The rule that
+    halves the gradients of gated MLPs is left out: networks that have them are refused.
 
     Attributes:
-        constant_attention: whether attention patterns are constants, too: the AH rule, with which all edges
-            into queries and keys score 0.
+        constant_attention: whether attention patterns are constants (the paper's AH rule): edges into
+            queries and keys then score 0.
         metric: the metric, which must have a gradient at the clean point.
-        ablation: what the edge would be patched with.
+        ablation: what replaces the writer's output in a patched edge.
         absolute: whether edges rank by absolute value.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
@@ -44,9 +45,9 @@ class RelP:
         code="none compared",
         looks_at="clean and corrupted inputs, gradients",
         units="logit difference, or output",
-        deviations="edges as in EAP; the rule for gated MLPs has nothing to act on",
-        test="tests/discovery/test_discovery_theory.py: literal backward rules",
-        sign="larger: the metric's relevance for what patching this edge changes is larger",
+        deviations="edges are scored as in EAP; the rule for gated MLPs is left out",
+        test="tests/discovery/test_discovery_theory.py against literal backward rules",
+        sign="larger: patching this edge would change the metric more, by LRP's coefficients",
         cost="two forward passes and one backward pass",
         first_order=True,
         granularity="edge",
@@ -55,11 +56,11 @@ class RelP:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Propagates relevance from the clean point."""
+        """Propagates relevance back through the clean run."""
         cost = Cost()
         rules = Rules(freeze_norm=True, ratio_activation=True, freeze_pattern=self.constant_attention)
         ruled = with_rules(problem.network, rules)
-        values = attribute(problem, clean_slopes(problem, self.metric, self.ablation, cost, ruled))[0]
+        values = attribute(problem, clean_gradients(problem, self.metric, self.ablation, cost, ruled))[0]
         return Scores(
             problem.graph, legal_scores(problem, values.abs() if self.absolute else values), cost=cost
         )

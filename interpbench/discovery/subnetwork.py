@@ -1,4 +1,7 @@
-"""Subnetwork probing (Cao et al. 2021): masks learned under penalties, all in one batch."""
+"""Subnetwork probing (Cao et al. 2021): gates learned under penalties, all in one batch.
+
+Letters of shapes: E edges, W writers.
+"""
 
 from typing import Annotated, Literal
 
@@ -19,30 +22,31 @@ from interpbench.discovery.hard_concrete import (
     open_probability,
     optimiser,
     sampled,
-    settled,
+    without_noise,
 )
 from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""The default penalties λ."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class SubnetworkProbing:
-    """Hard-concrete gates trained by Adam on the metric plus λ times the mean probability of being open.
+    """Hard-concrete gates, trained with Adam on metric + λ · (mean probability that a gate is open).
 
-    All examples are used in every step. The masks of all penalties and seeds are candidates of one batch,
-    each with ablation values of its own if these are learned.
+    Every step uses all examples. The gates of all penalties and seeds are trained in one batch, each with
+    ablation values of its own if these are learned.
 
     Attributes:
         penalties: penalties λ, one circuit each.
-        seeds: trainings with each penalty.
+        seeds: how many times gates are trained with each penalty.
         steps: the number of Adam's steps.
         rate: Adam's learning rate for gates.
         constants_rate: Adam's learning rate for learned ablation values.
-        kept: how open gates are at the start: σ(θ).
-        metric: what gates are to keep low.
-        ablation: what a closed gate lets through instead.
+        kept: how open gates are at the start, σ(θ).
+        metric: the metric that gates are trained to keep low.
+        ablation: what replaces the writer's output where a gate is closed.
         direction: which runs are patched: clean ones (`noising`, as its authors), corrupted ones
             (`denoising`), or both.
     """
@@ -58,7 +62,17 @@ class SubnetworkProbing:
     direction: Direction = "noising"
 
     def learn(self, problem: Problem, name: str, gates: Literal["edge", "node"], cost: Cost) -> Tensor:
-        """Returns θ `[λ, seed, E or W]`."""
+        """Trains gates, and returns their parameters θ.
+
+        Args:
+            problem: the network and its inputs.
+            name: the name of the method, which decides its random numbers.
+            gates: whether each edge or each node has a gate.
+            cost: the passes are added to it.
+
+        Returns:
+            θ, `[penalty, seed, E or W]`.
+        """
         graph = problem.graph
         shape = len(self.penalties), self.seeds
         circuits = shape[0] * shape[1]
@@ -78,12 +92,15 @@ class SubnetworkProbing:
         return theta.detach()
 
     def read(self, theta: Tensor) -> tuple[np.ndarray, dict[float, np.ndarray]]:
-        """Reads gates without sampling.
+        """Reads scores and circuits from trained gates, without sampling.
+
+        Args:
+            theta: the gates' parameters, `[penalty, seed, E or W]`.
 
         Returns:
-            `[E or W]`: the probability of being open, averaged over penalties and seeds, and for each penalty
-            which gates are more than half open, averaged over seeds.
+            The probability that each gate is open, averaged over penalties and seeds, `[E or W]`; and for
+            each penalty which gates are more than half open, averaged over seeds, bool `[E or W]`.
         """
         score = open_probability(theta).mean((0, 1)).double().cpu().numpy()
-        kept = (settled(theta).mean(1) > 0.5).cpu().numpy()
+        kept = (without_noise(theta).mean(1) > 0.5).cpu().numpy()
         return score, dict(zip(self.penalties, kept))

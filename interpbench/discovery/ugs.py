@@ -1,4 +1,8 @@
-"""Uniform gradient sampling with optimal ablation (Li & Janson 2024, section 3.2 and appendix)."""
+"""Uniform gradient sampling with optimal ablation (Li & Janson 2024, section 3.2 and appendix).
+
+Letters of shapes: N rows of a step (each an example with masks of its own), E edges in the order of
+`graph.edges`, R readers.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -23,41 +27,42 @@ from interpbench.tasks.metrics import MetricName
 from interpbench.tasks.problem import Problem
 
 WITHIN = 1e-3
-"""How far from 0 and 1 a mask is counted as within its window."""
+"""The distance from 0 and 1 that a mask must have to count as within its window."""
 
 
 @method("ugs")
 @dataclass(frozen=True, config=STRICT)
 class UniformGradientSampling:
-    """One training ranks all edges: θ of masks that are drawn uniformly near their probability.
+    """Learns the log-odds θ of keeping each edge, with masks that are uniform near the keeping probability.
 
-    With π = σ(θ) and the window w = π (1 − π), an edge is kept as far as clamp((π − u) / w + ½, 0, 1). In
-    each step every row of `batch` × `samples` has masks of its own; an example is in `samples` rows. Edges
-    that are on no open path from the embedding to the logits are closed in that row.
+    With π = σ(θ), the window w = π (1 − π), and u uniform in [0, 1], the mask of an edge is
+    m = clamp((π − u) / w + ½, 0, 1): 1 keeps the edge, 0 ablates it. A step runs `batch` pairs of inputs,
+    each in `samples` rows, and every row has masks of its own. In each row, edges that are on no path of open
+    edges from the embedding to the logits are closed. The score of an edge is θ: one training ranks them all.
 
-    The loss is the metric's mean over rows, plus λ Σ π, plus μ Σ_heads c tanh(x / c), where x is the sum
-    of π over the edges into and out of a head, c half the number of heads, and μ the lesser of λ / 2
-    and 2e-4. The metric's gradient by an edge's mask is the mean over the rows whose mask is within the
-    window, and goes to θ as if w were 1. Gradients are clipped at norm 5 in each of four groups: edges from
-    heads and from others, to heads and to others.
+    The loss is the mean of the metric over rows + λ Σ π + μ Σ_heads c tanh(x / c), where x is the sum of
+    π over the edges into and out of a head, c half the number of heads, and μ = min(λ / 2, 2e-4). The
+    gradient of the metric by π is the mean of ∂M/∂m over the rows whose mask lies within the window (strictly
+    between 0 and 1), without the factor 1 / w. Gradients are clipped at norm `clip` in each of four groups:
+    edges from heads and from other nodes, to heads and to other readers.
 
-    The defaults are those of the official code (its `edge_pruning_unif.py`), the 6,000 batches included
-    that it takes where constants are learned (3,000 elsewhere), but for λ, which it sweeps. It draws new
-    prompts for each batch; here batches go round the problem's pairs. Windows that follow Adam's second
-    moments, an option there, are left out.
+    The defaults are those of the official code (`edge_pruning_unif.py`), with its 6,000 batches for learned
+    ablation values (it takes 3,000 for others), except for λ, which it sweeps. It draws new prompts for each
+    batch; here batches cycle through the problem's pairs. Its option of windows that depend on Adam's second
+    moments is left out.
 
     Attributes:
         penalty: the penalty λ on the sum of keeping probabilities.
-        batch: pairs of inputs in each step.
-        samples: rows of each pair, with masks of their own.
+        batch: the number of pairs of inputs in each step.
+        samples: the number of rows of each pair, each with masks of its own.
         steps: the number of Adam's steps.
         rate: Adam's learning rate for θ; None for the official code's: 0.15 for λ up to 1e-4, 0.1 up to 5e-4,
-            else 0.05, and a fifth of it where the ablation is `resample`.
+            else 0.05, and a fifth of it if the ablation is `resample`.
         constants_rate: Adam's learning rate for learned ablation values.
-        start: log-odds θ with which edges are kept at the start.
+        start: the log-odds θ of keeping an edge at the start.
         clip: the norm at which gradients are clipped.
-        metric: what masks are to keep low.
-        ablation: what takes the place of a removed edge.
+        metric: the metric that masks are trained to keep low.
+        ablation: what replaces the writer's output in a removed edge.
         direction: which runs are patched; all but `noising` need ablation=resample: clean ones (`noising`, as
             its authors), corrupted ones (`denoising`), or both.
     """
@@ -76,17 +81,16 @@ class UniformGradientSampling:
     record: ClassVar[MethodRecord] = MethodRecord(
         source="Li & Janson 2024, section 3.2 and appendix",
         code="maxtli/optimalablation at ac02e85: 50 steps on causal networks with classes",
-        looks_at="clean inputs (corrupted ones' mean to start from), training of masks",
+        looks_at="clean inputs (corrupted ones for the first ablation values), training of masks",
         units="log-odds of being kept",
         deviations=(
-            "λ is 1e-3, where the code sweeps it (its default is 4e-2); batches go round the given pairs, "
-            "where it draws new prompts; BOS keeps its clean values in bidirectional networks too; windows "
-            "of one width"
+            "λ is 1e-3, where the code sweeps it (default 4e-2); batches cycle through the given pairs, not "
+            "new prompts; BOS stays clean in bidirectional networks too; windows without Adam's moments"
         ),
         test="tests/discovery/test_ugs.py against literal loops; compare_published --tools ugs",
-        budget="6,000 steps of 60 rows, its authors' (3,000 without learned constants)",
+        budget="6,000 steps of 60 rows by its authors (3,000 if ablation values are not learned)",
         authors_steps=6000,
-        sign="θ: the log-odds with which the edge is kept",
+        sign="larger: the edge is kept with larger log-odds θ",
         cost="two forward passes; `steps` × `batch` × `samples` examples forward and backward",
         granularity="edge",
         stochastic=True,
@@ -94,7 +98,7 @@ class UniformGradientSampling:
 
     @directed
     def __call__(self, problem: Problem) -> Scores:
-        """Trains masks, and constants if they are learned."""
+        """Trains masks, and ablation values if these are learned."""
         cost, graph = Cost(), problem.graph
         training = Training(self, problem, cost)
         generator = torch.Generator().manual_seed(seeds.derive(problem.seed, "method", "ugs"))
@@ -108,12 +112,12 @@ class UniformGradientSampling:
 
     @property
     def authors_steps(self) -> int:
-        """The steps that its authors take with this ablation."""
+        """The number of steps that the authors take with this ablation."""
         return 6000 if self.ablation == "learned" else 3000
 
     @property
     def used_rate(self) -> float:
-        """Adam's learning rate for θ."""
+        """Adam's learning rate for θ: `rate`, or that of the official code."""
         if self.rate is not None:
             return self.rate
         rate = 0.15 if self.penalty <= 1e-4 else 0.1 if self.penalty <= 5e-4 else 0.05
@@ -121,7 +125,13 @@ class UniformGradientSampling:
 
 
 class Training:
-    """θ `[E]`, in the order of the legal edges, and constants, and one step of their training."""
+    """The parameters θ, `[E]`, and learned ablation values, and a step of their training.
+
+    Args:
+        settings: the settings of the method.
+        problem: the network and its inputs.
+        cost: the passes are added to it.
+    """
 
     def __init__(self, settings: UniformGradientSampling, problem: Problem, cost: Cost):
         self.settings, self.graph = settings, problem.graph
@@ -140,11 +150,11 @@ class Training:
         self._node_penalty = min(0.5 * settings.penalty, 2e-4)
 
     def step(self, rows: Tensor, uniform: Tensor) -> None:
-        """Learns from some rows.
+        """Takes a step of Adam.
 
         Args:
-            rows: `[N]`: the example of each.
-            uniform: `[N, E]`: what its masks are drawn with.
+            rows: the index of each row's example, `[N]`.
+            uniform: the uniform noise from which masks are made, `[N, E]`.
         """
         kept = self.theta.sigmoid()
         masks = self._paths.open(_drawn(kept, uniform))
@@ -163,9 +173,10 @@ class Training:
 
 
 def _drawn(kept: Tensor, uniform: Tensor) -> Tensor:
-    """Returns masks `[N, E]` from probabilities `[E]` and uniform numbers `[N, E]`.
+    """Returns masks `[N, E]`, given the probabilities of keeping edges `[E]` and uniform noise `[N, E]`.
 
-    Their gradient by `kept` is 1 within the window, divided by the share of the rows that are within it.
+    The gradient of a mask by `kept` is 0 outside the window; inside it is 1 divided by the share of rows
+    whose mask of this edge is inside.
     """
     masks = ((kept - uniform) / (kept * (1 - kept)) + 0.5).clamp(0, 1).detach()
     within = ((masks > WITHIN) & (masks < 1 - WITHIN)).sum(0)
@@ -174,7 +185,7 @@ def _drawn(kept: Tensor, uniform: Tensor) -> Tensor:
 
 
 class _Paths:
-    """Closes edges that are on no path of open edges from the embedding to the logits."""
+    """Closes the edges that are on no path of open edges from the embedding to the logits."""
 
     def __init__(self, graph: Graph, like: Tensor):
         reader, writer = np.argwhere(graph.legal).T
@@ -185,7 +196,7 @@ class _Paths:
 
     @torch.no_grad()
     def _connected(self, masks: Tensor) -> Tensor:
-        """Returns `[N, E]`: whether edges are on an open path."""
+        """Returns whether edges are on a path of open edges, bool `[N, E]`."""
         count, nodes = len(masks), self.nodes
         arrows = masks.new_zeros(count, (nodes + 1) * nodes).index_add_(1, self.place, (masks > 0).to(masks))
         arrows = arrows.view(count, nodes + 1, nodes)
@@ -201,18 +212,18 @@ class _Paths:
         return ((reached[:, self.writer] > 0) & (leads[:, self.target] > 0)).squeeze(2)
 
     def open(self, masks: Tensor) -> Tensor:
-        """Returns masks `[N, E]`, 0 for what is on no open path."""
+        """Returns masks `[N, E]` that are 0 for edges on no path of open edges."""
         return masks * self._connected(masks)
 
 
 def _targets(graph: Graph) -> np.ndarray:
-    """Returns `[R]`: the node that each reader feeds; one more than there are for the logits."""
+    """Returns the index of each reader's node, `[R]`; for the logits the number of nodes."""
     ends = [graph.node_index.get(Node(reader.layer, reader.head)) for reader in graph.readers]
     return np.array([len(graph.nodes) if end is None else end for end in ends])
 
 
 class _Complexity:
-    """The official code's penalty on heads, with its gradient."""
+    """The official code's penalty on heads: Σ c tanh(x / c), x being the sum of π over a head's edges."""
 
     def __init__(self, graph: Graph, like: Tensor):
         reader, writer = np.argwhere(graph.legal).T
@@ -222,12 +233,12 @@ class _Complexity:
         self.half = len(heads) / 2
 
     def __call__(self, kept: Tensor) -> Tensor:
-        """Sums c tanh(x / c) over heads, from probabilities `[E]`."""
+        """Returns the penalty, given the probabilities π of keeping edges, `[E]`."""
         return (self.touches @ kept / self.half).tanh().sum() * self.half
 
 
 def _groups(graph: Graph, like: Tensor) -> Tensor:
-    """Returns `[E]`: 0 to 3, by whether an edge's writer, and its reader, are a head."""
+    """Returns the group of each edge, `[E]`: 0 to 3, by whether its writer and its reader are a head."""
     reader, writer = np.argwhere(graph.legal).T
     from_head = np.array([node.head is not None for node in graph.nodes])[writer]
     to_head = np.array([place.head is not None for place in graph.readers])[reader]
@@ -235,7 +246,10 @@ def _groups(graph: Graph, like: Tensor) -> Tensor:
 
 
 def _rows(problem: Problem, batch: int, samples: int, steps: int) -> Iterator[Tensor]:
-    """Yields `[samples × batch]`: the examples of each step's rows, going round all in ever new orders."""
+    """Yields the index of the example of each row, `[samples × batch]`, for each step.
+
+    Batches cycle through all examples, in a new random order each time.
+    """
     generator = torch.Generator().manual_seed(seeds.derive(problem.seed, "method", "ugs", "rows"))
     waiting = torch.empty(0, dtype=torch.long)
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""A baseline that looks at weights alone: how large they are (virtual weights: Elhage et al. 2021)."""
+"""A baseline that uses weights alone: how large they are (virtual weights: Elhage et al. 2021)."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.scores import Scores
 from interpbench.core.config import STRICT
-from interpbench.discovery.features import sides, spectral
+from interpbench.discovery.features import spectral, weight_matrices
 from interpbench.discovery.method import legal_scores, method
 from interpbench.discovery.method_record import MethodRecord
 from interpbench.tasks.problem import Problem
@@ -16,11 +16,12 @@ from interpbench.tasks.problem import Problem
 @method("weight_norm")
 @dataclass(frozen=True, config=STRICT)
 class WeightNorm:
-    """The largest singular values of weights: of nodes, what they write with; of edges, virtual weights.
+    """The largest singular value of a node's output weights, or of an edge's virtual weights.
 
-    A head writes with W_V W_O, an MLP with W_out, the embedding with W_E over W_pos. An edge's virtual
-    weights are its writer's matrix times its reader's: W_Q, W_K or W_V of a head, an MLP's W_in, or W_U,
-    after the LayerNorm's centring and weights. No input is run.
+    The output weights are W_V W_O of a head, W_out of an MLP, and W_E and W_pos, one below the other, of the
+    embedding. An edge's virtual weights are its writer's output weights times its reader's input weights:
+    W_Q, W_K or W_V of a head, W_in of an MLP, or W_U, with the LayerNorm's centring and weights folded in.
+    The network is not run.
     """
 
     record: ClassVar[MethodRecord] = MethodRecord(
@@ -30,7 +31,7 @@ class WeightNorm:
         units="singular value",
         deviations="none",
         test="tests/discovery/test_baselines.py",
-        sign="larger: the weights that the node writes with, or the edge goes through, are larger",
+        sign="larger: the node's output weights, or the edge's virtual weights, are larger",
         cost="no pass; a singular value decomposition per edge",
         granularity="edge",
         unsupported=("gated MLP",),
@@ -39,7 +40,7 @@ class WeightNorm:
 
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
-        """Decomposes all virtual weights."""
-        found = sides(problem.network)
+        """Computes the singular values of all virtual weights."""
+        found = weight_matrices(problem.network)
         nodes = spectral(found.writes).double().cpu().numpy()
         return Scores(problem.graph, legal_scores(problem, found.virtual()), nodes)

@@ -1,7 +1,7 @@
-"""Compiles a program with Tracr as far as the craft model: matrices in named bases, no JAX assembly.
+"""Compilation of a program with Tracr up to its craft model (matrices in named bases), without JAX.
 
-Labels in those bases contain expression ids that Tracr hands out in the order of use. They are set here
-from the program alone, so the result does not depend on what was compiled before.
+Labels in these bases contain expression ids, which Tracr counts up in the order of use. Here they are set
+from the program alone, so that the result does not depend on what has been compiled before.
 """
 
 from dataclasses import dataclass
@@ -23,33 +23,41 @@ from interpbench.rasp.parallel import whole_matrices
 from interpbench.rasp.program import Program
 
 BOS = "compiler_bos"
+"""The name of Tracr's token for the beginning of a sequence."""
 PAD = "compiler_pad"
+"""The name of Tracr's token for padding."""
 MLP_EXACTNESS = 1000
-"""Tracr's default of 100 leaves decoding margins as small as 0.003; 1000 restores them to about 1."""
+"""The exactness of Tracr's MLPs; its default of 100 leaves margins as small as 0.003, 1000 about 1."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A craft model with the spaces at its two ends."""
+    """A program that Tracr has compiled to a craft model.
+
+    Attributes:
+        program: the program.
+        craft: the craft model.
+        output_basis: the directions of the residual stream that the logits are read from.
+        labels: the names of variables, by Tracr's labels of their expressions.
+    """
 
     program: Program
     craft: transformers.SeriesWithResiduals
     output_basis: list[bases.BasisDirection]
     labels: dict[str, str]
-    """Tracr's label of an expression to the name of the variable."""
 
 
 def number_expressions(program: Program) -> None:
-    """Sets Tracr's expression ids to the program's own numbering."""
+    """Sets Tracr's ids of a program's expressions to their numbers in the program."""
     for key, data in program.graph.nodes.items():
         data["expression"].__dict__["unique_id"] = key + 1
 
 
 def compile_program(program: Program, mlp_exactness: int = MLP_EXACTNESS) -> Compiled:
-    """Runs Tracr's passes up to the craft model.
+    """Compiles a program with Tracr's passes up to the craft model.
 
     Raises:
-        TaskError: if Tracr cannot compile the program, with every reason.
+        TaskError: if Tracr cannot compile the program; the message has every reason.
     """
     number_expressions(program)
     problems = validating.static_validate(program.expression)
@@ -57,7 +65,7 @@ def compile_program(program: Program, mlp_exactness: int = MLP_EXACTNESS) -> Com
         raise TaskError("Tracr cannot compile: " + "; ".join(f"{p.expr.name}: {p.reason}" for p in problems))
     if not program.expression.children:
         raise TaskError(
-            f"Tracr cannot compile {program.expression.name}: it is an input, nothing computes it"
+            f"Tracr cannot compile {program.expression.name}: it is an input; map it, as by rasp.Map"
         )
     extracted = rasp_to_graph.extract_rasp_graph(program.expression)
     graph, sink = extracted.graph, extracted.sink

@@ -1,9 +1,10 @@
-"""The alignment of compiled networks: which head or MLP computes a variable. The one rule.
+"""The alignment of compiled networks: the head or MLP at which Tracr computes each variable.
 
-An expression's depth is its longest path from an input. Half-layers of attention and of MLPs are filled in
-the order of depth, and each goes into the next layer that still has room for it: two attention steps in a
-row open two layers. (Tracr also merges a depth of attention alone with a following depth of MLPs alone, which
-gives the same layers.) `tests/rasp/test_rasp.py` compares this with Tracr's assembler.
+The depth of an expression is the length of the longest path to it from an input. Expressions of the same
+depth that need attention share a layer's heads, and those that need MLPs its MLP. Taken in the order of
+depth, each such half-layer goes into the next layer where it still fits: two attention steps in a row are in
+two layers. (Tracr also merges a depth of attention alone with a following depth of MLPs alone, which gives
+the same layers.) `tests/rasp/test_rasp.py` compares this with Tracr's assembler.
 """
 
 from collections import defaultdict
@@ -38,7 +39,7 @@ def compiled_alignment(program: Program) -> dict[str, Node]:
 
 
 def layers(are_mlps: Iterable[bool]) -> list[int]:
-    """Returns the layer of each half-layer, given whether each is an MLP: the next with room for it."""
+    """Returns the layer of each half-layer, the next one where it fits, given whether it is of MLPs."""
     places: list[int] = []
     half = 0
     for is_mlp in are_mlps:
@@ -53,7 +54,7 @@ def _is_attention(expression: object) -> bool:
 
 
 def _depths(program: Program) -> dict[int, int]:
-    """Returns the longest path to each block from an input; selectors do not count as steps."""
+    """Returns the depth of each expression, by its number; inputs and selectors are left out."""
     depth: dict[int, int] = {}
     for key in nx.topological_sort(program.graph):
         step = isinstance(program.graph.nodes[key]["expression"], rasp.SOp)

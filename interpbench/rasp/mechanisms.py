@@ -1,4 +1,7 @@
-"""RASP operations as vectorised mechanisms: maps are tables, selectors boolean tables."""
+"""Mechanisms of RASP operations on many inputs at once: maps and selectors are lookup tables.
+
+Mechanisms take and return arrays `[row, pos]`, codes of categorical values or numbers (see `causal.model`).
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,11 +11,13 @@ import numpy as np
 from interpbench.causal.model import NONE
 
 Values = tuple[object, ...]
+"""All values of a variable, in the order of their codes."""
 Mechanism = Callable[..., np.ndarray]
+"""A function from the values of a variable's parents to its own, `[row, pos]` each."""
 
 
 def sort_values(values: set[Any]) -> Values:
-    """Returns a value set in class order, as Tracr sorts basis directions."""
+    """Returns values in the order in which Tracr sorts the directions of its bases."""
     try:
         return tuple(sorted(values))
     except TypeError:
@@ -20,7 +25,7 @@ def sort_values(values: set[Any]) -> Values:
 
 
 def apply(function: Callable[..., Any], *arguments: object) -> Any:
-    """Applies a program's function; None in, or an arithmetic error, gives None."""
+    """Returns a function's result; None if an argument is None, or for an arithmetic error."""
     if any(argument is None for argument in arguments):
         return None
     try:
@@ -30,14 +35,20 @@ def apply(function: Callable[..., Any], *arguments: object) -> Any:
 
 
 def image(function: Callable[..., object], *domains: Values) -> Values:
-    """Returns the value set of `function` over the product of `domains`, without None."""
+    """Returns all values of a function over the product of its arguments' values, without None."""
     grids = np.indices([len(domain) for domain in domains]).reshape(len(domains), -1).T
     results = (apply(function, *(d[i] for d, i in zip(domains, row))) for row in grids)
     return sort_values({result for result in results if result is not None})
 
 
 def table(function: Callable[..., object], domains: Sequence[Values], values: Values) -> Mechanism:
-    """Returns an elementwise mechanism on codes, as one lookup."""
+    """Returns the mechanism of a function of categorical values, a lookup table.
+
+    Args:
+        function: the function.
+        domains: the values of each argument.
+        values: the values of the result.
+    """
     code = {value: index for index, value in enumerate(values)}
     shape = [len(domain) + 1 for domain in domains]
     codes = np.full(shape, NONE, np.int16)
@@ -48,14 +59,17 @@ def table(function: Callable[..., object], domains: Sequence[Values], values: Va
 
 
 def to_number(function: Callable[[Any], Any], domain: Values) -> Mechanism:
-    """Returns a map from codes to numbers."""
+    """Returns the mechanism of a function from categorical values to numbers."""
     results = [apply(function, value) for value in domain]
     numbers = np.array([np.nan if x is None else float(x) for x in results] + [np.nan])
     return lambda inputs: numbers[inputs]
 
 
 def of_number(function: Callable[[float], object], values: Values | None) -> Mechanism:
-    """Returns a map on numbers: evaluated once for each distinct number that occurs."""
+    """Returns the mechanism of a function of numbers, evaluated once for each different number that occurs.
+
+    The result is categorical, with these `values`, or a number if they are None.
+    """
     code = None if values is None else {value: index for index, value in enumerate(values)}
 
     def mechanism(inputs: np.ndarray) -> np.ndarray:
@@ -71,16 +85,22 @@ def of_number(function: Callable[[float], object], values: Values | None) -> Mec
 
 
 def linear(first: float, second: float) -> Mechanism:
-    """Returns `first * a + second * b` on numbers."""
+    """Returns the mechanism `first * a + second * b` of numbers a and b."""
     return lambda a, b: first * a + second * b
 
 
 def selection(
     predicate: Callable[[Any, Any], bool], keys: Values, queries: Values, causal: bool
 ) -> Mechanism:
-    """Returns a mechanism from codes of queries and keys to a bool array `[row, query, key]`.
+    """Returns a selector: a function from codes of queries and keys to bool `[row, query, key]`.
 
-    None is never selected and selects nothing: it has no direction in the compiled network.
+    None is never selected and selects nothing, as it has no direction in the compiled network.
+
+    Args:
+        predicate: the function of a key and a query that says whether the query selects the key.
+        keys: the values of keys.
+        queries: the values of queries.
+        causal: whether keys after the query are never selected.
     """
     chosen = np.zeros((len(queries) + 1, len(keys) + 1), bool)
     for q, query in enumerate(queries):
@@ -95,15 +115,15 @@ def selection(
 
 
 def width(select: Mechanism) -> Mechanism:
-    """Returns the number of selected keys, as the code of that number in `range(length + 1)`."""
+    """Returns the mechanism of a selector width: the number of selected keys, which is its own code."""
     return lambda query, key: select(query, key).sum(-1).astype(np.int16)
 
 
 def pick(select: Mechanism, n_values: int) -> Mechanism:
-    """Returns a categorical aggregate: the selected value, None where nothing is selected.
+    """Returns the mechanism of a categorical aggregate: the selected value, None where no key is selected.
 
-    Where several different values are selected, the most frequent wins, the first in class order among
-    equals: that is what the compiled network's output directions say.
+    Where several different values are selected, the result is the most frequent one, and the first of equally
+    frequent ones: this is the largest logit of the compiled network.
     """
 
     def mechanism(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -123,7 +143,10 @@ def pick(select: Mechanism, n_values: int) -> Mechanism:
 
 
 def average(select: Mechanism, default: float) -> Mechanism:
-    """Returns a numerical aggregate: the mean of the selected numbers, None if one of them is None."""
+    """Returns the mechanism of a numerical aggregate: the mean of the selected numbers.
+
+    It is None where a selected number is None, and `default` where no key is selected.
+    """
 
     def mechanism(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
         selected, missing = select(query, key), np.isnan(value)

@@ -1,7 +1,7 @@
-"""Tracr's parallel sum of linear maps, computed on whole matrices.
+"""Tracr's parallel combination of linear maps, computed with whole matrices.
 
-Tracr applies every map to every basis vector of the joint space, which takes seconds once hidden layers have
-a thousand directions. The sum of the matrices at their places is the same, to the last bit.
+Tracr applies every map to every basis vector of the joint space, which takes seconds if hidden layers have a
+thousand directions. Adding up the maps' matrices gives the same result to the last bit.
 """
 
 from collections.abc import Generator, Sequence
@@ -13,7 +13,7 @@ from tracr.craft.vectorspace_fns import Linear
 
 
 def combine_in_parallel(maps: Sequence[Linear]) -> Linear:
-    """Returns the map that adds up what `maps` make of a vector of their joint space."""
+    """Returns the sum of linear maps, from the join of their input spaces to that of their output spaces."""
     source = bases.join_vector_spaces(*(each.input_space for each in maps))
     target = bases.join_vector_spaces(*(each.output_space for each in maps))
     matrix = np.zeros((source.num_dims, target.num_dims))
@@ -26,7 +26,7 @@ def combine_in_parallel(maps: Sequence[Linear]) -> Linear:
 
 @contextmanager
 def whole_matrices() -> Generator[None]:
-    """Lets Tracr use this module's `combine_in_parallel`, within the block only."""
+    """Replaces Tracr's `combine_in_parallel` by this module's within a `with` block."""
     original = Linear.__dict__["combine_in_parallel"]
     Linear.combine_in_parallel = staticmethod(combine_in_parallel)  # type: ignore[method-assign]
     try:

@@ -1,6 +1,6 @@
-"""A RASP expression as a program: its expressions in compiler order, named, and lowered to a causal model.
+"""A RASP program: its expressions in the order of Tracr's compiler, their names, and its causal model.
 
-Only `tracr.rasp` is imported here, which needs neither JAX nor the compiler.
+Only `tracr.rasp` is imported here, which needs neither JAX nor Tracr's compiler.
 """
 
 from collections import deque
@@ -18,18 +18,18 @@ from interpbench.core.errors import TaskError
 from interpbench.rasp import mechanisms as mech
 
 WIDTH_HEAD = "_head"
-"""Suffix of the variable that a selector width's head computes; its MLP computes the width itself."""
+"""The suffix of the variable that the head of a selector width computes; its MLP computes the width."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A RASP program on sequences of `length` tokens from `vocab`.
+    """A RASP program on sequences of a fixed length.
 
     Attributes:
-        expression: the output.
+        expression: the expression that is the output.
         vocab: the tokens, in sorted order.
-        length: the number of tokens, BOS not counted.
-        causal: whether attention may only look back.
+        length: the number of tokens of a sequence, BOS not counted.
+        causal: whether attention is causal.
     """
 
     expression: rasp.SOp
@@ -39,7 +39,7 @@ class Program:
 
     @cached_property
     def graph(self) -> Any:
-        """Expressions keyed by number, in the breadth-first order of Tracr's compiler."""
+        """The graph of expressions, by their numbers in the breadth-first order of Tracr's compiler."""
         numbers: dict[object, int] = {}
         graph = nx.DiGraph()
 
@@ -63,7 +63,7 @@ class Program:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Number to name: the name given in the program, with a counter where names repeat."""
+        """The names of expressions, by number; those that repeat end with a counter."""
         names: dict[int, str] = {}
         taken: set[str] = set()
         for key in nx.lexicographical_topological_sort(self.graph):
@@ -98,12 +98,12 @@ class Program:
         return CausalModel(lowering.variables, self.names[0])
 
     def interpret(self, tokens: Sequence[object]) -> list[object]:
-        """Evaluates one sequence with Tracr's own interpreter: the slow oracle."""
+        """Returns the output for one sequence, computed by Tracr's own interpreter, which is slow."""
         evaluate = causal_eval.evaluate if self.causal else rasp.evaluate
         return list(evaluate(self.expression, list(tokens)))  # type: ignore[arg-type]
 
     def listing(self) -> list[str]:
-        """Returns the program as readable lines, one per variable."""
+        """Returns a line for each variable that is computed: its name and its expression."""
         lines: list[str] = []
         for key in nx.lexicographical_topological_sort(self.graph):
             expression = self.graph.nodes[key]["expression"]
@@ -131,7 +131,7 @@ class Program:
 
 
 class _Lowering:
-    """Collects variables; keeps the finite set of numbers that each numerical one can take."""
+    """The lowering of a program to a causal model: it collects the variables and all values of each."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -176,7 +176,7 @@ class _Lowering:
         elif isinstance(expression, rasp.Aggregate):
             self._aggregate(expression, name, numerical)
         else:
-            raise TaskError(f"Tracr cannot compile {type(expression).__name__} ({name})")
+            raise TaskError(f"Tracr cannot compile {name}, a {type(expression).__name__}")
 
     def _map(self, expression: rasp.Map, name: str, numerical: bool) -> None:
         inner = self.name(expression.inner)
@@ -191,7 +191,9 @@ class _Lowering:
 
     def _select(self, selector: rasp.Selector) -> tuple[list[Read], mech.Mechanism]:
         if not isinstance(selector, rasp.Select):
-            raise TaskError(f"Tracr cannot compile the composite selector {selector.name}")
+            raise TaskError(
+                f"Tracr cannot compile the composite selector {selector.name}; {_instead(selector)}"
+            )
         keys, queries = self.name(selector.keys), self.name(selector.queries)
         select = mech.selection(
             selector.predicate, self.values[keys], self.values[queries], self.program.causal
@@ -200,7 +202,7 @@ class _Lowering:
 
     def _width(self, expression: rasp.SelectorWidth, name: str) -> None:
         if rasp.is_numerical(expression):
-            raise TaskError(f"selector width {name!r} must be categorical")
+            raise TaskError(f"selector width {name!r} is numerical; it has to be categorical")
         reads, select = self._select(expression.selector)
         widths = tuple(range(self.program.length + 1))
         head = name + WIDTH_HEAD
@@ -219,3 +221,14 @@ class _Lowering:
         else:
             mechanism = mech.pick(select, len(values))
         self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical)
+
+
+def _instead(selector: Any) -> str:
+    """Returns what to write instead of a selector that is made of others."""
+    if isinstance(selector, rasp.SelectorNot):
+        return "write one Select whose predicate is negated: Select(k, q, lambda k, q: not predicate(k, q))"
+    word = "or" if isinstance(selector, rasp.SelectorOr) else "and"
+    same = f"Select(k, q, lambda k, q: first(k, q) {word} second(k, q))"
+    pairs = "pair(a, b) = SequenceMap(lambda a, b: (a, b), a, b)"
+    other = f"Select(pair(k1, k2), pair(q1, q2), lambda k, q: first(k[0], q[0]) {word} second(k[1], q[1]))"
+    return f"write one Select: {same}, or where keys or queries differ {other} with {pairs}"

@@ -1,9 +1,9 @@
 """The network that Tracr compiles a program to, as a `Transformer`.
 
-A craft model is matrices between spaces whose directions have names. With an index for every direction of
-the residual stream, each matrix is a block of a weight. For the rest, the network is the one that Tracr's
-assembler makes: ReLU, no biases, no normalization, a constant 1 in every token's embedding, no position
-at BOS.
+A craft model consists of matrices between spaces whose directions have names. Given an index for every
+direction of the residual stream, each matrix is a block of a weight. The network is the one that Tracr's
+assembler makes: ReLU, no biases, no normalization, a constant 1 in every token's embedding, and no positional
+embedding at BOS.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,9 @@ _ONE = bases.BasisDirection("one")
 def compiled_network(compiled: Compiled) -> Transformer:
     """Returns the compiled network.
 
-    It reads token ids `[row, 1 + pos]`: BOS first, a token's id its place in the vocabulary, then the ids
-    of BOS and PAD. Its logits are the classes of the causal model's output, in order, or its one number.
+    Its inputs are token ids `[row, 1 + pos]`, BOS first. The id of a token is its index in the vocabulary;
+    the next two are BOS and PAD. Its logits are the output classes of the causal model, in order, or the one
+    number of a numerical output.
     """
     tokens, places, outputs = _ends(compiled)
     index = _residual(compiled).index_by_direction
@@ -67,13 +68,13 @@ def compiled_network(compiled: Compiled) -> Transformer:
 
 
 def sizes(compiled: Compiled) -> tuple[int, int]:
-    """Returns the width of the compiled network's residual stream and that of its heads' keys."""
+    """Returns d_model of the compiled network, and the width of its heads' keys."""
     residual = _residual(compiled)
     return residual.num_dims, _shape(compiled, *_half_layers(compiled), residual.num_dims)[1]
 
 
 def _ends(compiled: Compiled) -> tuple[Directions, Directions, Directions]:
-    """Returns the directions of tokens, positions and outputs, in their orders."""
+    """Returns the directions of tokens, positions and outputs, each in order."""
     program = compiled.program
     tokens = [bases.BasisDirection(rasp.tokens.label, token) for token in (*program.vocab, BOS, PAD)]
     places = [bases.BasisDirection(rasp.indices.label, place) for place in range(program.length)]
@@ -81,13 +82,13 @@ def _ends(compiled: Compiled) -> tuple[Directions, Directions, Directions]:
 
 
 def _residual(compiled: Compiled) -> bases.VectorSpaceWithBasis:
-    """Returns the space of the residual stream."""
+    """Returns the vector space of the residual stream."""
     spaces = map(bases.VectorSpaceWithBasis, map(list, _ends(compiled)))
     return bases.join_vector_spaces(compiled.craft.residual_space, *spaces)
 
 
 def _outputs(compiled: Compiled) -> Directions:
-    """Returns the output's directions, in class order."""
+    """Returns the directions of the outputs, in the order of their classes."""
     classes = compiled.program.causal_model.classes
     if classes is None:
         return compiled.output_basis
@@ -98,7 +99,7 @@ def _outputs(compiled: Compiled) -> Directions:
 
 
 def _half_layers(compiled: Compiled) -> tuple[Heads, Mlps]:
-    """Returns each layer's heads and each layer's MLP."""
+    """Returns the heads and the MLP of each layer that has any."""
     blocks = compiled.craft.blocks
     heads, mlps = Heads(), Mlps()
     for block, layer in zip(blocks, layers(isinstance(block, transformers.MLP) for block in blocks)):
@@ -110,9 +111,9 @@ def _half_layers(compiled: Compiled) -> tuple[Heads, Mlps]:
 
 
 def _shape(compiled: Compiled, heads: Heads, mlps: Mlps, d_model: int) -> tuple[TransformerConfig, int]:
-    """Returns the network's shape and Tracr's key size, whose root divides attention scores.
+    """Returns the network's configuration, and Tracr's key size, whose root divides attention scores.
 
-    Tracr's heads are as wide as their keys; ours also have room for the widest value.
+    Tracr's heads are as wide as their keys; ours are also as wide as the widest value.
     """
     program, flat = compiled.program, list(chain(*heads.values()))
     key_size = max((max(head.w_qk.matrix.shape) for head in flat), default=1)

@@ -6,7 +6,6 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
@@ -16,7 +15,7 @@ from interpbench.circuits.naming import SLOTS, Edge, Node, Reader
 from interpbench.circuits.scores import Scores
 from interpbench.core.text import mathtext
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Bezier, Layout, Point, Wire
-from interpbench.reports.palette import BLUE, SKY, VERMILLION, save
+from interpbench.reports.palette import BLUE, SKY, VERMILLION, Picture, save
 
 HEAD, LEGEND = 0.62, 0.5
 
@@ -78,13 +77,30 @@ def draw_circuit(
         found: draw also, in a panel each, what methods found: name to scores (see `found_edges`).
         title: what to write above.
     """
+    save(circuit_figure(truth, variables, found, title), path)
+
+
+def circuit_figure(
+    truth: Truth,
+    variables: Mapping[Node, tuple[str, ...]] | None = None,
+    found: Mapping[str, Scores] | None = None,
+    title: str = "",
+) -> Picture:
+    """Draws the circuit as a figure; see `draw_circuit`.
+
+    Args:
+        truth: the states of nodes and q/k/v edges.
+        variables: the variables that each node carries.
+        found: what methods found: name to scores.
+        title: what to write above.
+    """
     layout = Layout(truth.graph)
     width, height = layout.size
     panels = [("truth", _true_wires(truth))]
     for name, scores in (found or {}).items():
         chosen = found_edges(truth, scores)
         panels.append((f"{name} found {_summary(truth, scores, chosen)}", _found_wires(truth, chosen)))
-    figure = Figure(figsize=(len(panels) * width, height + HEAD + LEGEND))
+    figure = Picture(figsize=(len(panels) * width, height + HEAD + LEGEND))
     for place, (heading, wires) in enumerate(panels):
         axes = figure.add_axes((place / len(panels), 0, 1 / len(panels), 1))
         axes.set(xlim=(0, width), ylim=(-LEGEND, height + HEAD))
@@ -93,7 +109,7 @@ def draw_circuit(
         axes.text(MARGIN, height + 0.14, mathtext(heading), fontsize=9, color="0.3")
         if place == 0:
             axes.text(MARGIN, height + 0.36, mathtext(title), fontsize=12, weight="bold")
-    legend = FOUND_LEGEND if found else TRUTH_LEGEND
+    legend = _legend(truth, bool(found))
     figure.legend(
         handles=[Line2D([], [], label=label, **LINES[style]) for style, label in legend.items()],
         loc="lower center",
@@ -102,7 +118,17 @@ def draw_circuit(
         fontsize=8.5,
         handlelength=2.6,
     )
-    save(figure, path)
+    return figure
+
+
+def _legend(truth: Truth, found: bool) -> dict[str, str]:
+    """Returns the styles that a picture explains; *free* only where the truth has edges that are free."""
+    if not found:
+        legend = TRUTH_LEGEND
+    else:
+        legend = {**FOUND_LEGEND, "free": TRUTH_LEGEND["free"]}
+    free = truth.count("qkv_edge", State.FREE) > 0
+    return {style: label for style, label in legend.items() if free or style != "free"}
 
 
 def found_edges(truth: Truth, scores: Scores) -> np.ndarray:

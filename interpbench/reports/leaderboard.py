@@ -9,7 +9,7 @@ from interpbench.reports.labels import NOTHING, number
 from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.hypotheses import LEVEL, TESTS
 from interpbench.scoring.leaderboard_data import Board
-from interpbench.scoring.leaderboard_rows import TRUTH
+from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.ranking_metrics import HEADLINE, RANKING, auroc, average_precision
 from interpbench.scoring.row_metrics import columns, jaccard_over_seeds
@@ -18,8 +18,8 @@ FIGURES = {
     "scores": "Means over models with 95 % intervals",
     "pairs": "Every two methods: mean difference of AUROC, and what of it is significant",
     "cost": "Accuracy against compute",
-    "tasks": "AUROC at q/k/v edges, model by model",
-    "roc": "ROC curves at q/k/v edges: every model, and their mean",
+    "tasks": "AUROC at edges, model by model",
+    "roc": "ROC curves at edges: every model, and their mean",
 }
 """The figures, each in a file of its own."""
 READING = """\
@@ -75,7 +75,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
         _left_out(board),
         "## Accuracy",
         _image("scores", figures),
-        "q/k/v edges:",
+        _edges(board),
         _table(["method", *(one.title for one in RANKING.values()), "above random"], _accuracy(board)),
         "Nodes and head edges:",
         _table(
@@ -148,6 +148,18 @@ def _left_out(board: Board) -> str:
     return "\n".join(["Left out of all means and comparisons:", "", *said])
 
 
+def _edges(board: Board) -> str:
+    """Says which edges are meant wherever a page speaks of *edges*."""
+    if not board.with_free_edges:
+        return "Edges, here and below, are edges into single inputs q, k and v:"
+    named = ", ".join(map(markdown, board.with_free_edges))
+    return (
+        "Edges, here and below, are edges into single inputs q, k and v; of models whose program leaves free "
+        f"through which of the three its heads read ({named}) they are head edges. MIB's AUROC is of edges "
+        "into single inputs everywhere:"
+    )
+
+
 def _image(name: str, figures: Callable[[str], str]) -> str:
     return f"![{FIGURES[name]}]({figures(name)})"
 
@@ -163,7 +175,7 @@ def _names(board: Board) -> list[str]:
 
 
 def _accuracy(board: Board) -> Iterator[list[str]]:
-    metrics = [one.at("qkv_edge") for one in RANKING.values()]
+    metrics = [one.at(HEADLINE_LEVEL) for one in RANKING.values()]
     for method in board.edge_methods:
         means = [interval(board.mean(method, metric)) for metric in metrics]
         yield [_with_budget(method, board), *means, _of(board.better_than_random(method))]
@@ -247,7 +259,7 @@ def _comparison(board: Board) -> str:
         return ""
     programs = max(one.programs for one in compared)
     text = (
-        f"AUROC at q/k/v edges, paired across models: exact two-sided Wilcoxon signed-rank tests of the "
+        f"AUROC at edges, paired across models: exact two-sided Wilcoxon signed-rank tests of the "
         f"differences of {programs} programs, corrected for all {len(compared)} comparisons (Holm). With "
         f"{programs} programs no p-value can be below {2 / 2**programs:.2g}. "
         f"{sum(one.adjusted < LEVEL for one in compared)} differences are significant at {LEVEL} after "

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,22 +10,24 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from interpbench.reports.labels import number
 from interpbench.reports.palette import BLUE, VERMILLION, save
 from interpbench.scoring.hypotheses import LEVEL
 from interpbench.scoring.leaderboard_data import Board
-from interpbench.scoring.leaderboard_rows import DRAWN_LEVEL, TRUTH
+from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.ranking_metrics import HEADLINE, average_precision, precision_at_size
 from interpbench.scoring.row_metrics import cmd
 from interpbench.scoring.row_metrics import passes as passes_metric
 
 GREY = "0.55"
+HALO = [withStroke(linewidth=2.5, foreground="white")]
 PANELS: tuple[tuple[str, ScoreMetric], ...] = (
     ("AUROC", HEADLINE),
-    ("average precision", average_precision.at("qkv_edge")),
-    ("precision at the true size", precision_at_size.at("qkv_edge")),
+    ("average precision", average_precision.at(HEADLINE_LEVEL)),
+    ("precision at the true size", precision_at_size.at(HEADLINE_LEVEL)),
     ("CMD (lower is better)", cmd),
 )
 
@@ -129,17 +132,21 @@ def cost_figure(board: Board, path: Path) -> None:
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
     points: list[tuple[str, float, float]] = []
+    lines: list[tuple[float, float]] = []
     for method in board.edge_methods:
         accuracy, passes = board.mean(method, HEADLINE), board.mean(method, passes_metric)
         if accuracy is None or passes is None or passes.value == 0:
             continue
         points.append((method, passes.value, accuracy.value))
         axes.plot([passes.value] * 2, accuracy.ends, color="0.8", linewidth=1.2, zorder=1)
+        lines += [(passes.value, height) for height in np.linspace(*accuracy.ends, 12)]
     best = _frontier([(x, y) for _, x, y in points])
     for _, x, y in points:
         axes.plot(x, y, "o", color=BLUE if (x, y) in best else GREY, markersize=6, zorder=3)
     if best:
         axes.step(*zip(*best), where="post", color=BLUE, linewidth=1, alpha=0.5, zorder=2)
+        for (start, height), (end, _) in pairwise(best):
+            lines += [(across, height) for across in np.geomspace(start, end, 20)]
     axes.set_xscale("log")
     lowest = min(
         (mean.ends[0] for method, *_ in points if (mean := board.mean(method, HEADLINE))), default=0.5
@@ -148,11 +155,11 @@ def cost_figure(board: Board, path: Path) -> None:
     axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1 + 1e-9])
     axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
     axes.set_xlabel("passes of one example through the network, forward and backward (mean over models)")
-    axes.set_ylabel("AUROC at q/k/v edges (mean over models, 95 % interval)")
+    axes.set_ylabel("AUROC at edges (mean over models, 95 % interval)")
     axes.grid(color="0.94")
     axes.set_axisbelow(True)
     _bare(axes)
-    _place_labels(axes, points, {method for method, x, y in points if (x, y) in best})
+    _place_labels(axes, points, {method for method, x, y in points if (x, y) in best}, lines)
     save(figure, path)
 
 
@@ -181,7 +188,7 @@ def tasks_figure(board: Board, path: Path) -> None:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=axes, shrink=0.9, aspect=25, pad=0.015, extend="min")
-    bar.set_label("AUROC at q/k/v edges", fontsize=8.5)
+    bar.set_label("AUROC at edges", fontsize=8.5)
     bar.ax.tick_params(labelsize=7.5)
     save(figure, path)
 
@@ -195,9 +202,9 @@ def roc_figure(board: Board, path: Path) -> None:
     across = np.linspace(0, 1, 201)
     for axes, method in zip(panels, methods):
         curves = [
-            one.levels[DRAWN_LEVEL].roc
+            one.at(HEADLINE_LEVEL).roc
             for one in board.rows
-            if one.method == method and board.model(one) in board.models and one.levels[DRAWN_LEVEL].roc
+            if one.method == method and board.model(one) in board.models and one.at(HEADLINE_LEVEL).roc
         ]
         axes.plot([0, 1], [0, 1], color="0.85", linewidth=0.8)
         for curve in curves:
@@ -252,14 +259,36 @@ def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]
     return best
 
 
-def _place_labels(axes: Axes, points: Sequence[tuple[str, float, float]], bold: set[str]) -> None:
-    """Writes names beside points, where they cover neither each other nor a point."""
+def _place_labels(
+    axes: Axes,
+    points: Sequence[tuple[str, float, float]],
+    bold: set[str],
+    lines: Sequence[tuple[float, float]],
+) -> None:
+    """Writes names beside points, where they cover neither each other, nor a point, nor a line.
+
+    Args:
+        axes: where to.
+        points: names with their places.
+        bold: the names to be written in bold.
+        lines: places along intervals and the line of the best.
+    """
     from adjustText import adjust_text
 
     names = [
-        axes.text(x, y, name, fontsize=8.5, weight="bold" if name in bold else "normal")
+        axes.text(x, y, name, fontsize=8.5, weight="bold" if name in bold else "normal", path_effects=HALO)
         for name, x, y in points
     ]
     x, y = [x for _, x, _ in points], [y for *_, y in points]
     line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.6}
-    adjust_text(names, x, y, ax=axes, expand=(1.25, 1.6), iter_lim=500, arrowprops=line)
+    adjust_text(
+        names,
+        [*x, *(x for x, _ in lines)],
+        [*y, *(y for _, y in lines)],
+        target_x=x,
+        target_y=y,
+        ax=axes,
+        expand=(1.25, 1.6),
+        iter_lim=500,
+        arrowprops=line,
+    )

@@ -107,7 +107,7 @@ const chosenResult = () => choice.method === TRUTH ? null : resultOf(choice.mode
 
 let sorting = { column: 4, up: false }, sorted = [];
 function showMethods() {
-  const heads = ["method", "models", ...Object.values(DATA.levels), "CPR / CMD", "forward passes", "backward passes", "seconds"];
+  const heads = ["method", "models", ...Object.values(DATA.levels), "CPR / CMD", "forward passes", "backward passes", "CPU seconds"];
   const rows = DATA.methods.map((name, method) => ({ method, cells: [name, ...DATA.means[method]] }));
   const order = cells => Array.isArray(cells[sorting.column]) ? cells[sorting.column][0] ?? -1 : cells[sorting.column] ?? -1;
   rows.sort((a, b) => {
@@ -141,10 +141,14 @@ function showHeat() {
       type: "button", class: strength > 0.55 ? "dark" : null, style: `background: rgba(var(--heat), ${(0.06 + 0.94 * strength).toFixed(3)})`,
       "aria-pressed": i === choice.model && method === choice.method, title: `${name} on ${model.title}`,
       onclick: () => select({ model: i, method, cut: null }),
-    }, number(value)));
+    }, aside(model) ? `(${number(value)})` : number(value)));
   })));
   $("heat").replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
 }
+
+/** Whether the chosen level is that of q/k/v edges, while methods are compared at head edges on a model. */
+const aside = model => choice.level === "qkv_edge" && model.headline !== choice.level;
+const ASIDE = " Some q/k/v edges are free here: methods are compared by head edges.";
 
 function showRanking(found, taken) {
   const shown = found ? found.ranked.slice(0, 20) : [];
@@ -348,7 +352,7 @@ function verdict(model, result, found, taken) {
     const states = items(model, choice.level).map(item => item.state);
     const counts = [REQUIRED, FREE, ALLOWED, FORBIDDEN].map(state => [states.filter(s => s === state).length, STATES[state]]);
     $("verdict").replaceChildren(`The truth of ${model.title} (${model.about}): of ${states.length} ${words} `,
-      counts.filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(", "), ".");
+      counts.filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(", "), ".", aside(model) ? ASIDE : "");
     return;
   }
   const { hits, wrong, positives, precision, recall } = found.cuts[choice.cut];
@@ -358,7 +362,7 @@ function verdict(model, result, found, taken) {
     ` required found, `, make("b", {}, String(wrong)), ` forbidden taken`, others ? `, ${others} allowed or free` : "",
     `. Precision ${number(precision)}, recall ${number(recall)}.`,
     last ? ` Scores from ${score(last[0].score)}${last.length > 1 ? `, at which ${last.length} tie` : ""}.` : "",
-    result.structural ? " Structural: allowed counts as required." : "");
+    result.structural ? " Structural: allowed counts as required." : "", aside(model) ? ASIDE : "");
 }
 
 function select(change) {

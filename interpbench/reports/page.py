@@ -65,6 +65,7 @@ class _Result:
 
     method: int
     structural: bool
+    headline: Level
     auroc: dict[Level, float | None]
     average_precision: dict[Level, float | None]
     roc: dict[Level, list[tuple[float, float]]]
@@ -72,9 +73,13 @@ class _Result:
     faithfulness: _Curve | None
     forward_passes: int | None
     backward_passes: int | None
-    seconds: float | None
+    cpu_seconds: float | None
     edges: _Ranking
     nodes: _Ranking | None
+
+    def counts_at(self, level: Level) -> bool:
+        """Returns whether a mean of a level takes it: not of q/k/v edges where head edges are compared."""
+        return level != "qkv_edge" or self.headline == level
 
 
 def write_page(
@@ -145,6 +150,7 @@ def _network(network: Network) -> dict[str, object]:
         "nodes": [str(node) for node in graph.nodes],
         "readers": [str(reader) for reader in graph.readers],
         "edges": edges,
+        "headline": truth.headline,
         "truth": {level: _states(truth, level) for level in LEVELS},
         "drawing": {
             "size": _round(layout.size),
@@ -196,6 +202,7 @@ def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
     return _Result(
         method,
         record.structural,
+        truth.headline,
         auroc={level: _short(levels[level].auroc) for level in LEVELS},
         average_precision={level: _short(levels[level].average_precision) for level in LEVELS},
         roc={level: [_round(point, 4) for point in levels[level].roc] for level in LEVELS},
@@ -203,7 +210,7 @@ def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
         faithfulness=_faithfulness(record.behaviour.faithfulness),
         forward_passes=cost and cost.forward_examples,
         backward_passes=cost and cost.backward_examples,
-        seconds=record.seconds if cost else None,
+        cpu_seconds=record.cpu_seconds,
         edges=_ranking(scores.edges[truth.graph.legal]),
         nodes=None if scores.own_nodes is None else _ranking(scores.own_nodes),
     )
@@ -228,13 +235,16 @@ def _means(results: Sequence[_Result]) -> list[float | list[float | None] | None
     return [
         len(results),
         *(
-            [mean(one.auroc[level] for one in results), mean(one.average_precision[level] for one in results)]
+            [
+                mean(one.auroc[level] for one in results if one.counts_at(level)),
+                mean(one.average_precision[level] for one in results if one.counts_at(level)),
+            ]
             for level in LEVELS
         ),
         [mean(curve.cpr[0] for curve in faithful), mean(curve.cmd[0] for curve in faithful)],
         mean(one.forward_passes for one in results),
         mean(one.backward_passes for one in results),
-        mean(one.seconds for one in results),
+        mean(one.cpu_seconds for one in results),
     ]
 
 

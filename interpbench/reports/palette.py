@@ -12,9 +12,21 @@ BLUE, SKY, VERMILLION = "#0072B2", "#56B4E9", "#D55E00"
 COLOURS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#000000", VERMILLION, SKY, "#8C6D31")
 
 
-def save(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Writes a figure as PNG, the same bytes for the same figure."""
+class Picture(Figure):
+    """A figure that Jupyter shows without `pyplot`: as the last value of a cell, it is drawn."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self, 110)
+
+
+def png(figure: Figure, dpi: int = 150) -> bytes:
+    """Returns a figure as PNG, the same bytes for the same figure."""
     buffer = BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
-    write_bytes(path, buffer.getvalue())
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: Path, dpi: int = 150) -> None:
+    """Writes a figure as PNG, the same bytes for the same figure."""
+    write_bytes(path, png(figure, dpi))

@@ -1,15 +1,14 @@
 """ROC curves of several methods on one task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from interpbench.circuits.ground_truth import LEVELS
+from interpbench.circuits.ground_truth import LEVELS, Level
 from interpbench.core.text import mathtext
 from interpbench.reports.labels import LEVEL_NAMES, method_labels, number
-from interpbench.reports.palette import COLOURS, save
+from interpbench.reports.palette import COLOURS, Picture, save
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.results import LevelScores
 
@@ -26,19 +25,30 @@ def roc_figure(records: Sequence[EvaluationRecord], path: Path) -> None:
         records: records of one task.
         path: the file to write.
     """
-    labels = list(map(mathtext, method_labels(records)))
-    legend = 0.2 * len(records) + 0.15
-    figure = Figure(figsize=(11, 4.3 + legend))
-    if records:
-        figure.suptitle(mathtext(records[0].task), x=0.01, ha="left", weight="bold")
+    found = dict(zip(method_labels(records), (record.levels for record in records)))
+    save(roc_curves(found, records[0].task if records else ""), path)
+
+
+def roc_curves(found: Mapping[str, Mapping[Level, LevelScores]], title: str = "") -> Picture:
+    """Draws the ROC curves of several rankings as a figure, a panel for each level; see `roc_figure`.
+
+    Args:
+        found: what to call each ranking, and how well it does at each level, as `interpbench.compare` says.
+        title: what to write above.
+    """
+    labels = list(map(mathtext, found))
+    legend = 0.2 * len(found) + 0.15
+    figure = Picture(figsize=(11, 4.3 + legend))
+    if title:
+        figure.suptitle(mathtext(title), x=0.01, ha="left", weight="bold")
     for place, level in enumerate(LEVELS):
         height = 3.25 / (4.3 + legend)
         axes = figure.add_axes((0.055 + 0.325 * place, (legend + 0.55) / (4.3 + legend), 0.28, height))
-        _panel(axes, [record.levels.get(level) for record in records], labels)
+        _panel(axes, [levels.get(level) for levels in found.values()], labels)
         axes.set_title(LEVEL_NAMES[level], fontsize=10)
         if place == 0:
             axes.set_ylabel("required found")
-    save(figure, path)
+    return figure
 
 
 def _panel(axes: Axes, curves: Sequence[LevelScores | None], labels: Sequence[str]) -> None:

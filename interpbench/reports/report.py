@@ -19,6 +19,8 @@ READING = """\
   stricter where few of many edges are required; chance is their share.
 - *Required* changes an output of the program for some pair of inputs; *forbidden* is outside the circuit.
   What is in the program but changes no output is *allowed*, and scored only if the evaluation is structural.
+- In brackets, and in no mean: numbers at q/k/v edges where the program leaves free through which of a head's
+  inputs it reads, and next to nothing is scored there; such a model's methods are compared by head edges.
 - A pass is one example through the network.
 - In the pictures, a method is credited with as many of its best-scored q/k/v edges as are required."""
 
@@ -57,7 +59,7 @@ def write_report(
 
 def _scores(records: Sequence[EvaluationRecord]) -> str:
     """Returns the table of scores."""
-    header = ("task", "method", *LEVEL_NAMES.values(), "forward passes", "backward passes", "seconds")
+    header = ("task", "method", *LEVEL_NAMES.values(), "forward passes", "backward passes", "CPU seconds")
     rows = [
         header,
         ("---", "---", *["---:"] * (len(header) - 2)),

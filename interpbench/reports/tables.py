@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.circuits.ground_truth import LEVELS, State, Truth
+from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core.text import printable, terminal
 from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
@@ -18,15 +18,16 @@ def records_table(records: Sequence[EvaluationRecord]) -> Table:
 
     Passes are counted in examples, so that they do not depend on the batch size.
     """
+    free = any(record.headline_level == "head_edge" for record in records)
     table = Table(
         title="AUROC / average precision",
-        caption="pass: one example through the network",
+        caption=f"pass: one example through the network{NOTE if free else ''}",
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("task", overflow="fold")
     table.add_column("method", overflow="fold")
-    for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "seconds"):
+    for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "CPU\nseconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in records_rows(records):
         table.add_row(*map(terminal, row))
@@ -36,15 +37,30 @@ def records_table(records: Sequence[EvaluationRecord]) -> Table:
     return table
 
 
+NOTE = """
+in brackets, and in no mean: the program leaves free which of q, k and v it reads through;
+compare methods on this model by their head edges"""
+
+
+def _beside_headline(record: EvaluationRecord, level: Level) -> bool:
+    """Returns whether a level is that of q/k/v edges while methods are compared at head edges."""
+    return level == "qkv_edge" and record.headline_level != level
+
+
+def _cell(record: EvaluationRecord, level: Level) -> str:
+    said = auroc_ap(record.levels.get(level))
+    return f"({said})" if _beside_headline(record, level) and said != NOTHING else said
+
+
 def records_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     """Returns the cells of `records_table`, one row a record."""
     return [
         (
             record.task,
             label,
-            *(auroc_ap(record.levels.get(level)) for level in LEVELS),
+            *(_cell(record, level) for level in LEVELS),
             *(f"{passes:,}" if record.cost else NOTHING for passes in _passes(record)),
-            number(record.seconds if record.cost else None, 2),
+            number(record.cpu_seconds, 2),
         )
         for record, label in zip(records, method_labels(records))
     ]
@@ -63,6 +79,19 @@ def mean_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     ]
 
 
+def sweep_facts(records: Sequence[EvaluationRecord]) -> dict[str, str]:
+    """Returns what the table of a sweep says of a run's evaluations: the cells of `records_table`, by column.
+
+    Args:
+        records: one, or several, of which the means are taken.
+    """
+    if not records:
+        return {}
+    names = (*LEVEL_NAMES.values(), "forward passes", "backward passes", "CPU seconds")
+    cells = records_rows(records)[0][2:] if len(records) == 1 else _means(records)
+    return dict(zip(names, cells))
+
+
 def _passes(record: EvaluationRecord) -> tuple[int, int]:
     """Returns how many examples went forward and backward."""
     cost = record.cost
@@ -73,12 +102,17 @@ def _means(records: Sequence[EvaluationRecord]) -> list[str]:
     """Averages each column over the records in which it is defined."""
     cells: list[str] = []
     for level in LEVELS:
-        curves = [record.levels[level] for record in records if level in record.levels]
+        curves = [
+            record.levels[level]
+            for record in records
+            if level in record.levels and not _beside_headline(record, level)
+        ]
         pairs = [(c.auroc, c.average_precision) for c in curves if c.auroc is not None]
         cells.append(" / ".join(number(float(np.mean(part))) for part in zip(*pairs)) or NOTHING)
     for passes in zip(*map(_passes, records)):
         cells.append(f"{np.mean(passes):,.0f}")
-    return [*cells, number(float(np.mean([record.seconds for record in records])), 2)]
+    spent = [record.cpu_seconds for record in records if record.cpu_seconds is not None]
+    return [*cells, number(float(np.mean(spent)) if spent else None, 2)]
 
 
 def rows_table(rows: Sequence[Mapping[str, object]]) -> Table:

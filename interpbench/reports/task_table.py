@@ -12,6 +12,8 @@ from interpbench.tasks.task import Task
 from interpbench.tasks.task_records import TaskRecord
 
 Records = Mapping[str, TaskRecord]
+MOST_NAMES = 3
+"""Unreached classes that the page names; of more it says how many there are."""
 WIDTHS = {
     **{"name": 0, "id": 0, "group": 150, "layers": 95, "nodes": 105, "edges": 0, "inputs": 95},
     **{"output": 120, "mask": 145, "circuit": 0, "model": 0, "what it computes": 190},
@@ -86,6 +88,12 @@ def output(task: Task) -> str:
     return "number" if classes is None else f"{len(classes)} classes"
 
 
+def _unreached(names: Sequence[str]) -> str:
+    """Returns how many classes no input reaches, and which these are if they are few."""
+    few = f": {', '.join(f'`{name}`' for name in names)}" if len(names) <= MOST_NAMES else ""
+    return f"{len(names)} unreached{few}"
+
+
 def tasks_markdown(tasks: Sequence[Task], records: Records) -> str:
     """Returns the page `docs/tasks.md`: every task, group by group."""
     trivial = sum(records[task.name].trivial is not None for task in tasks)
@@ -122,7 +130,7 @@ def _row(task: Task, record: TaskRecord) -> str:
         notes.append(f"Trivial: {record.trivial}.")
     if task.name in families():
         notes.append(f"Parameters: {'; '.join(families()[task.name].describe())}.")
-    unreached = f", {record.unreached} unreached" if record.unreached else ""
+    unreached = f", {_unreached(record.unreached)}" if record.unreached else ""
     sampler = ", balanced draws" if task.sampler else ""
     cells = [
         f"`{task.name}`",

@@ -4,13 +4,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interpbench.core import notebook
+from interpbench.core.errors import ScoresError
+from interpbench.discovery.known_methods import EXAMPLES
+
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
     from interpbench.circuits.ground_truth import Level, Truth
     from interpbench.circuits.scores import Scores
+    from interpbench.reports.palette import Picture
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.results import LevelScores
     from interpbench.tasks.problem import Problem
+
+
+def _checkpoint_html(checkpoint: "Checkpoint") -> str:
+    from interpbench.reports.notebook import checkpoint_html  # matplotlib takes half a second
+
+    return checkpoint_html(checkpoint)
+
+
+def _truth_html(truth: "Truth") -> str:
+    from interpbench.reports.notebook import truth_html
+
+    return truth_html(truth)
+
+
+notebook.shows("Checkpoint", _checkpoint_html)
+notebook.shows("Truth", _truth_html)
 
 
 def show(name: str | int) -> None:
@@ -67,8 +88,13 @@ def train(task: str | int, **settings: Any) -> "TrainOutcome":
     return run(convert(TrainConfig, {"task": task, **renamed(own)}, "train"))
 
 
-def load_problem(folder: str | Path, examples: int = 256, seed: int = 0) -> "Problem":
+def load_problem(folder: str | Path, examples: int = EXAMPLES, seed: int = 0) -> "Problem":
     """Loads a blind problem (`interpbench export-problem`): network and data, to run a method on.
+
+    Args:
+        folder: the problem's.
+        examples: how many pairs of inputs to use.
+        seed: for methods that draw at random.
 
     Raises:
         CheckpointError: if a file is missing, damaged or changed.
@@ -82,7 +108,7 @@ def discover(
     checkpoint: "Checkpoint | Problem | str | int | Path",
     method: str = "acdc",
     *,
-    examples: int = 256,
+    examples: int = EXAMPLES,
     seed: int = 0,
     **settings: Any,
 ) -> "Scores":
@@ -91,7 +117,7 @@ def discover(
     Args:
         checkpoint: a loaded checkpoint or problem, or what `load` takes.
         method: a registered method, or `path/to/file.py:name`.
-        examples: how many pairs to use.
+        examples: how many pairs to use; `evaluate.py` takes as many by default.
         seed: for methods that draw at random.
         **settings: the method's own.
 
@@ -114,10 +140,64 @@ def discover(
 
 
 def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, LevelScores]":
-    """Scores a ranking at node, head-edge and q/k/v-edge level: required against forbidden."""
+    """Scores a ranking at node, head-edge and q/k/v-edge level: required against forbidden.
+
+    Args:
+        truth: `checkpoint.truth`.
+        scores: what `discover` returns, for the same network.
+        structural: count allowed nodes and edges as positive.
+
+    Raises:
+        ScoresError: for arguments that are swapped, or of different networks.
+    """
+    from interpbench.circuits.ground_truth import Truth
+    from interpbench.circuits.scores import Scores
     from interpbench.scoring.curves import compare as run
 
+    given: list[Any] = [truth, scores]
+    if not all(isinstance(one, kind) for one, kind in zip(given, (Truth, Scores))):
+        kinds = " and ".join(type(one).__name__ for one in given)
+        raise ScoresError(
+            f"compare takes a Truth, then Scores, as in compare(checkpoint.truth, scores); got {kinds}"
+        )
+    if truth.graph != scores.graph:
+        raise ScoresError(f"the truth is of a network of {truth.graph}, the scores of one of {scores.graph}")
     return run(truth, scores, structural)
+
+
+def plot_circuit(
+    checkpoint: "Checkpoint | str | int | Path", found: "Mapping[str, Scores] | None" = None
+) -> "Picture":
+    """Draws a checkpoint's circuit as a matplotlib figure, which Jupyter shows; `draw` writes it to a file.
+
+    Args:
+        checkpoint: a loaded checkpoint, or what `load` takes.
+        found: what methods found, to be drawn beside the truth: name to scores.
+    """
+    from interpbench.reports.drawing import circuit_figure
+
+    if isinstance(checkpoint, str | int | Path):
+        checkpoint = load(checkpoint)
+    return circuit_figure(checkpoint.truth, checkpoint.variables, found, checkpoint.task)
+
+
+def plot_roc(
+    checkpoint: "Checkpoint | str | int | Path", found: "Mapping[str, Scores]", structural: bool = False
+) -> "Picture":
+    """Draws the ROC curves of methods on a checkpoint as a matplotlib figure, a panel for each level.
+
+    Args:
+        checkpoint: a loaded checkpoint, or what `load` takes.
+        found: what methods found: name to scores.
+        structural: count allowed nodes and edges as positive.
+    """
+    from interpbench.reports.plots import roc_curves
+
+    if isinstance(checkpoint, str | int | Path):
+        checkpoint = load(checkpoint)
+    truth = checkpoint.truth
+    curves = {name: compare(truth, scores, structural) for name, scores in found.items()}
+    return roc_curves(curves, checkpoint.task)
 
 
 def draw(

@@ -5,22 +5,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from interpbench.checkpoints.blind import (
-    check_free,
     key_path,
     open_key,
     problem_id,
     read_problem,
     write_problem,
 )
-from interpbench.checkpoints.certificate_file import check_files
-from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.circuits.ground_truth import Level, Truth
 from interpbench.circuits.io.score_files import read_scores
 from interpbench.core.console import console
 from interpbench.core.errors import ScoresError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_json
-from interpbench.runs.api import load
 from interpbench.runs.score import ranked
 
 log = logging.getLogger(__name__)
@@ -49,10 +45,7 @@ def export_problem(name: str, out: Path | None = None) -> Path:
     Raises:
         InterpBenchError: if there is no such checkpoint, or the folder is not empty.
     """
-    place = find_checkpoint(name)
-    _ = check_files(place) if is_ours(place) else None
-    check_free(out)
-    folder, number = write_problem(load(name), out)
+    folder, number = write_problem(find_checkpoint(name), out)
     log.info("problem: %s, to be given away", folder)
     log.info("id:      %s", number)
     log.info("key:     %s, to be kept until all answers are in", key_path(folder))

@@ -42,8 +42,20 @@ def evaluate() -> None:
 def _train(arguments: Sequence[str]) -> int:
     from interpbench.runs.overrides import hydra_overrides
 
-    command = Command("train", _run_training, _check_training, _experiment, _finished)
+    command = Command("train", _run_training, _check_training, _experiment, _finished, _train_settings)
     return run_hydra(command, hydra_overrides(renamed_overrides(arguments)))
+
+
+def _train_settings() -> type[object]:
+    from interpbench.runs.train_settings import TrainConfig
+
+    return TrainConfig
+
+
+def _evaluate_settings() -> type[object]:
+    from interpbench.runs.evaluate_settings import EvaluateConfig
+
+    return EvaluateConfig
 
 
 def _check_training(config: Config) -> object:
@@ -79,7 +91,9 @@ def _evaluate(arguments: Sequence[str]) -> int:
     from interpbench.runs.own_methods import offer_methods
 
     overrides = hydra_overrides(renamed_overrides(arguments))
-    command = Command("evaluate", partial(_run_evaluation, overrides), _check_evaluation)
+    command = Command(
+        "evaluate", partial(_run_evaluation, overrides), _check_evaluation, settings=_evaluate_settings
+    )
     return run_hydra(command, expand(offer_methods(overrides)))
 
 

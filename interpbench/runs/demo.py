@@ -9,8 +9,9 @@ from interpbench.reports.drawing import draw_circuit
 from interpbench.reports.report import write_report
 from interpbench.reports.tables import records_table
 from interpbench.runs.evaluate import evaluate_checkpoint
-from interpbench.runs.evaluate_settings import EvaluateConfig, results_folder
+from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.evaluations_page import PAGE, write_folder_page
+from interpbench.runs.result_files import results_folder
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 
@@ -24,7 +25,7 @@ def demo(out: str) -> bool:
     folder = Path(out)
     outcome = train(TrainConfig(task=TASK, device="cpu", out=str(folder / "train")))
     log.info("%s", outcome.line(TASK))
-    checkpoint, pictures = outcome.checkpoint, results_folder(out, outcome.checkpoint)
+    checkpoint, pictures = outcome.checkpoint, results_folder(out, TASK, outcome.folder)
     settings = EvaluateConfig(
         {"name": METHODS[0]}, list(METHODS), out=str(folder), device="cpu", thorough=False
     )

@@ -106,6 +106,7 @@ class Command:
         experiment: names the file in `configs/experiment` to compose too, before the other overrides, where
             these say nothing of `experiment=`.
         finished: how the run of a configuration ended, if it has been run already.
+        settings: the dataclass that declares its settings; None where `--help` cannot say what they mean.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Command:
     check: Callable[[Config], object] = lambda _: None
     experiment: Callable[[Config], str | None] = lambda _: None
     finished: Callable[[Config], RunOutcome | None] = lambda _: None
+    settings: Callable[[], type[Any] | None] = lambda: None
 
 
 class Composed(NamedTuple):

@@ -1,7 +1,7 @@
 """Scores methods on checkpoints: table, JSON records, pictures; and, for several methods, a leaderboard."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
-from interpbench.circuits.scores import Scores
 from interpbench.core.console import console
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.files import read_json, write_json
@@ -23,8 +22,9 @@ from interpbench.discovery.method import Method, get_method, unsupported_part
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.evaluate_settings import EvaluateConfig, MethodChoice, check_evaluate, evaluate_config
-from interpbench.runs.evaluations_page import read_results, write_folder_page
+from interpbench.runs.evaluations_page import write_folder_page
 from interpbench.runs.measure import Spent, measured
+from interpbench.runs.result_files import draw_found, draw_roc
 from interpbench.runs.shared_runs import SharedRuns
 from interpbench.scoring.curves import compare
 from interpbench.scoring.evaluation_record import EvaluationRecord
@@ -45,10 +45,10 @@ def run(data: Config) -> RunOutcome:
     records = list(made.values())
     if not records and len(failures) == 1 and isinstance(failures[0].error, InterpBenchError):
         raise failures[0].error
-    if records:
-        from interpbench.reports.tables import records_table
+    from interpbench.reports.tables import records_table, sweep_facts
 
-        shown = [record for record in records if record.method != TRUTH]
+    shown = [record for record in records if record.method != TRUTH]
+    if records:
         console().print(records_table(shown))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
@@ -60,7 +60,7 @@ def run(data: Config) -> RunOutcome:
         log.error("failed: %s", failure.line)
     result = "failed" if failures else "scored"
     lines = [failure.line for failure in failures]
-    return RunOutcome(1 if failures else 0, {"result": result, "scores": len(records)}, lines)
+    return RunOutcome(1 if failures else 0, {"result": result, **sweep_facts(shown)}, lines)
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,11 @@ def _evaluate(
         granularity=what.granularity if what else "edge",
         baseline=bool(what and what.baseline),
         budget=budget(method),
+        headline=truth.headline,
     )
     write_json(path, record.to_json())
     if config.pictures and name != TRUTH:
-        draw(checkpoint, scores, path.parent, path.stem)
+        draw_found(checkpoint.record, scores, path)
     return record
 
 
@@ -229,31 +230,3 @@ def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Pairs:
         return load_pairs(checkpoint.folder)
     count = config.examples + config.test_examples
     return draw_pairs(task_of(checkpoint.task), count, config.seed, config.corruption)
-
-
-def draw(checkpoint: Checkpoint, scores: Scores, folder: Path, name: str) -> None:
-    """Draws what a method found against the truth."""
-    from interpbench.reports.drawing import draw_circuit
-
-    picture = folder / f"circuit-{name}.png"
-    draw_circuit(checkpoint.truth, picture, checkpoint.variables, {name: scores}, checkpoint.task)
-
-
-def draw_roc(known: Mapping[Path, EvaluationRecord]) -> None:
-    """Draws the ROC of all methods of a folder that were run on the same weights, in the same way.
-
-    Args:
-        known: file to record, of those in the folder that need not be read; one, or more.
-    """
-    from interpbench.reports.plots import roc_figure
-
-    (folder, *_), (like, *_) = (path.parent for path in known), known.values()
-    results, problems = read_results(folder, known, "*.json")
-    for problem in problems:
-        log.warning("left out of the picture: %s", problem)
-    same = [
-        record
-        for _, record in results
-        if (record.checkpoint, record.structural) == (like.checkpoint, like.structural)
-    ]
-    roc_figure(same, folder / "roc.png")

@@ -20,6 +20,7 @@ from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable, sha256
 from interpbench.core.old_names import renamed
 from interpbench.discovery.known_methods import (
+    EXAMPLES,
     baseline_names,
     check_method,
     default,
@@ -28,6 +29,7 @@ from interpbench.discovery.known_methods import (
     most_examples,
 )
 from interpbench.runs.device import check_device
+from interpbench.runs.result_files import results_folder
 from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, read_rows
 from interpbench.scoring.results import Conditions
 from interpbench.tasks.catalogue import get_task
@@ -96,7 +98,7 @@ class EvaluateConfig:
     method: Settings
     methods: str | list[str] | None = None
     checkpoint: str | int | list[str | int] = "all"
-    examples: Examples = 64
+    examples: Examples = EXAMPLES
     examples_of: dict[str, Examples] = field(default_factory=dict[str, Examples])
     test_examples: Examples = 64
     baselines: bool = True
@@ -125,7 +127,7 @@ class EvaluateConfig:
         ]
         name = "-".join([choice.name, *parts])
         stem = name if len(name) <= 80 else f"{choice.name}-{sha256(name.encode())[:8]}"
-        return results_folder(self.out, checkpoint) / f"{stem}.json"
+        return results_folder(self.out, checkpoint.task, checkpoint.folder) / f"{stem}.json"
 
     @property
     def chosen(self) -> list[MethodChoice]:
@@ -188,12 +190,6 @@ class EvaluateConfig:
             source=method_source(name) or None,
         )
         return replace(made, **vars(self.stability)) if self.thoroughly else made
-
-
-def results_folder(out: str, checkpoint: "Checkpoint") -> Path:
-    """Returns where the results on a checkpoint go: `out/<task>`, or `out/<task>/<run>` for a run."""
-    run = checkpoint.folder.name
-    return Path(out) / checkpoint.task / ("" if run == checkpoint.task else run)
 
 
 def changed(name: str, key: str, value: JsonValue) -> bool:

@@ -3,17 +3,20 @@
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
+from interpbench.checkpoints.certificate_file import certificate_of
 from interpbench.checkpoints.checkpoint_files import is_ours, released
-from interpbench.checkpoints.format import Checkpoint
-from interpbench.checkpoints.load import load_checkpoint
-from interpbench.checkpoints.record import read_record
+from interpbench.checkpoints.find import record_in
+from interpbench.checkpoints.record import ModelRecord, read_record
+from interpbench.circuits.certificate import Certificate
 from interpbench.core.errors import InterpBenchError
-from interpbench.core.files import read_json
 from interpbench.reports.page import Network, write_page
-from interpbench.scoring.evaluation_record import EvaluationRecord, is_record
-from interpbench.scoring.leaderboard_rows import TRUTH
+from interpbench.runs.result_files import read_results
+from interpbench.scoring.evaluation_record import EvaluationRecord
+
+if TYPE_CHECKING:
+    from interpbench.checkpoints.format import Checkpoint
 
 log = logging.getLogger(__name__)
 PAGE = "report.html"
@@ -21,7 +24,7 @@ PAGE = "report.html"
 
 def write_folder_page(
     folder: Path,
-    networks_in: Sequence[Path | Checkpoint] = (),
+    networks_in: "Sequence[Path | Checkpoint]" = (),
     out: Path | None = None,
     known: Mapping[Path, EvaluationRecord] | None = None,
 ) -> Path:
@@ -56,47 +59,45 @@ def write_folder_page(
     return path
 
 
-def read_results(
-    folder: Path, known: Mapping[Path, EvaluationRecord] = MappingProxyType({}), pattern: str = "**/*.json"
-) -> tuple[list[tuple[str, EvaluationRecord]], list[str]]:
-    """Reads every record below a folder, or those whose files match a pattern, but for the truth's.
+class _Known(NamedTuple):
+    """What is known of a network without loading it."""
 
-    Returns:
-        Each with the name of its file, which tells settings apart; and what is wrong with those that are
-        damaged, a line each.
+    record: ModelRecord
+    certificate: Certificate | None
+
+
+def _known(place: "Path | Checkpoint") -> _Known:
+    """Returns what is known of a network; that of the published files alone takes torch.
+
+    Raises:
+        InterpBenchError: if its files are damaged.
     """
-    results: list[tuple[str, EvaluationRecord]] = []
-    problems: list[str] = []
-    for path in sorted(folder.glob(pattern)):
-        try:
-            record = known.get(path)
-            if record is None and is_record(data := read_json(path)):
-                record = EvaluationRecord.from_json(data, path)
-            if record is not None and record.method != TRUTH:
-                results.append((path.stem, record))
-        except InterpBenchError as error:
-            problems.append(str(error))
-    return results, problems
+    if isinstance(place, Path):
+        record = record_in(place)
+        return _Known(record, certificate_of(place, record))
+    return _Known(place.record, place.certificate)
 
 
-def _networks(places: Sequence[Path | Checkpoint], wanted: set[str]) -> dict[str, Network]:
+def _networks(places: "Sequence[Path | Checkpoint]", wanted: set[str]) -> dict[str, Network]:
     """Returns the networks that are wanted; several of one task are told apart by seed and weights.
 
     One that is damaged is named, and left out.
     """
-    found = {place.record.sha256: place for place in places if isinstance(place, Checkpoint)}
-    folders = [place for place in places if isinstance(place, Path)]
-    for place in dict.fromkeys((*folders, *released().values())):
+    found: dict[str, _Known] = {}
+    for place in (*places, *released().values()):
         try:
-            key = read_record(place).sha256 if is_ours(place) else load_checkpoint(place).record.sha256
-            if key in wanted and key not in found:
-                found[key] = load_checkpoint(place)
+            if isinstance(place, Path) and is_ours(place):  # without looking at its weights
+                if read_record(place).sha256 not in wanted - found.keys():
+                    continue
+            known = _known(place)
+            if known.record.sha256 in wanted:
+                found.setdefault(known.record.sha256, known)
         except InterpBenchError as error:
             log.warning("left out: %s", error)
-    tasks = [loaded.task for loaded in found.values()]
+    tasks = [known.record.task for known in found.values()]
     networks: dict[str, Network] = {}
-    for key, loaded in found.items():
-        several = tasks.count(loaded.task) > 1
-        title = f"{loaded.task}, seed {loaded.record.seed} ({key[:6]})" if several else loaded.task
-        networks[key] = Network(title, loaded.truth, loaded.variables)
+    for key, (record, _) in found.items():
+        several = tasks.count(record.task) > 1
+        title = f"{record.task}, seed {record.seed} ({key[:6]})" if several else record.task
+        networks[key] = Network(title, record.read_truth, record.variables)
     return networks

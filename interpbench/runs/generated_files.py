@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from interpbench.core.config import config_folder
 from interpbench.core.files import write_text
-from interpbench.core.setting_docs import setting_docs, summary
+from interpbench.core.setting_docs import commented, setting_docs, summary
 from interpbench.discovery.known_methods import known_methods
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.runs.methods import method_files, package_methods
@@ -24,9 +24,6 @@ from interpbench.runs.train_settings import TrainConfig
 log = logging.getLogger(__name__)
 COMMANDS: dict[str, type[Any]] = {"train": TrainConfig, "evaluate": EvaluateConfig}
 SETTINGS = "# Settings: `make configs` writes them from the classes that declare them."
-WIDTH = 110
-LONG = 32
-"""A setting with more characters than this has its comment above it, as has one with a long comment."""
 
 
 def generated_files() -> dict[Path, str]:
@@ -45,7 +42,7 @@ def generated_files() -> dict[Path, str]:
                 found[path] = _text(doc.group, _settings(doc.group))
         before, line, rest = text.partition(f"{SETTINGS}\n")
         _, hydra, after = rest.partition("\nhydra:\n")
-        settings = "".join(f"{line}\n" for line in _commented(_settings(kind, chosen)))
+        settings = "".join(f"{line}\n" for line in commented(_settings(kind, chosen)))
         found[file] = before + line + settings + hydra + after
     return found
 
@@ -83,18 +80,4 @@ def _value(value: JsonValue) -> str:
 
 def _text(kind: type[Any], settings: Iterable[tuple[str, str]]) -> str:
     """Returns a file of settings."""
-    return "\n".join([f"# {summary(kind)}", *_commented(list(settings))]) + "\n"
-
-
-def _commented(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yields lines of YAML with their comments beside them, or above where they are long."""
-    settings = list(settings)
-    column = max((len(line) for line, comment in settings if comment and len(line) <= LONG), default=0)
-    for line, comment in settings:
-        beside = f"{line:<{column}}  # {comment}" if comment else line
-        if len(line) <= LONG and len(beside) <= WIDTH:
-            yield beside
-        else:
-            indent = line[: len(line) - len(line.lstrip())]
-            yield from [f"{indent}# {comment}"] * bool(comment)
-            yield line
+    return "\n".join([f"# {summary(kind)}", *commented(list(settings))]) + "\n"

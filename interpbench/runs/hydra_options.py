@@ -6,11 +6,11 @@ pickle. Here argparse parses them, and `hydra.compose` and the help templates of
 
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from string import Template
 from typing import Any, NamedTuple, cast
 
 from interpbench.core.errors import ConfigError, did_you_mean
+from interpbench.core.exports import version_of
 from interpbench.core.text import shown
 from interpbench.runs.entry import Command, compose_run
 from interpbench.runs.subcommand import OneLineParser, argument
@@ -89,7 +89,7 @@ def answer(command: Command, line: CommandLine) -> str:
     from omegaconf import OmegaConf
 
     if line.question == "version":
-        return f"interpbench {version('interpbench')}, Hydra {hydra.__version__}\n"
+        return f"interpbench {version_of('interpbench')}, Hydra {hydra.__version__}\n"
     if line.question == "shell_completion":
         return _complete(command.name, line.value)
     settings = compose_run(command, line.settings).overrides if line.question == "cfg" else line.settings
@@ -102,14 +102,32 @@ def answer(command: Command, line: CommandLine) -> str:
     if line.question == "cfg":
         return OmegaConf.to_yaml(chosen, resolve=line.resolve)
     texts = composed.hydra.help if line.question == "help" else composed.hydra.hydra_help
+    configuration = OmegaConf.to_yaml(chosen, resolve=line.resolve)
+    if line.question == "help":
+        configuration = _with_meanings(command, configuration, str(composed.get("method", {}).get("name")))
     groups = [str(group) for group in composed.hydra.runtime.choices]
     said = Template(texts.template).substitute(
         FLAGS_HELP=_parser(f"{command.name}.py").format_help(),
         APP_CONFIG_GROUPS=_choices(group for group in groups if not group.startswith("hydra/")),
         HYDRA_CONFIG_GROUPS=_choices(group for group in groups if group.startswith("hydra/")),
-        CONFIG=OmegaConf.to_yaml(chosen, resolve=line.resolve),
+        CONFIG=configuration,
     )
     return f"{said.rstrip()}\n"
+
+
+def _with_meanings(command: Command, configuration: str, method: str) -> str:
+    """Returns settings as YAML, each with its choices and its meaning.
+
+    Args:
+        command: whose settings these are.
+        configuration: the settings.
+        method: the method among them, if there is one.
+    """
+    from interpbench.runs.setting_help import explained, meanings, method_meanings
+
+    kind = command.settings()
+    said = {} if kind is None else {**meanings(kind), **method_meanings(method)}
+    return explained(configuration, said)
 
 
 def _parser(name: str = "") -> OneLineParser:
@@ -121,12 +139,12 @@ def _parser(name: str = "") -> OneLineParser:
 
 
 def _choices(groups: Iterable[str]) -> str:
-    """Returns a line for each group of configuration files: its name, and what there is to choose from."""
+    """Returns a line for each group of configuration files of which there are several to choose from."""
     from hydra.core.global_hydra import GlobalHydra
 
     loader = GlobalHydra.instance().config_loader()
     options = {group: ", ".join(sorted(loader.get_group_options(group))) for group in sorted(groups)}
-    return "".join(f"{group}: {names}\n" for group, names in options.items() if names)
+    return "".join(f"{group}: {names}\n" for group, names in options.items() if "," in names)
 
 
 def _information(runtime: Any) -> str:

@@ -45,11 +45,17 @@ def describe(task: Task) -> TaskRecord:
         edges=_counts(truth, "qkv_edge"),
         trivial=truth.trivial,
         most_frequent=round(float(counts.max() / counts.sum()), 4),
-        unreached=0 if task.causal_model.classes is None else len(task.causal_model.classes) - len(values),
+        unreached=_unreached(task, values),
         margin=float(f"{compiled_margin(task):.4g}") if isinstance(task, RaspTask) else None,
         truth=truth.to_json(),
         sha256=task_sha256(task),
     )
+
+
+def _unreached(task: Task, values: np.ndarray) -> tuple[str, ...]:
+    """Returns the names of the classes that are not among `values`, the codes of outputs."""
+    found = set(values.tolist())
+    return tuple(str(name) for code, name in enumerate(task.causal_model.classes or ()) if code not in found)
 
 
 def _counts(truth: Truth, level: Level) -> tuple[int, int, int]:

@@ -3,28 +3,22 @@
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from interpbench.checkpoints.checkpoint_files import is_ours
-from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.record import read_record
-from interpbench.circuits.graph import Graph
+from interpbench.checkpoints.find import find_checkpoint, record_in
 from interpbench.circuits.io.found import Imported
 from interpbench.circuits.io.score_files import MOST_BYTES, form_for, read_scores, write_scores
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core.console import console
-from interpbench.core.errors import ScoresError
-from interpbench.core.files import check_file, check_writable, read_bytes, sha256, write_json
+from interpbench.core.errors import InterpBenchError, ScoresError
+from interpbench.core.files import check_file, check_writable, read_bytes, read_json, sha256, write_json
 from interpbench.core.text import shown
 from interpbench.discovery.known_methods import known_methods
-from interpbench.runs.api import load
+from interpbench.runs.result_files import draw_found, draw_roc, results_folder
+from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_rows import TRUTH
-
-if TYPE_CHECKING:
-    from interpbench.scoring.evaluation_record import EvaluationRecord
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +32,7 @@ def score_file(
     structural: bool = False,
     pictures: bool = True,
     out: str = "runs/evaluate",
-) -> "EvaluationRecord":
+) -> EvaluationRecord:
     """Scores a file as `evaluate.py` scores a method: table, record, pictures.
 
     Args:
@@ -54,38 +48,57 @@ def score_file(
         InterpBenchError: for a file that cannot be read, or a name that is taken.
     """
     called = _called(name or path.stem)
-    found = read_scores(path, graph_of(checkpoint))  # before torch is imported, as it is what may be wrong
+    folder = find_checkpoint(checkpoint)
+    model = record_in(folder)
+    found = read_scores(path, model.shape.graph)
     check_writable(Path(out))
-    loaded = load(checkpoint)
     scores = ranked(found, absolute)
 
     from interpbench.reports.tables import records_table
-    from interpbench.runs.evaluate import draw, draw_roc
-    from interpbench.runs.evaluate_settings import results_folder
-    from interpbench.scoring.curves import compare
-    from interpbench.scoring.evaluation_record import EvaluationRecord
+    from interpbench.scoring.curves import compare  # scipy takes half a second
 
     record = EvaluationRecord(
-        task=loaded.task,
-        checkpoint=loaded.record.sha256,
+        task=model.task,
+        checkpoint=model.sha256,
         method=called,
         settings={"file": sha256(read_bytes(path, MOST_BYTES)), "form": found.form, "absolute": absolute},
         seed=0,
         structural=structural,
-        levels=compare(loaded.truth, scores, structural),
+        levels=compare(model.read_truth, scores, structural),
         cost=None,
         seconds=0.0,
         edges=edge_scores(scores),
         nodes=node_scores(scores),
+        headline=model.read_truth.headline,
     )
-    written = results_folder(out, loaded) / f"{called}.json"
+    written = _file(results_folder(out, model.task, folder), record)
     write_json(written, record.to_json())
     if pictures:
-        draw(loaded, scores, written.parent, called)
+        draw_found(model, scores, written)
         draw_roc({written: record})
     console().print(records_table([record]))
     log.info("record in %s", written)
     return record
+
+
+def _file(folder: Path, record: EvaluationRecord) -> Path:
+    """Returns the file of a record: its method with every option, and a hash where another result is there.
+
+    The same scores with the same options on the same weights are one result, whose file is written anew.
+    """
+    options = {"absolute": record.settings["absolute"], "structural": record.structural}
+    stem = "-".join([record.method, *(f"{name}=true" for name, said in options.items() if said)])
+    path = folder / f"{stem}.json"
+    if not path.exists():
+        return path
+    try:
+        there = EvaluationRecord.from_json(read_json(path), path)
+    except InterpBenchError:
+        return path  # of an older version, or cut short
+    mine = (record.settings, record.checkpoint)
+    if (there.settings, there.checkpoint) == mine:
+        return path
+    return folder / f"{stem}-{sha256(repr(mine).encode())[:8]}.json"
 
 
 def ranked(found: Imported, absolute: bool) -> Scores:
@@ -119,22 +132,15 @@ def convert_file(source: str, target: Path, checkpoint: str, form: str | None = 
         form: the name of the target's form; None for what its suffix says, else `eap_ig`.
     """
     check_file(target)
-    graph = graph_of(checkpoint)
+    model = record_in(find_checkpoint(checkpoint))
+    graph, width = model.shape.graph, model.shape.d_model
     read = None if source == TRUTH else read_scores(Path(source), graph)
-    loaded = load(checkpoint)
-    width = loaded.record.shape.d_model
     form = form or form_for(target)
     if read is None:
-        write_scores(target, graph, form, circuit=loaded.truth.circuit, d_model=width)
+        write_scores(target, graph, form, circuit=model.read_truth.circuit, d_model=width)
     else:
         found = read
         scored = found.circuit is None or bool((found.scores.edges != found.circuit)[graph.legal].any())
         scores = found.scores if scored else None
         write_scores(target, graph, form, scores=scores, circuit=found.circuit, d_model=width)
     log.info("wrote %s (%s)", target, form)
-
-
-def graph_of(checkpoint: str) -> Graph:
-    """Returns the graph of a checkpoint's network; of one of ours without importing torch."""
-    folder = find_checkpoint(checkpoint)
-    return (read_record(folder) if is_ours(folder) else load(checkpoint).record).shape.graph

@@ -61,7 +61,8 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     domain = "training draws all of it" if task.domain.enumerated else "sampled; a tenth is held out"
     draws = ", balanced draws" if task.sampler else ""
     classes = task.causal_model.classes
-    unreached = f"; unreached classes: {record.unreached}" if record.unreached else ""
+    missing = f"{len(record.unreached)} unreached by these inputs: {_few(record.unreached, ', ')}"
+    unreached = f"\n  {missing}" if record.unreached else ""
     margin = "largest error" if classes is None else "smallest margin"
     console.print(
         f"\n[bold]Domain[/]\n"

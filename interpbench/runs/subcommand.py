@@ -7,10 +7,10 @@ mistakes on a command line are answered before anything that takes seconds is im
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn
 
 from interpbench.core.errors import ConfigError, did_you_mean
+from interpbench.core.exports import version_of
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.runs.entry import complain
@@ -82,7 +82,7 @@ def run_subcommand(arguments: Sequence[str]) -> int:
         prog="interpbench",
         description="Networks with known, proved circuits, and methods scored against them.",
     )
-    parser.add_argument("--version", action="version", version=version("interpbench"))
+    parser.add_argument("--version", action="version", version=version_of("interpbench"))
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, command in SUBCOMMANDS.items():
         made = commands.add_parser(name, help=command.summary)

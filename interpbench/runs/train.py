@@ -59,6 +59,9 @@ class TrainOutcome:
     goal: Grade
     standard: Standard
 
+    def __repr__(self) -> str:
+        return f"TrainOutcome {self.line(self.checkpoint.task)}"
+
     @property
     def folder(self) -> Path:
         """Where the results are."""

@@ -1,8 +1,11 @@
-"""How circuits behave: many circuits of one network in one call, on pairs that discovery did not see.
+"""The behaviour of circuits of a network, on pairs of inputs that discovery methods did not see.
 
-An edge outside the circuit lets through what its writer writes on the corrupted input. The measure m is the
-logit of the clean answer minus that of the corrupted answer, the mean over scored positions; for numbers it
-is the distance from the corrupted output towards the clean one.
+Every edge outside a circuit is patched with its writer's output on the corrupted input. The measure m of a
+circuit on a pair is the logit difference, that is the logit of the clean answer minus that of the corrupted
+answer, as a mean over scored positions. For numerical outputs it is the distance from the corrupted output
+towards the clean one.
+
+Letters of shapes: B pairs of a clean and a corrupted input, K circuits, T positions, V output classes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,18 +21,18 @@ from interpbench.transformer.fast.run_circuits import CircuitLogits, run_circuit
 from interpbench.transformer.recording import record
 
 SMALLEST_GAP = 1e-9
-"""Of a corruption that is not dead."""
+"""The smallest difference in m between clean and corrupted runs at which faithfulness is computed."""
 
 
 class Behaviour:
-    """Runs circuits of one network. A circuit that several methods find is run once.
+    """Runs circuits of one network, and remembers their results: a circuit found by two methods is run once.
 
     Attributes:
-        problem: the network and B pairs.
-        full: `[B]` m of the network.
-        empty: `[B]` m of the corrupted run.
-        changed: share of the pairs in which the network's answer at a scored position changes (for numbers:
-            by more than a thousandth of its largest output).
+        problem: the network and the B pairs of inputs.
+        full: m of the network on its clean inputs, `[B]`.
+        empty: m of the network on its corrupted inputs, `[B]`.
+        changed: the share of the pairs in which corruption changes the network's answer at a scored position
+            (a numerical output by more than a thousandth of the largest output).
     """
 
     @torch.no_grad()
@@ -45,19 +48,19 @@ class Behaviour:
 
     @property
     def gap(self) -> float:
-        """How far m falls from the network to the corrupted run: the unit of faithfulness."""
+        """The mean difference in m between clean and corrupted runs, by which faithfulness is normalised."""
         return float((self.full - self.empty).mean())
 
     @property
     def dead(self) -> bool:
-        """Whether corrupted inputs change no answer, so that nothing can be told from them."""
+        """Whether corrupted inputs change no answer, so that faithfulness is not defined."""
         return not self.changed or abs(self.gap) <= SMALLEST_GAP
 
     def measure(self, circuits: Sequence[np.ndarray]) -> np.ndarray:
-        """Returns m of each circuit on each pair, `[K, B]`; all circuits go through together.
+        """Returns m of each circuit on each pair, `[K, B]`; all circuits are run in one batch.
 
         Args:
-            circuits: bool `[reader, writer]`, the edges that are kept.
+            circuits: for each circuit the edges in it, bool `[reader, writer]`.
         """
         new = {key: c for c in circuits if (key := c.tobytes()) not in self._known}
         found = np.empty((len(new), len(self.problem.clean)))
@@ -67,13 +70,18 @@ class Behaviour:
         return np.stack([self._known[c.tobytes()] for c in circuits])
 
     def outputs(self, circuit: np.ndarray, sources: np.ndarray) -> Tensor:
-        """Returns logits `[V, T, B]` of a circuit, edges outside it reading clean inputs `sources` `[B]`."""
+        """Returns the logits of a circuit, `[V, T, B]`, whose complement is patched from other clean inputs.
+
+        Args:
+            circuit: the edges in the circuit, bool `[reader, writer]`.
+            sources: for each pair, the index of the clean input that it is patched from, `[B]`.
+        """
         stack = self._clean.stack
         parts = self._run([circuit], stack[..., torch.from_numpy(sources).to(stack.device)])
         return torch.cat([part.logits[:, :, 0] for part in parts], -1)
 
     def _run(self, keep: Sequence[np.ndarray], patch: Tensor) -> Iterator[CircuitLogits]:
-        """Runs the circuits that keep these edges."""
+        """Runs the circuits with the edges `keep`; every other edge is patched with `patch`."""
         removed = self.graph.legal & ~np.array(keep, bool).reshape(-1, *self.graph.legal.shape)
         return run_circuits(self.problem.network, self._clean, patch, removed, whole=True)
 
@@ -81,12 +89,12 @@ class Behaviour:
         return -self._metric.part(examples)(logits).double().cpu().numpy()
 
     def generator(self, *names: str | int) -> np.random.Generator:
-        """Returns a random generator of that name."""
+        """Returns the random generator with a name, seeded by the problem's seed."""
         return seeds.generator(self.problem.seed, "behaviour", *names)
 
 
 def _changed(problem: Problem, clean: Tensor, corrupted: Tensor) -> np.ndarray:
-    """Returns `[B]` bool: whether an answer at a scored position differs between logits `[V, T, B]`."""
+    """Returns whether an answer at a scored position differs, bool `[B]`, between two logits `[V, T, B]`."""
     if problem.numerical:
         differs = (clean - corrupted)[0].abs() > 1e-3 * clean.abs().max()
     else:
@@ -95,5 +103,5 @@ def _changed(problem: Problem, clean: Tensor, corrupted: Tensor) -> np.ndarray:
 
 
 def circuit_nodes(graph: Graph, circuit: np.ndarray) -> list[int]:
-    """Returns the writers of a circuit, but for the embedding, which is the input itself."""
+    """Returns the indices of the nodes in a circuit, without the embedding, which is the input itself."""
     return [int(w) for w in np.flatnonzero(circuit.any(0)) if w]

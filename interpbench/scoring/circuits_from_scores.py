@@ -1,6 +1,7 @@
-"""Circuits out of rankings: the best edges, what of them leads anywhere, and random ones to compare with.
+"""Circuits of a given size from scores of edges, pruning of circuits, and random circuits to compare with.
 
-A circuit is a bool array `[reader, writer]` of the edges that are kept.
+A circuit is a bool array `[R, W]`, true for the edges in it. Scores are `[R, W]` too, larger for more
+important edges. Letters of shapes: R readers, W writers (nodes), E edges.
 """
 
 import heapq
@@ -14,23 +15,23 @@ from interpbench.circuits.naming import Node
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The sizes of circuits, as shares of all edges, of MIB's circuit track (Mueller et al. 2025)."""
 LOGITS = -1
-"""What stands for the logits where writers are numbers, which they are none of."""
+"""The index that stands for the logits among the indices of nodes; the logits are not a node."""
 
 
 def true_size(truth: Truth) -> int:
-    """Returns how many q/k/v edges are required; the free ones of a required head edge count as one."""
+    """Returns the number of required q/k/v edges; the free ones of a required head edge count as one."""
     free = truth.graph.merge(truth.qkv_edges == State.FREE, False) & (truth.head_edges == State.REQUIRED)
     return truth.count("qkv_edge", State.REQUIRED) + int(free.sum())
 
 
 def best_edges(graph: Graph, scores: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Returns the circuit of the `size` best edges; `rng` decides between ties.
+    """Returns the circuit of the `size` edges with the highest scores.
 
     Args:
-        graph: the graph.
-        scores: `[reader, writer]`.
-        size: how many.
-        rng: where the order of ties comes from.
+        graph: the network's graph.
+        scores: the scores of edges, `[R, W]`.
+        size: the number of edges in the circuit.
+        rng: the random generator that orders edges of equal scores.
     """
     values = scores[graph.legal]
     chosen = np.lexsort((rng.random(len(values)), -values))[:size]
@@ -40,18 +41,20 @@ def best_edges(graph: Graph, scores: np.ndarray, size: int, rng: np.random.Gener
 
 
 def grown(graph: Graph, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns all edges in the order in which a circuit grows from the logits.
+    """Returns all edges in the order in which a greedy search adds them to a circuit, starting at the logits.
 
-    The next edge is always the best of those into the logits or into a node that is already read. Of equal
-    ones that into the node that was read first is taken, as in the greedy search of EAP-IG and MIB.
+    The next edge is the one with the highest score among those into the logits or into a node that is already
+    in the circuit. Of edges with equal scores, the one into the node that was added first comes first, as in
+    the greedy search of EAP-IG and MIB.
 
     Args:
-        graph: the graph.
-        scores: `[reader, writer]`.
-        rng: decides between equal edges into the same node; those into the logits come in the writers' order.
+        graph: the network's graph.
+        scores: the scores of edges, `[R, W]`.
+        rng: the random generator that orders equal edges into the same node. Equal edges into the logits are
+            in the order of their writers.
 
     Returns:
-        `[edge, 2]`: reader and writer.
+        The reader and the writer of each edge, `[E, 2]`.
     """
     readers, ties = _readers_of(graph), rng.random(scores.shape)
     ties[readers[LOGITS]] = np.arange(len(graph.nodes))
@@ -76,7 +79,13 @@ def grown(graph: Graph, scores: np.ndarray, rng: np.random.Generator) -> np.ndar
 
 
 def ties_at(graph: Graph, scores: np.ndarray, size: int) -> bool:
-    """Returns whether the `size` best edges are a matter of choice."""
+    """Returns whether equal scores leave a choice of which edges are the `size` best.
+
+    Args:
+        graph: the network's graph.
+        scores: the scores of edges, `[R, W]`.
+        size: the number of edges.
+    """
     values = np.sort(scores[graph.legal])[::-1]
     return 0 < size < len(values) and bool(values[size - 1] == values[size])
 
@@ -99,7 +108,13 @@ def connected(graph: Graph, circuit: np.ndarray) -> np.ndarray:
 
 
 def random_circuit(graph: Graph, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws random paths from the logits back to the embedding until they have `size` edges or more."""
+    """Returns a union of random paths from the embedding to the logits, with at least `size` edges.
+
+    Args:
+        graph: the network's graph.
+        size: the smallest number of edges; paths are added until it is reached.
+        rng: the random generator of the paths.
+    """
     circuit = np.zeros(graph.legal.shape, bool)
     readers = _readers_of(graph)
     size = min(size, int(graph.legal.sum()))
@@ -113,7 +128,7 @@ def random_circuit(graph: Graph, size: int, rng: np.random.Generator) -> np.ndar
 
 
 def _readers_of(graph: Graph) -> dict[int, list[int]]:
-    """Returns, for each writer that reads anything, its readers; those of the logits under `LOGITS`."""
+    """Returns the indices of each node's readers (a head has three); those of the logits are at `LOGITS`."""
     readers: dict[int, list[int]] = {}
     for reader in range(len(graph.readers)):
         writer = _writer_of(graph, reader)
@@ -122,6 +137,6 @@ def _readers_of(graph: Graph) -> dict[int, list[int]]:
 
 
 def _writer_of(graph: Graph, reader: int) -> int | None:
-    """Returns the writer that a reader feeds; None for the logits."""
+    """Returns the index of the node that a reader is an input of; None for the logits."""
     place = graph.readers[reader]
     return graph.node_index.get(Node(place.layer, place.head))

@@ -1,7 +1,7 @@
-"""Methods against each other, paired across models: every method has seen every model.
+"""Comparisons of methods, paired by model.
 
-Models that share a program are not independent: tests use the mean of each program, and the bootstrap draws
-whole programs.
+Models that were trained on the same program are not independent. Tests therefore use the mean difference of
+each program, and the bootstrap draws whole programs with all their models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,17 @@ from interpbench.scoring.intervals import bootstrap, clustered
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods on the models that both have a number for.
+    """The comparison of two methods on the models for which both have a number.
 
     Attributes:
-        first, second: the methods.
-        models: how many models; `programs` how many programs they are of.
-        difference: the mean over models of first minus second.
-        a12: probability that first is above second on models drawn at random, ties half (Vargha & Delaney
-            2000).
-        p: two-sided, of the exact Wilcoxon signed-rank test on the programs' differences.
+        first: the name of the first method.
+        second: the name of the second method.
+        models: the number of models.
+        programs: the number of programs that these models were trained on.
+        difference: the mean over models of the first method's number minus the second's.
+        a12: the probability that the first method's number is above the second's, each on a model drawn at
+            random, with ties counted half (Vargha and Delaney 2000).
+        p: the two-sided p-value of the exact Wilcoxon signed-rank test on the programs' mean differences.
         adjusted: `p` corrected for all comparisons of the table (Holm 1979).
     """
 
@@ -40,7 +42,12 @@ class Comparison:
 
 
 def mean_interval(values: Sequence[float], programs: Sequence[str]) -> Estimate:
-    """Returns the mean over models with the interval of a bootstrap that draws programs."""
+    """Returns the mean over models, with the interval of a bootstrap of programs.
+
+    Args:
+        values: the number of each model.
+        programs: the program of each model.
+    """
     weights, array = clustered(programs), np.array(values, float)
     return bootstrap(array.mean(), weights @ array / weights.sum(1))
 
@@ -51,8 +58,8 @@ def compare_methods(
     """Compares every two methods.
 
     Args:
-        values: method to model to number, larger being better.
-        programs: model to its program.
+        values: for each method, its number on each model; larger is better.
+        programs: the program of each model.
     """
     found: list[Comparison] = []
     for first, second in combinations(values, 2):
@@ -82,15 +89,15 @@ def _pair(first: str, second: str, x: np.ndarray, y: np.ndarray, programs: Seque
 
 
 def a12(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the share of all pairs in which `x` is above `y`, ties half."""
+    """Returns the share of pairs (one number of `x`, one of `y`) in which `x` is larger; ties count half."""
     return float(((np.sign(x[:, None] - y[None]) + 1) / 2).mean())
 
 
 def wilcoxon(differences: np.ndarray) -> float:
-    """Returns the exact two-sided p-value of the signed-rank test.
+    """Returns the exact two-sided p-value of the Wilcoxon signed-rank test.
 
-    Zeros are dropped, ties share their mean rank, and the null is that of the observed ranks under all sign
-    flips, counted by adding one difference after another; so it is exact with ties, where tables are not.
+    Zeros are dropped and ties have their mean rank. The null distribution is that of the observed ranks over
+    all choices of signs, so that the p-value is exact with ties as well.
     """
     differences = np.round(differences[differences != 0], 12)
     doubled = np.rint(2 * rankdata(abs(differences))).astype(int)
@@ -107,13 +114,17 @@ def wilcoxon(differences: np.ndarray) -> float:
 
 def holm(p: Sequence[float]) -> list[float]:
     """Returns p-values corrected for their number by Holm's step-down rule (Holm 1979)."""
-    from statsmodels.stats.multitest import multipletests  # a second, which tables alone need
+    from statsmodels.stats.multitest import multipletests  # takes a second to import; only tables need it
 
     return np.asarray(multipletests(p, method="holm")[1]).tolist()
 
 
 def mean_ranks(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Returns each method's mean rank (1 is best, ties share) over the models that all have a number for."""
+    """Returns the mean rank of each method over the models for which all methods have a number; 1 is best.
+
+    Args:
+        values: for each method, its number on each model; larger is better. Ties have their mean rank.
+    """
     models = set.intersection(*(set(of) for of in values.values())) if values else set[str]()
     if not models:
         return {}

@@ -1,6 +1,7 @@
-"""What one ranking is worth: its ROC curve, and every registered metric with its interval.
+"""Scores of a ranking against the ground truth: the ROC curve, and every registered metric with its interval.
 
-The headline is the exact rank AUROC, ties counted half.
+The headline is the exact rank AUROC, in which ties count half. Letters of shapes: K weightings of the items,
+N items (nodes or edges).
 """
 
 from dataclasses import replace
@@ -18,11 +19,11 @@ from interpbench.scoring.results import LevelScores
 
 
 def score(truth: np.ndarray, scores: np.ndarray) -> LevelScores:
-    """Scores a ranking.
+    """Returns how well a ranking separates required items from forbidden ones.
 
     Args:
-        truth: bool, whether each item is required.
-        scores: finite numbers, larger for more important.
+        truth: whether each item is required, bool `[N]`.
+        scores: the finite scores of the items, `[N]`, larger for more important items.
     """
     positives, negatives = int(truth.sum()), int((~truth).sum())
     if not positives or not negatives:
@@ -42,15 +43,16 @@ def score(truth: np.ndarray, scores: np.ndarray) -> LevelScores:
 
 
 def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Level, LevelScores]:
-    """Scores a method at every level: required against forbidden, allowed left out.
+    """Returns how well a method separates required from forbidden nodes and edges, at every level of detail.
 
-    The embedding, which is the input itself, is left out at node level. Metrics that need the graph, as MIB's
-    AUROC, have no such distinctions.
+    Nodes and edges that are allowed or free do not count, nor does the embedding, which is the input itself.
+    Metrics that need the graph, such as MIB's AUROC, count every edge: edges of the circuit as positive, and
+    all others as negative.
 
     Args:
-        truth: the states.
-        scores: the method's.
-        structural: count allowed as positive, as older papers did.
+        truth: the ground truth.
+        scores: the scores of the method.
+        structural: whether allowed nodes and edges count as required, as in older papers.
     """
     found: dict[Level, LevelScores] = {
         level: score(*labels_and_scores(truth, scores, level, structural)) for level in LEVELS
@@ -67,7 +69,19 @@ def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Leve
 def labels_and_scores(
     truth: Truth, scores: Scores, level: Level, structural: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns, for what counts at a level, whether it is required `[item]` bool, and its score `[item]`."""
+    """Returns which nodes or edges are required, and their scores.
+
+    Nodes or edges that do not count (allowed or free ones, and the embedding) are left out.
+
+    Args:
+        truth: the ground truth.
+        scores: the scores of a method.
+        level: the level of detail.
+        structural: whether allowed nodes and edges count as required, as in older papers.
+
+    Returns:
+        Whether each is required, bool `[N]`, and the scores, `[N]`.
+    """
     states, values = truth.at(level).copy(), scores.at(level)
     if level == "node":
         states[0] = State.ILLEGAL
@@ -78,7 +92,7 @@ def labels_and_scores(
 
 
 class Groups:
-    """Items in groups of equal scores, the highest first."""
+    """Items grouped by equal scores, `[N]`; the group with the highest scores comes first."""
 
     def __init__(self, scores: np.ndarray):
         self.order = np.argsort(-scores, kind="stable")
@@ -86,12 +100,15 @@ class Groups:
         self.starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
-        """Sums weights `[K, item]` over each group: `[K, group]`."""
+        """Returns the sums of weights `[K, N]` over each group, `[K, group]`."""
         return np.add.reduceat(weights[:, self.order], self.starts, axis=1)
 
 
 def _resampled(truth: np.ndarray) -> np.ndarray:
-    """Returns `[draw, item]`: how often each item is drawn, required and forbidden ones separately."""
+    """Returns how often each item is drawn in each bootstrap sample, `[draw, N]`.
+
+    Required and forbidden items are resampled separately, so that their numbers stay.
+    """
     rng = seeds.generator(0, "bootstrap", "items")
     weights = np.zeros((DRAWS, len(truth)))
     for members in (truth, ~truth):
@@ -101,7 +118,7 @@ def _resampled(truth: np.ndarray) -> np.ndarray:
 
 
 def _corners(hits: np.ndarray, sizes: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Returns the points of the ROC at which it bends."""
+    """Returns the points of the ROC curve at which its slope changes."""
     misses = sizes - hits
     kept = [0, *(np.flatnonzero(misses[1:] * hits[:-1] != misses[:-1] * hits[1:]) + 1), len(hits)]
     true_rate = np.r_[0, hits.cumsum()][kept] / hits.sum()

@@ -1,4 +1,4 @@
-"""The record of one evaluation: one method on one checkpoint."""
+"""The record of an evaluation of one method on one checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -14,36 +14,49 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.old_names import renamed_record
 from interpbench.core.text import shown
 from interpbench.scoring.old_records import current_record
-from interpbench.scoring.results import CircuitBehaviour, Conditions, Granularity, LevelScores, RunCost
+from interpbench.scoring.results import (
+    CircuitBehaviour,
+    Conditions,
+    Granularity,
+    LevelScores,
+    RunCost,
+    headline_level,
+)
 
 VERSION = 2
+"""The version of the format of records that is written."""
 Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
-"""The SHA-256 of a network's weights, or the beginning of it."""
+"""The SHA-256 of a network's weights, or the first digits of it."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class EvaluationRecord:
-    """What is kept of an evaluation, as JSON beside the pictures.
+    """The record of an evaluation, which is stored as JSON.
 
     Attributes:
-        task: name of the task.
-        checkpoint: where the model came from.
-        method: name of the method, with its `settings`.
-        structural: whether allowed nodes and edges counted as positives.
-        levels: node, head_edge and qkv_edge to how well the method does there.
-        cost: what the method spent; None for scores that were read from a file.
-        seconds: wall-clock time of the method alone.
-        edges: the scores of q/k/v edges, in the order of the graph's.
-        nodes: the scores of nodes, in the order of the graph's.
-        program: the task whose program it is, the same for tasks that share one.
-        conditions: what else decides the numbers (examples, data, the hash of a user's own method, …); an
-            evaluation is not repeated while weights, method, settings, seed and these are the same.
-        left_out: why comparisons leave this model out, if they do.
-        behaviour: faithfulness, completeness, hypothesis tests and stability, as far as they were asked for.
+        task: the name of the task.
+        checkpoint: the SHA-256 of the network's weights, or the first digits of it.
+        method: the name of the method.
+        settings: the settings of the method.
+        seed: the seed of the evaluation.
+        structural: whether allowed nodes and edges counted as required.
+        levels: for each level of detail (`node`, `head_edge`, `qkv_edge`), how well the method does at it.
+        cost: the cost of the method; None for scores that were read from a file.
+        seconds: the wall-clock time of the method alone.
+        edges: the scores of q/k/v edges, in the order of the graph's edges.
+        nodes: the scores of nodes, in the order of the graph's nodes; None if they were not recorded.
+        program: the task whose program the network was trained on; tasks may share a program.
+        conditions: whatever else decides the numbers, such as the number of examples. An evaluation is not
+            repeated while weights, method, settings, seed and conditions are the same.
+        left_out: the reasons for which comparisons leave the network out; empty if they do not.
+        behaviour: faithfulness, completeness, hypothesis tests and stability, if they were asked for.
         granularity: whether the method scores edges, or nodes alone.
-        baseline: whether it looks at neither answers nor gradients.
-        budget: which share of its authors' steps of training it took; None for a method that does not train.
-        version: of the form of records.
+        baseline: whether the method uses neither answers nor gradients.
+        budget: the method's training steps as a share of those of its authors; None for a method that does
+            not train.
+        version: the version of the format of records.
+        headline: the level of detail at which methods are compared on this network (`Truth.headline`); None
+            in records of earlier versions, for which `headline_level` finds it.
     """
 
     task: TaskName
@@ -65,17 +78,37 @@ class EvaluationRecord:
     baseline: bool = False
     budget: Amount | None = None
     version: Literal[2] = VERSION
+    headline: Level | None = None
+
+    @property
+    def headline_level(self) -> Level:
+        """The level of detail at which methods are compared on this network."""
+        return headline_level(self.headline, self.levels)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """The CPU time of the method alone, in seconds; None for scores that were read from a file.
+
+        For a record of an earlier version without it, it is the wall-clock time.
+        """
+        if self.cost is None:
+            return None
+        return self.seconds if self.cost.cpu_seconds is None else self.cost.cpu_seconds
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Returns plain data."""
+        """Returns the record as plain data, as in its JSON file."""
         return TypeAdapter(EvaluationRecord).dump_python(self, mode="json")
 
     @classmethod
     def from_json(cls, data: object, where: object = "a record") -> "EvaluationRecord":
-        """Reads what `to_json` wrote, in this version or in an earlier one.
+        """Reads a record from plain data, as `to_json` of this version or of an earlier one returns it.
+
+        Args:
+            data: the plain data.
+            where: the name of the file, with which an error message begins.
 
         Raises:
-            ScoresError: one line that begins with `where`, if anything is missing, unknown or ill-typed.
+            ScoresError: if anything is missing, unknown or ill-typed.
         """
         if isinstance(data, dict) and (unknown := set(data) - set(cls.__dataclass_fields__)):  # pyright: ignore
             raise ScoresError(f"{where} is of another version: unknown key {shown(min(map(str, unknown)))!r}")
@@ -88,12 +121,12 @@ class EvaluationRecord:
 
 
 def is_record(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Returns whether plain data, damaged or not, is meant to be a record of an evaluation."""
+    """Returns whether plain data, which may be damaged, looks like the record of an evaluation."""
     return isinstance(data, dict) and {"method", "checkpoint", "levels", "edges"} <= set(data)  # pyright: ignore
 
 
 def degenerate(truth: Truth) -> list[str]:
-    """Says at which levels there is nothing to tell apart: no required or no forbidden node or edge."""
+    """Returns, in words, at which levels of detail there is no required, or no forbidden, node or edge."""
     said: list[str] = []
     for level in LEVELS:
         states = truth.at(level)[1:] if level == "node" else truth.at(level)

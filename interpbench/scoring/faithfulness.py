@@ -1,8 +1,11 @@
 """The faithfulness curve with MIB's two areas (Mueller et al. 2025, section 3.2), and completeness.
 
-f(C) = (m(C) − m(∅)) / (m(M) − m(∅)), means over pairs, for the circuits of the ten sizes. CPR is the area
-under f, CMD that under |1 − f|, by straight lines from 0.1 % of the edges to all. Intervals: bootstrap of
-pairs.
+The faithfulness of a circuit C of the network M is f(C) = (m(C) − m(∅)) / (m(M) − m(∅)), where m is a mean
+over pairs of inputs (see `behaviour`). It is computed for circuits of ten sizes. CPR is the area under f, and
+CMD the area under |1 − f|, with straight lines between the sizes, from 0.1 % of the edges to all edges.
+Intervals are those of a bootstrap of pairs.
+
+Letters of shapes: B pairs of inputs, K circuits.
 """
 
 from itertools import product
@@ -16,14 +19,15 @@ from interpbench.scoring.intervals import bootstrap, percentiles, resampling
 from interpbench.scoring.results import Completeness, Faithfulness
 
 TIE_BREAKS = 4
-"""Random orders of ties, where a size cuts through some; their f is averaged."""
+"""The number of random orders over which f is averaged if equal scores leave a choice between edges."""
 MOST_NODES = 6
-"""Up to so many nodes, every set of them is knocked out; of more, random sets."""
+"""The largest number of nodes of which every subset is knocked out; of more nodes, random subsets are."""
 KNOCK_OUTS = 2**MOST_NODES
+"""The number of random subsets of nodes that are knocked out."""
 
 
 def faithfulness(behaviour: Behaviour, scores: Scores) -> Faithfulness:
-    """Returns the curve and its areas, with intervals."""
+    """Returns the faithfulness curve of the circuits that scores define, and its areas, with intervals."""
     graph, edges = behaviour.graph, int(behaviour.graph.legal.sum())
     counts = [int(share * edges + 1e-9) for share in SIZES]
     circuits = [
@@ -52,9 +56,14 @@ def faithfulness(behaviour: Behaviour, scores: Scores) -> Faithfulness:
 
 
 def completeness(behaviour: Behaviour, circuit: np.ndarray) -> Completeness:
-    """Knocks sets of a circuit's nodes out of the circuit and of the network (Wang et al. 2023, section 4).
+    """Returns the completeness of a circuit (Wang et al. 2023, section 4).
 
-    A node is knocked out when everyone who reads it sees its corrupted output.
+    Subsets of the circuit's nodes are knocked out of the circuit, and out of the whole network. Knocking out
+    a node means to patch all its outgoing edges with its output on the corrupted input.
+
+    Args:
+        behaviour: runs the circuits.
+        circuit: the edges in the circuit, bool `[reader, writer]`.
     """
     nodes = circuit_nodes(behaviour.graph, circuit)
     if len(nodes) <= MOST_NODES:
@@ -64,7 +73,7 @@ def completeness(behaviour: Behaviour, circuit: np.ndarray) -> Completeness:
     else:
         knocked = behaviour.generator("knock-outs").random((KNOCK_OUTS, len(nodes))) < 0.5
     sets = {bytes(row): row for row in knocked}
-    for place in range(len(nodes)):  # each set with and without each node
+    for place in range(len(nodes)):  # each subset is needed with and without each node
         for value in (False, True):
             changed = knocked.copy()
             changed[:, place] = value
@@ -97,7 +106,10 @@ def completeness(behaviour: Behaviour, circuit: np.ndarray) -> Completeness:
 
 
 def _normalised(behaviour: Behaviour, values: np.ndarray, resampled: bool = False) -> np.ndarray:
-    """Returns f of circuits from their m `[K, B]`: `[1, K]`, or `[draw, K]` of a bootstrap of pairs."""
+    """Returns the faithfulness f of circuits, `[1, K]`, from their measure m, `[K, B]`.
+
+    With `resampled` it is `[draw, K]`, one row for each bootstrap sample of the pairs.
+    """
     count = values.shape[1]
     weights = resampling(count, "pairs") / count if resampled else np.full((1, count), 1 / count)
     full, empty = weights @ behaviour.full, weights @ behaviour.empty
@@ -106,5 +118,5 @@ def _normalised(behaviour: Behaviour, values: np.ndarray, resampled: bool = Fals
 
 
 def _area(curves: np.ndarray) -> np.ndarray:
-    """Returns the area under each row, from the first size to the last."""
+    """Returns the area under each curve (row), from the first size to the last."""
     return (np.diff(SIZES) * (curves[:, 1:] + curves[:, :-1]) / 2).sum(1)

@@ -1,16 +1,22 @@
 """The hypothesis tests of circuits of Shi et al. (2024, arXiv 2410.13032), with exact p-values.
 
-Three idealised tests: is the circuit as good as the network (*equivalence*), does what is outside it know
-nothing of the answer (*independence*), is each edge needed (*minimality*)? Two against random circuits of
-the same size: *sufficiency* and *partial necessity*. Where the published code differs from its paper the
-paper is followed; where a p-value would be undefined or too small, it is made exact:
+Three tests are idealised. *Equivalence* asks whether the circuit does as well as the network, *independence*
+whether the output of the circuit's complement is independent of the network's output, and *minimality*
+whether each edge is needed. Two tests, *sufficiency* and *partial necessity*, compare the circuit with random
+circuits of the same size. Where the published code differs from the paper, the paper is followed. Three
+things differ from both, because a p-value would otherwise be undefined or too small:
 
-* equivalence counts the pairs in which the circuit does better; ties are half; the composite null
-  |P − ½| ≤ ε is taken at its worst point; the test with exchanged hypotheses (TOST) stands beside it;
-* independence patches with the clean inputs in a random order, since corrupted inputs are drawn to have
-  another answer than the clean one and so are never independent of it; the order is one of the permutations
-  that it is compared with, which makes the test exact; each kernel has its own median bandwidth;
-* minimality is corrected for the number of edges (Bonferroni).
+* Equivalence counts the pairs in which the circuit does better, with ties counted half. Its composite null
+  hypothesis |P − ½| ≤ ε is tested at its worst point, and the test with exchanged hypotheses (TOST) is
+  reported too.
+* Independence patches with the clean inputs in a random order. Corrupted inputs are drawn so that their
+  answer differs from the clean one, and are therefore never independent of it. This order is one of the
+  permutations that it is compared with, so that the test is exact. Each kernel has the median of its own
+  distances as its bandwidth.
+* Minimality is corrected for the number of edges (Bonferroni).
+
+Letters of shapes: B pairs of inputs, T positions, V output classes. A circuit is the bool array
+`[reader, writer]` of its edges; m is the measure of `behaviour`.
 """
 
 from dataclasses import dataclass
@@ -26,22 +32,23 @@ from interpbench.scoring.circuits_from_scores import random_circuit
 from interpbench.scoring.results import HypothesisTest, TestName
 
 LEVEL = 0.05
-"""Significance level alpha of the tests."""
+"""The significance level alpha of the tests."""
 TESTS: tuple[TestName, ...] = ("equivalence", "independence", "minimality", "sufficiency", "necessity")
+"""The names of all tests, in the order of tables."""
 
 
 @dataclass(frozen=True)
 class HypothesisSettings:
-    """Settings of the tests.
+    """The settings of the hypothesis tests.
 
     Attributes:
-        epsilon: how far from ½ the share of pairs won may be.
-        indifference: m within this share of the network's gap to the corrupted run is a tie. As published it
-            is 0, and a difference of one bit wins; but networks here are trained to the same answers, not to
-            the same logits.
-        quantile: the share q* of random circuits, or edges, that is to be beaten.
-        random: how many random ones.
-        permutations: of the independence test.
+        epsilon: how far from ½ the share of pairs in which the circuit does better may be.
+        indifference: a difference in m counts as a tie if it is at most this share of the network's mean
+            difference between clean and corrupted inputs. In the paper it is 0, so that the smallest
+            difference decides; but networks here are trained for the same answers, not for the same logits.
+        quantile: the share q* of random circuits, or random edges, that must be beaten.
+        random: the number of random circuits, or random edges.
+        permutations: the number of permutations in the test of independence.
     """
 
     epsilon: float = 0.1
@@ -54,10 +61,16 @@ class HypothesisSettings:
 def hypothesis_tests(
     behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings | None = None
 ) -> dict[TestName, HypothesisTest]:
-    """Runs the five tests on a circuit.
+    """Returns the results of the five tests of a circuit.
 
-    The null of an idealised test is that the circuit is ideal: it is passed when that is not rejected. The
-    null of the other two is that the circuit is no better than random ones: passed when that is.
+    The null hypothesis of an idealised test is that the circuit is ideal; the circuit passes if it is not
+    rejected. The null hypothesis of the other two is that the circuit is no better than random ones; the
+    circuit passes if it is rejected.
+
+    Args:
+        behaviour: runs the circuits.
+        circuit: the circuit.
+        settings: the settings of the tests; None for the default ones.
     """
     settings = settings or HypothesisSettings()
     return {
@@ -69,9 +82,14 @@ def hypothesis_tests(
 
 
 def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> HypothesisTest:
-    """Tests H0: |P(the circuit's m is above the network's) − ½| ≤ ε, ties counted half.
+    """Tests H0: |P(the circuit's m is above the network's) − ½| ≤ ε, with ties counted half.
 
-    `p_tost` belongs to H0: |P − ½| ≥ ε, whose rejection shows equivalence rather than assuming it.
+    `p_tost` is the p-value for H0: |P − ½| ≥ ε, whose rejection shows equivalence instead of assuming it.
+
+    Args:
+        behaviour: runs the circuits.
+        circuit: the circuit.
+        settings: the settings of the tests.
     """
     difference = behaviour.measure([circuit])[0] - behaviour.full
     tie = abs(difference) <= max(settings.indifference * abs(behaviour.gap), 1e-9)
@@ -85,9 +103,14 @@ def equivalence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisS
 
 
 def independence(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> HypothesisTest:
-    """Tests H0: the output of the complement of the circuit is independent of the network's (HSIC).
+    """Tests H0: the output of the circuit's complement is independent of the network's output (HSIC).
 
-    The interval is that of the permutation p-value, which is itself an estimate.
+    The interval is that of the p-value, which is an estimate from random permutations.
+
+    Args:
+        behaviour: runs the circuits.
+        circuit: the circuit.
+        settings: the settings of the tests.
     """
     rng = behaviour.generator("independence")
     count = len(behaviour.full)
@@ -108,10 +131,15 @@ def independence(behaviour: Behaviour, circuit: np.ndarray, settings: Hypothesis
 
 
 def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings) -> HypothesisTest:
-    """Tests for each edge e H0: removing e moves m more than removing a random one, with probability ≥ q*.
+    """Tests for each edge H0: with probability ≥ q*, removing it changes m more than removing a random edge.
 
-    The random edges are of inflated circuits: a random path is added, and one of the edges that came with it
-    removed. The value is the share of edges for which H0 stands.
+    The random edges are those of inflated circuits: a random path is added to the circuit, and one of the
+    edges that were added is removed. The statistic is the share of edges for which H0 is not rejected.
+
+    Args:
+        behaviour: runs the circuits.
+        circuit: the circuit.
+        settings: the settings of the tests.
     """
     edges = np.argwhere(circuit)
     if not len(edges):
@@ -136,10 +164,15 @@ def minimality(behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSe
 def against_random(
     behaviour: Behaviour, circuit: np.ndarray, settings: HypothesisSettings
 ) -> dict[TestName, HypothesisTest]:
-    """Tests H0: the circuit beats no more than q* of random circuits of the same size.
+    """Tests H0: the circuit beats at most a share q* of random circuits of the same size.
 
-    Sufficiency compares how near m of the circuit is to the network's; partial necessity how far m of the
-    complement is from it. Random circuits are unions of random paths from the embedding to the logits.
+    Sufficiency compares how near the circuit's m is to the network's, partial necessity how far the
+    complement's m is from it. Random circuits are unions of random paths from the embedding to the logits.
+
+    Args:
+        behaviour: runs the circuits.
+        circuit: the circuit.
+        settings: the settings of the tests.
     """
     graph, size = behaviour.graph, int(circuit.sum())
     drawn = [
@@ -158,16 +191,17 @@ def against_random(
 
 
 def _flipped(circuit: np.ndarray, edge: np.ndarray) -> np.ndarray:
-    """Returns the circuit with one edge removed, or added."""
+    """Returns the circuit with one edge `(reader, writer)` removed if it is in it, and added if not."""
     changed = circuit.copy()
     changed[tuple(edge)] ^= True
     return changed
 
 
 def _seen(logits: Tensor, scored: Tensor, numerical: bool) -> np.ndarray:
-    """Returns `[B, features]`: the outputs at the positions that are scored in every pair, as distributions.
+    """Returns the outputs at the positions that are scored in every pair, as probabilities, `[B, features]`.
 
-    Where no position is, the outputs at the last scored position of each pair.
+    If there are no such positions, they are the outputs at the last scored position of each pair. Numerical
+    outputs are returned unchanged.
     """
     values = logits if numerical else torch.log_softmax(logits, 0).exp()
     always = scored.all(1)
@@ -179,7 +213,7 @@ def _seen(logits: Tensor, scored: Tensor, numerical: bool) -> np.ndarray:
 
 
 def _kernel(values: np.ndarray) -> np.ndarray:
-    """Returns the Gaussian kernel `[B, B]` of rows; bandwidth: the median distance between different ones."""
+    """Returns the Gaussian kernel of rows, `[B, B]`, with the median distance of unequal rows as width."""
     squares = ((values[:, None] - values[None]) ** 2).sum(2)
     positive = squares[squares > 1e-12]
     return np.exp(-squares / (np.median(positive) if len(positive) else 1.0))

@@ -1,4 +1,4 @@
-"""Intervals of 95 %: a score interval for AUROC, the bootstrap for everything else but shares."""
+"""Intervals of 95 %: a score interval for AUROC, and the bootstrap. `Estimate.share` has that of shares."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,25 +11,30 @@ from interpbench.core import seeds
 from interpbench.core.estimate import MISS, Estimate
 
 DRAWS = 1_000
-"""Bootstrap samples."""
+"""The number of bootstrap samples."""
 
 
 def percentiles(draws: np.ndarray) -> tuple[float, float]:
-    """Returns the middle 95 % of bootstrap draws `[draw]`, NaN where a draw has no value."""
+    """Returns the ends of the middle 95 % of bootstrap samples, `[draw]`; NaN stands for a missing value."""
     low, high = np.nanquantile(draws, (MISS / 2, 1 - MISS / 2))
     return float(low), float(high)
 
 
 def bootstrap(value: float, draws: np.ndarray) -> Estimate:
-    """Returns a number with the interval of its bootstrap draws `[draw]`."""
+    """Returns a number with the interval that its values on bootstrap samples, `[draw]`, have."""
     return Estimate(float(value), *percentiles(draws), "bootstrap")
 
 
 def auroc_interval(auroc: float, positives: int, negatives: int) -> Estimate:
     """Returns an AUROC with its score interval: method 5 of Newcombe (Statist. Med. 25, 2006, 559–573).
 
-    It solves (θ̂ − θ)² = z² V(θ) with Hanley and McNeil's variance, at the mean sample size.
-    Unlike the bootstrap it does not shrink to a point when every required item outranks every forbidden one.
+    Its ends solve (θ̂ − θ)² = z² V(θ), where V is Hanley and McNeil's variance at the mean sample size.
+    Unlike a bootstrap interval it is not a single point if every required item outranks every forbidden one.
+
+    Args:
+        auroc: the AUROC.
+        positives: the number of required items.
+        negatives: the number of forbidden items.
     """
     z2, half = float(norm.ppf(1 - MISS / 2)) ** 2, (positives + negatives) / 2 - 1
 
@@ -48,11 +53,20 @@ def auroc_interval(auroc: float, positives: int, negatives: int) -> Estimate:
 
 
 def resampling(count: int, *names: str | int) -> np.ndarray:
-    """Returns `[draw, count]`: how often each of `count` things is drawn; each row sums to `count`."""
+    """Returns how often each of `count` things is drawn in each bootstrap sample, `[draw, count]`.
+
+    Args:
+        count: the number of things, and of draws in each sample.
+        *names: the name of the random generator.
+    """
     return seeds.generator(0, "bootstrap", *names).multinomial(count, np.full(count, 1 / count), DRAWS)
 
 
 def clustered(clusters: Sequence[str]) -> np.ndarray:
-    """Returns `[draw, thing]` weights of a bootstrap that draws whole clusters of things."""
+    """Returns how often each thing is drawn by a bootstrap of whole clusters, `[draw, thing]`.
+
+    Args:
+        clusters: the name of the cluster of each thing.
+    """
     names, place = np.unique(np.array(clusters), return_inverse=True)
     return resampling(len(names), "clusters")[:, place]

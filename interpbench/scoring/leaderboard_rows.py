@@ -1,6 +1,6 @@
-"""The rows of a leaderboard: one for each method on each model, small enough to be committed.
+"""The rows of a leaderboard, one for each method on each model, and the file that holds them.
 
-Needs neither torch nor scipy.
+This module needs neither torch nor scipy.
 """
 
 import json
@@ -27,18 +27,27 @@ from interpbench.scoring.results import (
     Rerun,
     Stability,
     TestName,
+    headline_level,
 )
 
 BOARD, FORMAT = "leaderboard.json", 3
+"""The name of a leaderboard's file, and the version of its format."""
 TRUTH = "truth"
-"""The name under which the true circuit stands beside the methods, as what they could reach."""
-DRAWN_LEVEL: Level = "qkv_edge"
-"""The level of which ROC curves are kept and drawn."""
+"""The name of the method that returns the true circuit, as an upper bound for the others."""
+Headline = Literal["headline"]
+HEADLINE_LEVEL: Headline = "headline"
+"""The name of the level of detail at which methods are compared on a network (`Truth.headline`)."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class CostRow:
-    """What a method cost: passes of one example, seconds, and how far memory rose."""
+    """The cost of a method.
+
+    Attributes:
+        passes: the number of examples in forward and backward passes.
+        seconds: the CPU time in seconds; the wall-clock time if CPU time was not measured.
+        megabytes: by how much memory rose, in MiB; None if it was not measured.
+    """
 
     passes: Amount
     seconds: Amount
@@ -47,7 +56,13 @@ class CostRow:
 
 @dataclass(frozen=True, config=STRICT)
 class FaithfulnessRow:
-    """Faithfulness of each size, and its two areas."""
+    """The faithfulness of the circuits of several sizes.
+
+    Attributes:
+        curve: the faithfulness at each size.
+        cpr: the area under it.
+        cmd: the area between it and 1.
+    """
 
     curve: Annotated[Numbers, Field(min_length=1)]
     cpr: Estimate
@@ -56,7 +71,13 @@ class FaithfulnessRow:
 
 @dataclass(frozen=True, config=STRICT)
 class CompletenessRow:
-    """How complete the circuit of the true size is."""
+    """The completeness of the circuit of the true size; the fields are as in `Completeness`.
+
+    Attributes:
+        gap: the largest difference in faithfulness between circuit and network under knock-outs.
+        mean_gap: the mean difference.
+        least_effect: the largest change in faithfulness by knocking out the least necessary node.
+    """
 
     gap: Estimate
     mean_gap: Estimate
@@ -65,7 +86,14 @@ class CompletenessRow:
 
 @dataclass(frozen=True, config=STRICT)
 class StabilityRow:
-    """How alike several runs are."""
+    """The agreement of several runs of a method.
+
+    Attributes:
+        jaccard: the mean Jaccard index of their circuits; None for a single run.
+        rank_correlation: the mean rank correlation of their scores; None for a single run, or if a run gives
+            all edges the same score.
+        auroc_deviation: the standard deviation of their AUROC at the level of comparison; None if not known.
+    """
 
     jaccard: Estimate | None
     rank_correlation: Estimate | None
@@ -74,13 +102,31 @@ class StabilityRow:
 
 @dataclass(frozen=True, config=STRICT)
 class LeaderboardRow:
-    """What a leaderboard keeps of an evaluation; every number has four digits.
+    """The row of an evaluation in a leaderboard, with numbers rounded to about four digits.
 
     Attributes:
-        checkpoint: the beginning of the SHA-256 of the weights.
-        examples: pairs of inputs that the method saw.
-        levels: with ROC curves of `DRAWN_LEVEL` alone.
-        others: as in an `EvaluationRecord`.
+        task: the name of the task.
+        program: the task whose program the network was trained on.
+        checkpoint: the first digits of the SHA-256 of the network's weights.
+        method: the name of the method.
+        settings: the settings of the method.
+        seed: the seed of the evaluation.
+        structural: whether allowed nodes and edges counted as required.
+        examples: the number of pairs of inputs that the method was given; 0 if it is not known.
+        granularity: whether the method scores edges, or nodes alone.
+        baseline: whether the method uses neither answers nor gradients.
+        budget: the method's training steps as a share of those of its authors; None for a method that does
+            not train.
+        left_out: the reasons for which comparisons leave the network out; empty if they do not.
+        levels: how well the method does at each level of detail; the ROC curve is kept at the level of
+            comparison only.
+        cost: the cost of the method.
+        changed: the share of pairs whose corrupted input changes the network's answer; None if not measured.
+        faithfulness: the faithfulness of its circuits; None if not measured.
+        completeness: the completeness of its circuit of the true size; None if not measured.
+        tests: the results of hypothesis tests of its circuit of the true size.
+        stability: the agreement of several runs, by what differs between them.
+        headline: the level of comparison; None in rows of earlier versions, for which `at` finds it.
     """
 
     task: TaskName
@@ -102,11 +148,22 @@ class LeaderboardRow:
     completeness: CompletenessRow | None
     tests: dict[TestName, HypothesisTest]
     stability: dict[Rerun, StabilityRow]
+    headline: Level | None = None
+
+    def at(self, level: Level | Headline) -> LevelScores:
+        """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
+        return self.levels[headline_level(self.headline, self.levels) if level == HEADLINE_LEVEL else level]
 
 
 @dataclass(frozen=True, config=STRICT)
 class BoardFile:
-    """What `leaderboard.json` holds."""
+    """The contents of `leaderboard.json`.
+
+    Attributes:
+        format: the version of the format.
+        missing: the names of released models that were not evaluated.
+        rows: the rows.
+    """
 
     format: Literal[3]
     missing: tuple[Annotated[str, Field(max_length=256)], ...]
@@ -114,9 +171,10 @@ class BoardFile:
 
 
 def row(record: EvaluationRecord) -> LeaderboardRow:
-    """Returns what a leaderboard keeps of a record."""
+    """Returns the row of a record in a leaderboard."""
     cost, found = record.cost, record.behaviour
     faithful, complete = found.faithfulness, found.completeness
+    headline = record.headline_level
     made = LeaderboardRow(
         task=record.task,
         program=record.program or record.task,
@@ -132,26 +190,27 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         left_out=tuple(record.left_out),
         levels={
             level: LevelScores(
-                one.positives, one.negatives, one.metrics, one.roc if level == DRAWN_LEVEL else ()
+                one.positives, one.negatives, one.metrics, one.roc if level == headline else ()
             )
             for level, one in record.levels.items()
         },
         cost=CostRow(
             0 if cost is None else cost.forward_examples + cost.backward_examples,
-            record.seconds if cost is None or cost.cpu_seconds is None else cost.cpu_seconds,
+            record.seconds if record.cpu_seconds is None else record.cpu_seconds,
             None if cost is None or cost.peak_bytes is None else cost.peak_bytes / 2**20,
         ),
         changed=found.changed,
         faithfulness=faithful and FaithfulnessRow(faithful.curve, faithful.cpr, faithful.cmd),
         completeness=complete and CompletenessRow(complete.gap, complete.mean_gap, complete.least_effect),
         tests=found.tests,
-        stability={name: _stability(one) for name, one in found.stability.items()},
+        stability={name: _stability(one, headline) for name, one in found.stability.items()},
+        headline=headline,
     )
     return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
 
 
-def _stability(found: Stability) -> StabilityRow:
-    drawn = found.auroc.get(DRAWN_LEVEL)
+def _stability(found: Stability, level: Level) -> StabilityRow:
+    drawn = found.auroc.get(level)
     return StabilityRow(found.jaccard, found.rank_correlation, None if drawn is None else drawn.deviation)
 
 
@@ -161,7 +220,7 @@ def plain(one: LeaderboardRow) -> dict[str, JsonValue]:
 
 
 def _rounded(value: object) -> object:
-    """Rounds every number to four significant digits, or four places."""
+    """Returns plain data with numbers rounded to four decimals, or if small to three significant digits."""
     if isinstance(value, float):
         return round(value, 4) if abs(value) >= 0.01 else float(f"{value:.3g}")
     if isinstance(value, dict):
@@ -170,21 +229,26 @@ def _rounded(value: object) -> object:
 
 
 def board_text(rows: Sequence[LeaderboardRow], missing: Sequence[str]) -> str:
-    """Returns `leaderboard.json`, a row on each line."""
+    """Returns the text of `leaderboard.json`, with one row on each line."""
     lines = ",\n".join(json.dumps(plain(one), separators=(",", ":"), allow_nan=False) for one in rows)
     return f'{{"format": {FORMAT}, "missing": {json.dumps(list(missing))}, "rows": [\n{lines}\n]}}\n'
 
 
 def read_rows(path: Path) -> tuple[tuple[LeaderboardRow, ...], tuple[str, ...]]:
-    """Reads `leaderboard.json`, of format 2 or 3: its rows, and the released models that are missing.
+    """Reads `leaderboard.json`, in format 2 or 3.
+
+    Returns:
+        The rows, and the names of released models that were not evaluated.
 
     Raises:
-        ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
+        ScoresError: if the file is not a leaderboard, or is damaged; the message names the row.
     """
     data = read_json(path, ScoresError)
     version = data.get("format") if isinstance(data, dict) else None  # pyright: ignore
     if version == 1:
-        raise ScoresError(f"{path} was made by an older version, of other columns: make it anew")
+        raise ScoresError(
+            f"{path} has the format of an older version, with other columns; make the leaderboard again"
+        )
     if version not in (2, FORMAT):
         raise ScoresError(f"{path} is not a leaderboard of format {FORMAT}")
     if version == 2:

@@ -1,8 +1,11 @@
-"""What a metric is: a number by which methods are compared, drawn from the row of a leaderboard.
+"""Metrics, which are numbers by which methods are compared, and their registries.
 
-A metric of rankings is a decorated function (`ranking_metrics.py`); any other number of a row is a
-`ScoreMetric`
-(`row_metrics.py`). Tables, comparisons, figures and records take them from the registry here.
+There are two kinds. A metric of rankings is computed from a ranking and the ground truth (`ranking_metrics`).
+Any other metric is a function of a leaderboard's row (`row_metrics`). Both are registered by a decorator;
+tables, comparisons and figures use all that are registered.
+
+Letters of shapes: K weightings of the items of a ranking (the observed one, or bootstrap samples), G groups
+of items with equal scores, from the highest score to the lowest.
 """
 
 from collections.abc import Callable
@@ -15,28 +18,27 @@ import numpy as np
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
-from interpbench.scoring.leaderboard_rows import LeaderboardRow
+from interpbench.scoring.leaderboard_rows import Headline, LeaderboardRow
 
 Table = Literal["accuracy", "behaviour", "cost", "stability"]
-"""The table of a leaderboard that a metric is a column of."""
-
-
+"""The tables of a leaderboard; each metric is a column of one of them."""
 FromRow = Callable[[LeaderboardRow], Estimate | None]
+"""The type of functions that return the number of a metric in a row; None if the row has none."""
 
 
 @dataclass(frozen=True)
 class ScoreMetric:
-    """One number of a leaderboard's row.
+    """A metric as a function of a leaderboard's row.
 
     Attributes:
-        name: of the metric.
-        title: what tables call it.
-        of: draws the number from a row; None where the row has none.
-        table: of which it is a column.
-        larger_is_better: its direction.
-        range: the least and the largest value; None for an end that is open.
-        level: what it scores, if that is a ranking of nodes or edges.
-        has_null: whether it is known what random scores get.
+        name: the name of the metric.
+        title: the title of its column in tables.
+        of: returns the number in a row; None if the row has none.
+        table: the table that it is a column of.
+        larger_is_better: whether larger numbers are better.
+        range: the smallest and the largest possible value; None for an end that is open.
+        level: for a metric of rankings, the level of detail of the ranking; else None.
+        has_null: whether its distribution for random scores can be computed.
     """
 
     name: str
@@ -45,16 +47,16 @@ class ScoreMetric:
     table: Table
     larger_is_better: bool = True
     range: tuple[float | None, float | None] = (0, 1)
-    level: Level | None = None
+    level: Level | Headline | None = None
     has_null: bool = False
 
 
 class RankingCounts:
-    """One ranking whose items are weighted in K ways.
+    """A ranking with K weightings of its items.
 
     Attributes:
-        hits: `[K, group]`: the weight of required items in each group of ties, the highest scores first.
-        sizes: `[K, group]`: the weight of all items in it.
+        hits: the weight of required items in each group, `[K, G]`.
+        sizes: the weight of all items in each group, `[K, G]`.
     """
 
     def __init__(self, hits: np.ndarray, sizes: np.ndarray):
@@ -62,49 +64,50 @@ class RankingCounts:
 
     @cached_property
     def taken(self) -> np.ndarray:
-        """`[K, group]`: the weight of all items up to and with each group."""
+        """The weight of all items in the groups up to and including each, `[K, G]`."""
         return self.sizes.cumsum(1)
 
     @cached_property
     def found(self) -> np.ndarray:
-        """`[K, group]`: the weight of required items up to and with each group."""
+        """The weight of required items in the groups up to and including each, `[K, G]`."""
         return self.hits.cumsum(1)
 
     @property
     def positives(self) -> np.ndarray:
-        """`[K, 1]`: the weight of required items."""
+        """The weight of required items in all groups, `[K, 1]`."""
         return self.found[:, -1:]
 
     @cached_property
     def false(self) -> np.ndarray:
-        """`[K, group]`: the weight of forbidden items up to and with each group."""
+        """The weight of forbidden items in the groups up to and including each, `[K, G]`."""
         return self.taken - self.found
 
     @property
     def negatives(self) -> np.ndarray:
-        """`[K, 1]`: the weight of forbidden items."""
+        """The weight of forbidden items in all groups, `[K, 1]`."""
         return self.false[:, -1:]
 
 
 Compute = Callable[[RankingCounts], np.ndarray]
+"""The type of functions from a ranking with K weightings to K numbers."""
 OnGraph = Callable[[Graph, np.ndarray, np.ndarray], float | None]
+"""The type of functions from a graph, the true circuit and scores, `[reader, writer]`, to a number."""
 Interval = Callable[[float, int, int], Estimate]
+"""The type of functions from a value and the numbers of required and forbidden items to an estimate."""
 
 
 @dataclass(frozen=True)
 class RankingMetric:
-    """A number of a ranking of nodes or edges.
+    """A metric of rankings of nodes or edges.
 
     Attributes:
-        name: in records, `LevelScores.metrics`.
-        title: what tables call it.
-        compute: from K weightings of a ranking to K numbers; None for one that needs the graph.
-        on_graph: from the graph, the true circuit and the scores `[reader, writer]` to the number of q/k/v
-            edges; None for one that needs the ranking alone.
-        interval: from a number and the counts of required and forbidden items to the number with its
-            interval; None for a bootstrap of items.
-        larger_is_better: its direction.
-        range: the least and the largest value.
+        name: the name of the metric, under which it is in `LevelScores.metrics`.
+        title: the title of its column in tables.
+        compute: computes it from a ranking; None for a metric that needs the graph.
+        on_graph: computes it from the graph and the scores of q/k/v edges; None for a metric of any ranking.
+        interval: computes its interval; None for the interval of a bootstrap of items.
+        larger_is_better: whether larger numbers are better.
+        range: the smallest and the largest possible value.
     """
 
     name: str
@@ -115,11 +118,15 @@ class RankingMetric:
     larger_is_better: bool = True
     range: tuple[float, float] = (0, 1)
 
-    def at(self, level: Level) -> ScoreMetric:
-        """Returns the metric of a row at one level."""
+    def at(self, level: Level | Headline) -> ScoreMetric:
+        """Returns the metric at a level of detail, as a function of rows.
+
+        A metric that needs the graph is that of q/k/v edges at every level.
+        """
+        own = level if self.on_graph is None else "qkv_edge"
 
         def of(row: LeaderboardRow) -> Estimate | None:
-            return row.levels[level].metrics.get(self.name)
+            return row.at(own).metrics.get(self.name)
 
         null = self.compute is not None
         return ScoreMetric(
@@ -128,9 +135,9 @@ class RankingMetric:
 
 
 RANKING: dict[str, RankingMetric] = {}
-"""The metrics of rankings, in the order of the columns of tables; `ranking_metrics` fills it."""
+"""The registry of metrics of rankings, in the order of the columns of tables; `ranking_metrics` fills it."""
 ROW: dict[str, ScoreMetric] = {}
-"""All other metrics, in the order of the columns of tables; `row_metrics` fills it."""
+"""The registry of all other metrics, in the order of the columns of tables; `row_metrics` fills it."""
 
 
 def ranking_metric(
@@ -140,10 +147,16 @@ def ranking_metric(
     larger_is_better: bool = True,
     range: tuple[float, float] = (0, 1),
 ) -> Callable[[Compute], RankingMetric]:
-    """Registers a function of `RankingCounts` as a metric of the function's name.
+    """Returns a decorator that registers a function of `RankingCounts` as a metric with the function's name.
+
+    Args:
+        title: the title of its column in tables.
+        interval: computes its interval; None for the interval of a bootstrap of items.
+        larger_is_better: whether larger numbers are better.
+        range: the smallest and the largest possible value.
 
     Raises:
-        ValueError: if the name is taken.
+        ValueError: if there is a metric of this name already.
     """
 
     def register(compute: Compute) -> RankingMetric:
@@ -159,13 +172,13 @@ M = TypeVar("M", RankingMetric, ScoreMetric)
 
 
 def register_metric(made: M, registry: dict[str, M]) -> M:
-    """Adds a metric to `RANKING` or to `ROW`.
+    """Adds a metric to a registry, `RANKING` or `ROW`, and returns it.
 
     Raises:
-        ValueError: if the name is taken.
+        ValueError: if there is a metric of this name already.
     """
     if made.name in registry:
-        raise ValueError(f"metric {made.name!r} is registered twice")
+        raise ValueError(f"metric {made.name!r} is registered twice; choose another name")
     registry[made.name] = made
     return made
 
@@ -177,10 +190,16 @@ def row_metric(
     larger_is_better: bool = True,
     range: tuple[float | None, float | None] = (0, 1),
 ) -> Callable[[FromRow], ScoreMetric]:
-    """Registers a function of a leaderboard's row as a metric of the function's name.
+    """Returns a decorator that registers a function of rows as a metric with the function's name.
+
+    Args:
+        title: the title of its column.
+        table: the table that it is a column of.
+        larger_is_better: whether larger numbers are better.
+        range: the smallest and the largest possible value; None for an end that is open.
 
     Raises:
-        ValueError: if the name is taken.
+        ValueError: if there is a metric of this name already.
     """
 
     def register(of: FromRow) -> ScoreMetric:

@@ -1,4 +1,4 @@
-"""The AUROC of MIB's circuit track for networks whose circuit is known (Mueller et al. 2025, section 3.2)."""
+"""The AUROC of MIB's circuit track, for networks with a known circuit (Mueller et al. 2025, section 3.2)."""
 
 import math
 
@@ -9,28 +9,29 @@ from interpbench.core import seeds
 from interpbench.scoring.circuits_from_scores import SIZES, connected, grown
 
 TIE_BREAKS = 16
-"""Random orders of equal edges into one node, whose mean is taken. In MIB's code it is the order of a set of
-names, which differs from one run of Python to the next."""
+"""The number of random orders of edges with equal scores into one node, over which the AUROC is averaged. In
+MIB's code the order is that of a set of names, which differs from one run of Python to the next."""
 
 
 def mib_auroc(graph: Graph, circuit: np.ndarray, scores: np.ndarray) -> float | None:
-    """Returns the area under the ROC through circuits of ten sizes, computed as MIB's code does.
+    """Returns the area under the ROC curve through circuits of ten sizes, computed as in MIB's code.
 
-    A circuit grows from the logits: the next edge is always the best one into what is already there. At each
-    size, a share of all edges rounded up, what does not lead back to the embedding is pruned. Every edge
-    outside the true circuit is a negative. Straight lines join the ten points; area counts from the first of
-    them, not from (0, 0).
+    A greedy search adds edges to a circuit, starting at the logits: the next edge is the one with the highest
+    score among those into the logits or into a node of the circuit. Each size is a share of all edges,
+    rounded up. Edges that are on no path from the embedding to the logits are pruned. Every edge outside the
+    true circuit is a negative. Straight lines join the ten points, and the area is that from the first point
+    on, not from (0, 0).
 
-    MIB compares magnitudes in single precision; here what is compared is the score, of which a method that
-    ranks by magnitude has taken it.
+    MIB compares absolute values of scores, in single precision. Here scores are compared as they are; a
+    method that ranks by absolute value returns absolute values.
 
     Args:
-        graph: the graph.
-        circuit: `[reader, writer]` bool, the true circuit.
-        scores: `[reader, writer]`, larger for more important.
+        graph: the network's graph.
+        circuit: the edges in the true circuit, bool `[reader, writer]`.
+        scores: the scores of edges, `[reader, writer]`, larger for more important edges.
 
     Returns:
-        None if no edge, or every edge, is in the circuit.
+        The area; None if no edge, or every edge, is in the circuit.
     """
     edges, positives = int(graph.legal.sum()), int((circuit & graph.legal).sum())
     if positives in (0, edges):

@@ -1,4 +1,7 @@
-"""What random scores get, averaged over many: one random draw as the null has flipped verdicts."""
+"""The distribution of the metrics of random rankings (null distribution), from many random rankings.
+
+A comparison with a single random ranking can go either way, so the distribution of many is used.
+"""
 
 from functools import cache
 
@@ -9,12 +12,17 @@ from interpbench.scoring.metric import RankingCounts
 from interpbench.scoring.ranking_metrics import RANKING
 
 DRAWS = 1_000
+"""The number of random rankings."""
 NUMBERS = 1 << 21
-"""How many items of rankings are scored at once: of more, memory is short before time is."""
+"""The number of items, in all rankings together, that are scored in one batch, to bound the memory in use."""
 
 
 def random_null(positives: int, negatives: int) -> dict[str, np.ndarray]:
-    """Returns each metric that has a null of many random rankings without ties, `[draw]`, sorted."""
+    """Returns the values of each metric for random rankings without ties, `[draw]`, sorted.
+
+    Metrics that need the graph are left out. `positives` and `negatives` are the numbers of required and
+    forbidden items.
+    """
     return _random_null(positives, negatives, tuple(name for name, one in RANKING.items() if one.compute))
 
 
@@ -35,6 +43,15 @@ def _random_null(positives: int, negatives: int, metrics: tuple[str, ...]) -> di
 
 
 def beats_random(name: str, value: float, positives: int, negatives: int) -> float:
-    """Returns a p-value: the share of random rankings that do as well, the observed one among them."""
+    """Returns the p-value of a metric of a ranking: the share of random rankings with at least its value.
+
+    The observed ranking counts as one of them.
+
+    Args:
+        name: the name of a metric of rankings.
+        value: its value for the observed ranking.
+        positives: the number of required items.
+        negatives: the number of forbidden items.
+    """
     null = random_null(positives, negatives)[name]
     return float((1 + (null >= value - 1e-12).sum()) / (1 + len(null)))

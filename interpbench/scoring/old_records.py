@@ -1,4 +1,4 @@
-"""Records and leaderboards of earlier versions, brought into the form of this one before they are checked."""
+"""Converts records and leaderboards of earlier versions to the current format, before they are checked."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,27 +9,29 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import IntervalKind
 
 Part = dict[str, Any]
-"""A part of what is read, not yet checked."""
+"""A mapping in the data of a file that has not been checked yet."""
 KINDS: Mapping[str, IntervalKind] = {"auroc": "score", "precision_at_size": "exact"}
-"""Metrics whose intervals were not a bootstrap's, to where they came from."""
+"""The kinds of intervals of metrics for which it was not the bootstrap, in earlier versions."""
 ESTIMATES = {"faithfulness": ("cpr", "cmd"), "completeness": ("gap", "mean_gap", "least_effect")}
+"""The fields of a record's `behaviour` that are estimates."""
 METRICS = ("auroc", "average_precision", "precision_at_size", "best_f1", "staircase", "mib_auroc")
+"""The metrics of rankings in earlier versions."""
 
 
 def current_record(old: object, where: object) -> object:
-    """Returns a record of version 1, which did not say its version, in the form of version 2.
+    """Returns a record of version 1, which has no field `version`, in the format of version 2.
 
     Raises:
-        ScoresError: one line that begins with `where`, for anything else.
+        ScoresError: if it is not a record of version 1; the message begins with `where`, its file.
     """
     return _tried(_record, old, where)
 
 
 def current_rows(old: object, where: object) -> object:
-    """Returns the rows of a leaderboard of format 2 in the form of format 3.
+    """Returns the rows of a leaderboard of format 2 in format 3.
 
     Raises:
-        ScoresError: one line that begins with `where`, for anything else.
+        ScoresError: if they are not rows of format 2; the message begins with `where`, their file.
     """
     return _tried(lambda rows: [_row(row) for row in rows], old, where)
 
@@ -38,7 +40,7 @@ def _tried(change: Callable[[Any], object], old: object, where: object) -> objec
     try:
         return change(old)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ScoresError(f"{where} is damaged: it has not the form of its version") from None
+        raise ScoresError(f"{where} is damaged: it does not have the format of its version") from None
 
 
 def _record(old: Unchecked) -> Part:
@@ -74,7 +76,7 @@ def _ordered(scores: Mapping[str, float]) -> Part:
 
 
 def _level(level: Part) -> Part:
-    """Moves the numbers of a level, with their intervals, into its `metrics`."""
+    """Returns the scores at a level with all metrics, and their intervals, in `metrics`."""
     ends: Unchecked = level.pop("intervals", {})
     numbers = {name: level.pop(name, None) for name in METRICS}
     listed = {
@@ -90,14 +92,14 @@ def _estimates(part: Unchecked, names: tuple[str, ...]) -> Part:
 
 
 def _estimate(old: Any, kind: IntervalKind | None = None) -> list[object] | None:
-    """Returns `[value, low, high, kind]`, or `[value]`."""
+    """Returns an estimate in the current format: `[value, low, high, kind]`, or only `[value]`."""
     if isinstance(old, Mapping):
         old = [old["value"], old["low"], old["high"]]  # pyright: ignore[reportUnknownVariableType]
     return old if old is None or len(old) == 1 else [*old, kind or "bootstrap"]
 
 
 def _test(test: Part) -> Part:
-    """Takes the statistic and its interval together."""
+    """Returns the result of a test with the statistic and its interval in one field, `statistic`."""
     numbers = [test.pop(name) for name in ("value", "low", "high")]
     return {**test, "statistic": [*numbers, "exact"]}
 

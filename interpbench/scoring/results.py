@@ -1,5 +1,6 @@
-"""What an evaluation finds out, as types that check themselves. Needs neither torch nor scipy."""
+"""The results of an evaluation, as types that are checked when they are read; without torch and scipy."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Annotated, Literal
 
@@ -11,10 +12,11 @@ from interpbench.core.config import STRICT, Amount, Finite, RankedItems, Share, 
 from interpbench.core.estimate import Estimate
 
 Granularity = Literal["edge", "node"]
-"""At which level a method gives scores of its own."""
+"""The level of detail at which a method computes scores: those of edges, or those of nodes only."""
 TestName = Literal["equivalence", "independence", "minimality", "sufficiency", "necessity"]
+"""The name of a hypothesis test of circuits; see `hypotheses`."""
 Rerun = Literal["pairs", "seeds"]
-"""What differs between the runs of a method: bootstrap samples of the pairs of inputs, or the seed."""
+"""The difference between several runs of a method: bootstrap samples of the pairs of inputs, or the seed."""
 ScoreName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Numbers = tuple[Finite, ...]
 Passes = Annotated[int, Field(ge=0, le=1 << 60)]
@@ -22,13 +24,14 @@ Passes = Annotated[int, Field(ge=0, le=1 << 60)]
 
 @dataclass(frozen=True, config=STRICT)
 class LevelScores:
-    """How well a ranking separates what is required from what is forbidden, at one level.
+    """How well a ranking separates required from forbidden nodes or edges, at one level of detail.
 
     Attributes:
-        positives: how many required nodes or edges there are.
-        negatives: how many forbidden ones.
-        metrics: metric to its number; none of them where one class is empty.
-        roc: `(false positive rate, true positive rate)` from (0, 0) to (1, 1), where the curve bends.
+        positives: the number of required nodes or edges.
+        negatives: the number of forbidden nodes or edges.
+        metrics: the metrics by name; empty if no item is required, or none is forbidden.
+        roc: the points `(false positive rate, true positive rate)` at which the ROC curve changes its slope,
+            from (0, 0) to (1, 1).
     """
 
     positives: RankedItems
@@ -36,31 +39,53 @@ class LevelScores:
     metrics: dict[ScoreName, Estimate] = field(default_factory=dict[str, Estimate])
     roc: tuple[tuple[Share, Share], ...] = ()
 
+    def __repr__(self) -> str:
+        items = f"{self.positives:,} required, {self.negatives:,} forbidden"
+        if self.auroc is None or self.average_precision is None:
+            return f"LevelScores({items}: nothing to tell apart)"
+        auroc, precision = (f"{value:.3f}" for value in (self.auroc, self.average_precision))
+        return f"LevelScores(AUROC {auroc}, average precision {precision}; {items})"
+
     def value(self, metric: str) -> float | None:
-        """Returns the number of a metric, or None if it has none here."""
+        """Returns the value of a metric; None if it is not among `metrics`."""
         found = self.metrics.get(metric)
         return None if found is None else found.value
 
     @property
     def auroc(self) -> float | None:
-        """The probability that a required node or edge outranks a forbidden one, ties counted half."""
+        """The probability that a required item scores higher than a forbidden one; ties count half."""
         return self.value("auroc")
 
     @property
     def average_precision(self) -> float | None:
-        """The area under precision-recall, steps at distinct scores."""
+        """The area under the precision-recall curve, with a step at each distinct score."""
         return self.value("average_precision")
+
+
+def headline_level(said: Level | None, levels: Mapping[Level, LevelScores]) -> Level:
+    """Returns the level of detail at which methods are compared on a network (`Truth.headline`).
+
+    Args:
+        said: the level in the record; None in a record of an earlier version.
+        levels: the scores at each level. In earlier versions, they show whether q/k/v edges are free, as each
+            required head edge has a required q/k/v edge otherwise.
+    """
+    if said is not None:
+        return said
+    return "head_edge" if levels["head_edge"].positives > levels["qkv_edge"].positives else "qkv_edge"
 
 
 @dataclass(frozen=True, config=STRICT)
 class RunCost:
-    """What one run of a method cost.
+    """The cost of one run of a method.
 
     Attributes:
-        forward_calls, forward_examples, backward_calls, backward_examples: calls of the network, and examples
-            that went through it.
-        cpu_seconds: CPU time; None where no method was run.
-        peak_bytes: how far memory rose; None where it could not be measured.
+        forward_calls: the number of forward passes.
+        forward_examples: the number of examples in forward passes.
+        backward_calls: the number of backward passes.
+        backward_examples: the number of examples in backward passes.
+        cpu_seconds: the CPU time in seconds; None if no method was run.
+        peak_bytes: by how much memory rose at most; None if it could not be measured.
     """
 
     forward_calls: Passes
@@ -73,13 +98,15 @@ class RunCost:
 
 @dataclass(frozen=True, config=STRICT)
 class Faithfulness:
-    """The faithfulness f of the circuits of several sizes (Mueller et al. 2025, section 3.2).
+    """The faithfulness f of circuits of several sizes (Mueller et al. 2025, section 3.2).
 
     Attributes:
-        sizes: the sizes, as shares of all edges.
-        connected: share of all edges that is left when edges that lead nowhere are pruned.
-        curve: f of each size.
-        curve_low, curve_high: the ends of its 95 % intervals.
+        sizes: the sizes of the circuits, as shares of all edges.
+        connected: for each size, the share of all edges that is left in the circuit when edges are pruned
+            that are on no path from the embedding to the logits.
+        curve: f at each size.
+        curve_low: the low ends of the 95 % intervals of `curve`.
+        curve_high: the high ends of the 95 % intervals of `curve`.
         cpr: the area under f.
         cmd: the area under |1 - f|.
     """
@@ -95,15 +122,17 @@ class Faithfulness:
 
 @dataclass(frozen=True, config=STRICT)
 class Completeness:
-    """What happens when sets K of a circuit C's nodes are knocked out (Wang et al. 2023, section 4).
+    """The effect of knocking out sets K of the nodes of a circuit C (Wang et al. 2023, section 4).
+
+    M is the network, and f the faithfulness.
 
     Attributes:
-        nodes: how many nodes the circuit has.
-        sets: how many sets were knocked out.
-        gap: the largest |f(C - K) - f(M - K)|, M being the network: 0 for a complete circuit.
-        mean_gap: the mean of it.
-        least_effect: for the least necessary node v, the largest |f(C - K - v) - f(C - K)| of any K: 0 for a
-            circuit that is not minimal.
+        nodes: the number of nodes in the circuit.
+        sets: the number of sets K that were knocked out.
+        gap: the largest |f(C - K) - f(M - K)|, which is 0 for a complete circuit.
+        mean_gap: the mean |f(C - K) - f(M - K)|.
+        least_effect: the largest |f(C - K - v) - f(C - K)| over K, of the node v for which it is smallest. It
+            is 0 for a circuit that is not minimal.
     """
 
     nodes: Steps
@@ -115,13 +144,13 @@ class Completeness:
 
 @dataclass(frozen=True, config=STRICT)
 class HypothesisTest:
-    """What one of the hypothesis tests of a circuit finds.
+    """The result of a hypothesis test of a circuit.
 
     Attributes:
         statistic: the statistic of the test.
         p: the p-value.
         passed: whether the circuit passes.
-        p_tost: the p-value of the test with exchanged hypotheses, of the test of equivalence alone.
+        p_tost: for the test of equivalence, the p-value of the test with exchanged hypotheses; else None.
     """
 
     statistic: Estimate
@@ -140,13 +169,14 @@ class Spread:
 
 @dataclass(frozen=True, config=STRICT)
 class Stability:
-    """How alike several runs of a method are.
+    """The agreement of several runs of a method; numbers are means over pairs of runs.
 
     Attributes:
-        runs: how many runs.
-        jaccard: the Jaccard index of their circuits, the mean over pairs of runs; None of a single run.
-        rank_correlation: Spearman's correlation of all edges; None, too, if a run scores all edges alike.
-        auroc: each level's AUROC.
+        runs: the number of runs.
+        jaccard: the Jaccard index of their circuits; None for a single run.
+        rank_correlation: Spearman's correlation of their scores of edges; None for a single run, or if a run
+            gives all edges the same score.
+        auroc: the AUROC of the runs at each level of detail, as mean and standard deviation.
     """
 
     runs: Steps
@@ -157,15 +187,17 @@ class Stability:
 
 @dataclass(frozen=True, config=STRICT)
 class CircuitBehaviour:
-    """How the circuits of a ranking behave, as far as it was asked for.
+    """The behaviour of the circuits that scores define; what was not asked for is None or empty.
+
+    The circuit of the true size has as many edges as are required.
 
     Attributes:
-        changed: share of pairs whose corrupted input changes the network's answer; None if it never does.
-        faithfulness: of the circuits of several sizes.
-        ties: whether the circuit of the true size is a choice between edges of equal scores.
-        completeness: of the circuit of the true size.
-        tests: name of a hypothesis test to what it finds of the circuit of the true size.
-        stability: how alike several runs are.
+        changed: the share of pairs whose corrupted input changes the network's answer.
+        faithfulness: the faithfulness of circuits of several sizes.
+        ties: whether equal scores leave a choice of which edges are in the circuit of the true size.
+        completeness: the completeness of the circuit of the true size.
+        tests: the results of hypothesis tests of the circuit of the true size, by their names.
+        stability: the agreement of several runs, by what differs between them.
     """
 
     changed: Finite | None = None
@@ -178,16 +210,18 @@ class CircuitBehaviour:
 
 @dataclass(frozen=True, config=STRICT)
 class Conditions:
-    """What else decides the numbers of an evaluation; None for what a record does not say.
+    """The conditions of an evaluation, besides network, method and settings; None stands for an unknown one.
 
     Attributes:
-        examples: pairs of inputs that the method saw.
-        test_examples: pairs on which its circuits were run.
-        thorough: whether everything was asked for.
+        examples: the number of pairs of inputs that the method was given.
+        test_examples: the number of pairs on which its circuits were run.
+        thorough: whether hypothesis tests and stability were asked for too.
         data: where the pairs came from.
         corruption: how inputs were corrupted, if not as the task does it.
-        source: the hash of a user's own method.
-        samples, seeds, most_passes: the settings of stability.
+        source: the SHA-256 of the file with a user's own method.
+        samples: the number of bootstrap samples of pairs on which stability was measured.
+        seeds: the number of other seeds on which stability was measured.
+        most_passes: the largest cost, in passes of one example, at which stability was measured.
     """
 
     examples: Steps | None = None
@@ -201,9 +235,9 @@ class Conditions:
     most_passes: Steps | None = None
 
     def will_do_for(self, wanted: "Conditions") -> bool:
-        """Returns whether an evaluation under these conditions has all that one under `wanted` would have."""
+        """Returns whether an evaluation under these conditions can stand for one under `wanted`."""
         demanded = {name: value for name, value in asdict(wanted).items() if value is not None}
         if not wanted.thorough:
-            demanded.pop("thorough", None)  # more than is demanded will do
+            demanded.pop("thorough", None)  # a thorough evaluation holds more than is demanded
         same = all(getattr(self, name) == value for name, value in demanded.items())
         return same and self.corruption == wanted.corruption

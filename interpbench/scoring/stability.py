@@ -1,6 +1,7 @@
-"""Does a method say the same again: on bootstrap samples of the pairs, and with other seeds?
+"""The stability of a method: the agreement of its runs on samples of the pairs, or with other seeds.
 
-Méloux et al. (2025, arXiv 2510.00845) ask for a Jaccard index of circuits of at least 0.8.
+Méloux et al. (2025, arXiv 2510.00845) call a method stable if the Jaccard index of its circuits is at least
+0.8.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,18 +28,18 @@ from interpbench.tasks.problem import Problem
 def stability(
     method: Callable[[Problem], Scores], problem: Problem, truth: Truth, size: int, samples: int, others: int
 ) -> dict[Rerun, Stability]:
-    """Runs a method again and compares what it says.
+    """Runs a method several times and compares the results.
 
     Args:
         method: the method.
-        problem: what it was run on.
-        truth: to score each of the runs.
-        size: of the circuits that are compared, in q/k/v edges.
-        samples: bootstrap samples of the pairs.
-        others: seeds, besides the problem's own.
+        problem: the network and the pairs of inputs.
+        truth: the ground truth, against which each run is scored.
+        size: the number of q/k/v edges in the circuits that are compared.
+        samples: the number of bootstrap samples of the pairs; 0 for none.
+        others: the number of seeds besides that of the problem; 0 for no runs with other seeds.
 
     Returns:
-        For `pairs` and `seeds`, as far as there are runs, how alike they are.
+        The agreement of the runs on samples of `pairs`, and of those with several `seeds`, if there are any.
     """
     count = len(problem.clean)
     drawn = [
@@ -57,11 +58,16 @@ def stability(
 
 
 def agreement(found: Sequence[Scores], truth: Truth, size: int) -> Stability:
-    """Returns how alike the scores of several runs are, the mean over pairs of runs.
+    """Returns the agreement of the scores of several runs.
 
-    `jaccard` is that of the circuits of the given size (ties broken in the same order in each run),
-    `rank_correlation` Spearman's of all edges, ties at their mean rank; None if a run scores all alike.
-    Intervals: bootstrap of the runs, pairs of a run with itself left out.
+    Equal scores are ordered in the same way in each run, so that the circuits of runs that agree are equal.
+    In rank correlations, ties have their mean rank. Intervals are those of a bootstrap of runs, in which a
+    pair of a run with itself does not count.
+
+    Args:
+        found: the scores of each run.
+        truth: the ground truth.
+        size: the number of q/k/v edges in the circuits that are compared.
     """
     graph, runs = truth.graph, [scores.edges for scores in found]
     circuits = [best_edges(graph, run, size, seeds.generator(0, "stability", "ties")) for run in runs]
@@ -92,7 +98,7 @@ def agreement(found: Sequence[Scores], truth: Truth, size: int) -> Stability:
 
 
 def _taken(problem: Problem, rows: np.ndarray) -> Problem:
-    """Returns the problem on some of its pairs, possibly several times the same."""
+    """Returns the problem with the pairs whose indices are `rows`, in which a pair may come several times."""
     index = torch.from_numpy(rows).to(problem.clean.device)
     return replace(
         problem,
@@ -103,7 +109,7 @@ def _taken(problem: Problem, rows: np.ndarray) -> Problem:
 
 
 def _aurocs(truth: Truth, runs: Sequence[Scores]) -> dict[Level, Spread]:
-    """Returns mean and standard deviation over runs of each level's AUROC."""
+    """Returns mean and standard deviation over runs of the AUROC at each level of detail."""
     found: dict[Level, Spread] = {}
     compute = auroc.compute
     assert compute is not None

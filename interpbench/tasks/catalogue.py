@@ -1,4 +1,4 @@
-"""The registry of tasks. Adding one is writing one decorated function in `programs/` or `handwritten/`."""
+"""The registry of tasks; a new task is a decorated function in a file of `programs/` or `handwritten/`."""
 
 import importlib
 import pkgutil
@@ -26,10 +26,10 @@ P = TypeVar("P")
 _tasks: Registry[Task] = Registry("task")
 _families: dict[str, Family] = {}
 _members: dict[str, Task] = {}
-"""The members of families that the user has named, by their names."""
+"""The members of families that have been asked for in this process, by their names."""
 _NAME = re.compile(TASK)
 MOST_TOKENS = 4096
-"""The longest input of a task."""
+"""The largest number of tokens that an input of a task may have."""
 
 
 def task(
@@ -46,9 +46,18 @@ def task(
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Registers the decorated function, which returns a RASP expression, as a task.
 
-    Its docstring is the task's description unless one is given; the file that it is written in is the
-    task's group. `balance` lists edits of uniform inputs that make rare answers common (`samplers.py`).
-    The other arguments are those of `RaspTask`.
+    The name of the file that it is written in is the task's group.
+
+    Args:
+        name: the task's name.
+        vocab: the tokens; they are sorted, and a token's code is its index.
+        length: the number of tokens of an input, BOS not counted.
+        attention: whether the network's attention is causal or bidirectional.
+        legacy_id: the task's number in the published InterpBench; None if it is not part of it.
+        alignment: the nodes of variables, by name (`"a1.h2"`), where they differ from Tracr's.
+        balance: edits of uniform inputs that make rare outputs frequent (`samplers.py`).
+        description: a sentence that says what the output is; None for the function's docstring.
+        duplicate_of: the name of the task with the same program on another vocabulary, if there is one.
     """
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
@@ -85,8 +94,19 @@ def causal_task(
 ) -> Callable[[Callable[[], CausalModel]], Callable[[], CausalModel]]:
     """Registers the decorated function, which returns a hand-written causal model, as a task.
 
-    `alignment` says which node carries each variable (`{"duplicate": "a1.h1"}`). The other arguments are
-    those of `CausalTask`, and docstring and file give description and group, as for `task`.
+    The name of the file that it is written in is the task's group.
+
+    Args:
+        name: the task's name.
+        vocab: the tokens; a token's code is its index here.
+        length: the largest number of tokens of an input, BOS not counted.
+        domain: the inputs of the task.
+        alignment: the node of each variable that has parents, by name (`{"duplicate": "a1.h1"}`).
+        attention: whether the network's attention is causal or bidirectional.
+        network: settings of its network (`ModelSettings`) that differ from the default rule.
+        published: settings of the published network that differ from `network`.
+        variant_of: the name of the task with the same program on other inputs, if there is one.
+        description: a sentence that says what the output is; None for the function's docstring.
     """
 
     def register(build: Callable[[], CausalModel]) -> Callable[[], CausalModel]:
@@ -111,14 +131,18 @@ def causal_task(
 def task_family(
     name: str, parameters: type[P], *, one_program: bool = False
 ) -> Callable[[Callable[[P], Task]], Callable[[P], Task]]:
-    """Registers the decorated function, which makes the task of some parameters, as a family of tasks.
+    """Registers the decorated function, which returns the task of given parameters, as a family of tasks.
 
     It returns a `RaspTask` or a `CausalTask`; its docstring is the description of members that have none. The
-    member with the defaults is a task of the catalogue under `name`; the others are `name[parameter=value]`.
-    The other arguments are those of `Family`.
+    member with default parameters is a task of the catalogue; the others are called `name[parameter=value]`.
+
+    Args:
+        name: the name of the family, and of its member with default parameters.
+        parameters: a frozen dataclass; each field has a default, and its meaning under `Attributes:`.
+        one_program: whether all members have the same program, on different inputs.
 
     Raises:
-        TaskError: for parameters without defaults or documentation.
+        TaskError: if a parameter has no default or no documentation.
     """
     check_parameters(name, parameters)
 
@@ -135,24 +159,26 @@ def _add(name: str, made: Task, declared: Callable[..., Any]) -> None:
     """Adds a task to the catalogue.
 
     Raises:
-        TaskError: if its name cannot be part of a path and stand in a record.
+        TaskError: if its name cannot be part of a path.
     """
     if not _NAME.fullmatch(name):
-        raise TaskError(f"a task cannot be called {shown(name)!r}: letters, digits, - and _ make a name")
+        raise TaskError(
+            f"a task cannot be called {shown(name)!r}; a name consists of letters, digits, - and _"
+        )
     aliases = () if made.legacy_id is None else (str(made.legacy_id),)
     _tasks.add(name, _named(name, made, declared), aliases)
 
 
 def _named(name: str, made: Task, declared: Callable[..., Any]) -> Task:
-    """Returns a task under its name, with what the function that declares it says.
+    """Returns a task with its name, and with the description and group of the function that declares it.
 
     Raises:
-        TaskError: if no network could read its inputs.
+        TaskError: if its vocabulary, length or attention is not possible.
     """
     if not len(made.vocab):
         raise TaskError(f"task {shown(name)}: vocab is empty")
     if type(made.length) is not int or not 1 <= made.length <= MOST_TOKENS:
-        said = f"length={shown(made.length)} is no number from 1 to {MOST_TOKENS}"
+        said = f"length={shown(made.length)} is not a whole number from 1 to {MOST_TOKENS}"
         raise TaskError(f"task {shown(name)}: {said}")
     if made.attention not in get_args(AttentionKind):
         choices = " or ".join(get_args(AttentionKind))
@@ -182,21 +208,22 @@ def catalogue() -> Registry[Task]:
 
 
 def families() -> Mapping[str, Family]:
-    """Returns the families of tasks, by their names, which are also those of tasks of the catalogue."""
+    """Returns the families of tasks by name; the catalogue has a task of the same name for each."""
     catalogue()
     return _families
 
 
 def get_task(name: str | int) -> Task:
-    """Returns the task with this name or published number, or a user's own.
+    """Returns a task of the catalogue, or a task that the user has written.
 
     Args:
-        name: `hist`, `7`, or for a task of one's own `path/to/file.py:name` or `package.module:name`, which
-            imports that file; the name may be left out if the file declares one task. A member of a family
-            has its parameters in brackets after any of these: `ioi[tokenizer=gpt2]`.
+        name: the task's name (`hist`) or its number in the published InterpBench (`7`); for a task of the
+            user's, `path/to/file.py:name` or `package.module:name`, and that file is imported (`:name` may be
+            left out if the file declares one task). Parameters of a family follow in brackets, as in
+            `ioi[tokenizer=gpt2]`.
 
     Raises:
-        UnknownNameError: with the nearest names.
+        UnknownNameError: if there is no such task; the message names the nearest ones.
         InterpBenchError: if the file cannot be imported, or parameters are not those of the family.
     """
     text, parameters = split_name(renamed_task(str(name)))
@@ -205,7 +232,7 @@ def get_task(name: str | int) -> Task:
 
 
 def _plain(text: str) -> Task:
-    """Returns a task by its name, number or file alone."""
+    """Returns a task by its name, number or file, without parameters."""
     _import_all("handwritten")  # these need no Tracr
     if text in _tasks:
         return _tasks[text]
@@ -236,16 +263,16 @@ def _member(name: str, text: str) -> Task:
 
 
 def known_task(name: str) -> Task | None:
-    """Returns the task of that name that is in the catalogue, or that the user has named in this process.
+    """Returns the task of that name if it is in the catalogue or has been asked for in this process.
 
-    Nothing is made, imported or fetched for the name, which may come from anyone's file.
+    No file is imported and nothing is downloaded, as the name may come from a file that is not trusted.
     """
     name = renamed_task(name, stored=True)
     return catalogue()[name] if name in catalogue() else _members.get(name)
 
 
 def program_of(name: str) -> str:
-    """Returns the name of the task whose program a task has, or its own, by its name alone (`known_task`)."""
+    """Returns the name of the task whose program a task has, or its own; only `known_task`s are looked up."""
     base, parameters = split_name(name)
     task, family = known_task(base), families().get(base)
     own = parameters is not None and (family is None or not family.one_program)

@@ -1,4 +1,4 @@
-"""Pairs of inputs for discovery, drawn so that a corrupted input really changes the answer."""
+"""Pairs of clean and corrupted inputs for discovery, drawn so that the corrupted output differs."""
 
 import numpy as np
 import torch
@@ -11,21 +11,22 @@ from interpbench.tasks.problem import Pairs
 from interpbench.tasks.task import Task
 
 CANDIDATES = 8
+"""The number of corrupted inputs that are drawn for each clean input, to find one with another output."""
 
 
 def draw_pairs(task: Task, count: int, seed: int = 0, corruption: str | None = None) -> Pairs:
-    """Draws `count` pairs, clean and corrupted, with different outputs at some scored position.
+    """Draws pairs of a clean and a corrupted input whose outputs differ at some scored position.
 
     Args:
         task: the task.
-        count: how many.
-        seed: of the draw.
-        corruption: one of the domain's; None for its first. `resample` draws inputs with another output; by
-            the others the clean output may also be lost.
+        count: the number of pairs.
+        seed: the seed of the draw.
+        corruption: the name of one of the domain's corruptions; None for its first. After `resample` the
+            corrupted input has another output; after other corruptions it may also have none.
 
     Raises:
-        UnknownNameError: for a corruption that the domain has not.
-        TaskError: if hardly any two inputs have different outputs: the corruption would be dead.
+        UnknownNameError: if the domain has no such corruption.
+        TaskError: if hardly any corrupted input has another output than its clean one.
     """
     rng = seeds.generator(seed, "pairs", task.name)
     corruptions = task.domain.corruptions
@@ -49,9 +50,13 @@ def draw_pairs(task: Task, count: int, seed: int = 0, corruption: str | None = N
         corrupted.append(others[rows * CANDIDATES + alive[rows].argmax(1)])
         found, tried = found + len(rows), tried + count
         if tried >= 50 * count and found < count:
+            others = [other for other in corruptions if other != name]
+            advice = (
+                f"choose corruption {' or '.join(others)}" if others else "nearly all outputs are the same"
+            )
             raise TaskError(
-                f"task {task.name}: only {found} of {tried} inputs have another with a different output "
-                f"(corruption {name})"
+                f"task {task.name}: corruption {name} changed the output of only {found} of {tried} inputs; "
+                f"{advice}"
             )
     tokens = np.concatenate(clean)[:count]
     scored = np.zeros((count, task.length + 1), bool)

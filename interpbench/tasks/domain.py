@@ -1,7 +1,7 @@
-"""The inputs of a task: how many there are, all of them, or draws from them.
+"""The domain of a task: the set of its inputs, which is enumerated if it is small and sampled if it is large.
 
-Where a domain is too large to enumerate, a part of it, chosen by a hash of the input, is held out: training
-never sees it and certificates use nothing else.
+A tenth of a large domain, chosen by a hash of the input, is held out: training never sees it, and
+certificates use nothing else.
 """
 
 from abc import ABC, abstractmethod
@@ -14,14 +14,20 @@ from interpbench.tasks.sequence_strata import near, sequence_strata
 from interpbench.tasks.stratum import Stratum, length_strata
 
 ENUMERATED_LIMIT = 200_000
+"""The largest number of inputs of a domain of which nothing is held out."""
 RESAMPLE = "resample"
+"""The corruption that every domain has: another input, drawn independently."""
 InputSampler = Callable[[np.random.Generator, int], np.ndarray]
+"""A function that draws a number of inputs `[row, pos]`."""
 Corruption = Callable[[np.random.Generator, np.ndarray], np.ndarray]
-"""Makes a corrupted input of each input `[row, pos]`."""
+"""A function that returns a corrupted input for each of some inputs `[row, pos]`."""
 
 
 class Domain(ABC):
-    """Inputs as arrays `[row, pos]` of int16 codes into the vocabulary, -1 (None) after the end of a row."""
+    """The base class of domains.
+
+    Inputs are arrays `[row, pos]` of int16 codes into the vocabulary, with -1 (None) after the end of a row.
+    """
 
     @property
     @abstractmethod
@@ -30,15 +36,15 @@ class Domain(ABC):
 
     @property
     def enumerated(self) -> bool:
-        """Whether training and certificates may draw the whole domain, which is small: nothing is held out.
+        """Whether the domain is so small that nothing is held out: training and certificates draw from all.
 
-        It does not say that a certificate checks all pairs of inputs.
+        A certificate need not check all pairs of its inputs.
         """
         return self.size <= ENUMERATED_LIMIT
 
     @abstractmethod
     def all(self) -> np.ndarray:
-        """Returns every input, `[size, length]`; only for an enumerated domain."""
+        """Returns every input, `[size, length]`; only an enumerated domain is small enough."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -46,16 +52,24 @@ class Domain(ABC):
 
     @abstractmethod
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which inputs `[row, pos]` of a large domain are held out: training never sees them."""
+        """Returns bool `[row]`, which inputs `[row, pos]` of a large domain are held out of training."""
 
     def split(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns which drawn inputs go to the held-out part; a domain may have inputs that go to both."""
+        """Returns bool `[row]`, which drawn inputs are used as held-out ones.
+
+        By default, these are the inputs that are held out. A domain may use some inputs in both parts.
+        """
         return self.is_held_out(tokens)
 
     def draw(self, rng: np.random.Generator, count: int, held_out: bool = False) -> np.ndarray:
-        """Draws `[count, length]` inputs; from the held-out part or the rest if the domain is large.
+        """Draws inputs `[count, length]`.
 
-        From an enumerated domain nothing is drawn twice before everything has been drawn once.
+        From an enumerated domain no input is drawn twice before all have been drawn once.
+
+        Args:
+            rng: the random generator.
+            count: the number of inputs.
+            held_out: whether inputs come from the held-out part of a large domain, or from the rest of it.
         """
         if self.enumerated:
             return self.sample(rng, count)
@@ -69,42 +83,53 @@ class Domain(ABC):
         return np.concatenate(parts)
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
-        """Draws a source of interchange interventions for each base `[row, pos]`.
+        """Draws a source input of an interchange intervention for each base input.
 
-        By default any other input; a domain whose unrelated inputs say little about each other can draw
-        related ones. Its corruptions must be among them, since certificates hold for what is drawn here.
-        Without `held_out`, none may be a held-out input: training learns the sources' answers, too.
+        By default sources are drawn independently. A domain can draw sources that are related to their base,
+        where unrelated inputs have little in common. Its corruptions must be among them, as certificates hold
+        for the sources that are drawn here.
+
+        Args:
+            rng: the random generator.
+            base: base inputs `[row, pos]`.
+            held_out: whether sources are for held-out bases. Otherwise no source may be held out, as training
+                learns the outputs of sources, too.
         """
         return self.draw(rng, len(base), held_out)
 
     def strata(self) -> Sequence[Stratum]:
-        """Returns kinds of inputs that a certificate draws evenly, by default each number of tokens.
+        """Returns the strata of inputs, from each of which a certificate draws equally many inputs.
 
-        What is particular about an input belongs here: extremes, ties, the text around it. Those of the
-        outputs are added by the task.
+        By default there is one for each number of tokens. A domain adds those of unusual inputs: extremes,
+        ties, the text around the answer. The task adds strata of outputs.
         """
         return length_strata(self)
 
     def near(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-        """Returns for each input another one that has much in common with it; by default `rows` themselves.
+        """Returns for each input another one that is similar to it; by default `rows` themselves.
 
-        Inputs with a rare output are sought near those that are known.
+        The search for inputs with a rare output starts from such inputs that are known.
         """
         return rows
 
     @property
     def corruptions(self) -> Mapping[str, Corruption]:
-        """The ways to corrupt an input so that its answer changes or is lost, by name, the default first."""
+        """The ways to corrupt inputs, by name, the default first; the output then differs or is None."""
         return {RESAMPLE: lambda rng, base: self.draw(rng, len(base))}
 
 
 @dataclass(frozen=True)
 class Sequences(Domain):
-    """All sequences of `length` tokens over `vocab_size` tokens, drawn by `sampler` or uniformly.
+    """All sequences of a length over a vocabulary.
 
-    Inputs of one token throughout, as many as there are tokens, are drawn for both parts of a large domain,
-    and are not held out: where they alone have some answer (are all tokens equal?), nothing else could teach
-    it.
+    Inputs that repeat one token throughout are used in both parts of a large domain and are never held out:
+    they may be the only ones with some output (such as "all tokens are equal"), which could then not be
+    learned.
+
+    Attributes:
+        vocab_size: the number of tokens of the vocabulary.
+        length: the number of tokens of a sequence.
+        sampler: draws sequences; None to draw them uniformly.
     """
 
     vocab_size: int
@@ -121,14 +146,14 @@ class Sequences(Domain):
         return self.rows(np.arange(self.size))
 
     def rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Returns the inputs of these ranks in lexicographic order."""
+        """Returns the inputs `[len(numbers), length]` of these ranks in lexicographic order."""
         tokens = np.empty((len(numbers), self.length), np.int16)
         for place in reversed(range(self.length)):
             numbers, tokens[:, place] = np.divmod(numbers, self.vocab_size)
         return tokens
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws by the sampler; else without replacement from a small domain, uniformly from a large one."""
+        """Draws inputs with the sampler; without one, uniformly, from a small domain without replacement."""
         if self.sampler is not None:
             return self.sampler(rng, count)
         if self.enumerated:
@@ -139,15 +164,15 @@ class Sequences(Domain):
         return rng.integers(self.vocab_size, size=(count, self.length), dtype=np.int16)
 
     def split(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns which drawn inputs go to the held-out part: constant ones now and then."""
+        """Returns bool `[row]`, which drawn inputs are used as held-out ones; a tenth of constant ones is."""
         return np.where(_constant(tokens), rng.random(len(tokens)) < 0.1, in_hashed_tenth(tokens))
 
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which inputs belong to the held-out tenth; no constant one does."""
+        """Returns bool `[row]`, which inputs belong to the held-out tenth; no constant one does."""
         return in_hashed_tenth(tokens) & ~_constant(tokens)
 
     def strata(self) -> Sequence[Stratum]:
-        """Returns those of `sequence_strata.py`."""
+        """Returns the strata of sequences (`sequence_strata.py`)."""
         return sequence_strata(self, self.vocab_size, self.length)
 
     def near(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
@@ -156,12 +181,12 @@ class Sequences(Domain):
 
 
 def _constant(tokens: np.ndarray) -> np.ndarray:
-    """Returns which inputs are one token throughout."""
+    """Returns bool `[row]`, which inputs repeat one token throughout."""
     return (tokens == tokens[:, :1]).all(1)
 
 
 def in_hashed_tenth(codes: np.ndarray) -> np.ndarray:
-    """Returns which rows `[row, pos]` of codes belong to a tenth chosen by a hash."""
+    """Returns bool `[row]`, which rows `[row, pos]` of codes belong to a tenth that is chosen by a hash."""
     return row_hash(codes) % np.uint64(10) == 0
 
 

@@ -1,9 +1,9 @@
-"""Families of tasks that parameters tell apart, and the names of their members: `ioi[tokenizer=gpt2]`.
+"""Families of tasks with parameters, and the names of their members: `ioi[tokenizer=gpt2]`.
 
-This is the only file that reads or writes what stands in brackets. A member has one name: parameters stand in
-the order in which they are declared, those that have their default are left out, and what could not be part
-of a path is escaped: `/` is `--`, and any other character that is no letter, digit, `_`, `.` or `-` is `%XX`
-as in an address, as is a `-` beside another one or beside a `/`. So no two members share a name.
+This is the only file that reads or writes the brackets. A member has exactly one name: parameters are in the
+order of their declaration, parameters with their default value are left out, and characters that cannot be
+part of a path are escaped. `/` is written `--`; any other character that is not a letter, digit, `_`, `.` or
+`-` is written `%XX` as in a URL, and so is a `-` next to another `-` or to a `/`.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ from interpbench.tasks.task import Task
 
 
 class Family(NamedTuple):
-    """Tasks that parameters tell apart.
+    """A family of tasks that differ in their parameters.
 
     Attributes:
-        name: of the family, and of its member whose parameters have their defaults.
+        name: the name of the family, and of its member with default parameters.
         parameters: a frozen dataclass; each field has a default, and its meaning under `Attributes:`.
-        build: makes the member with some parameters; its name and description are given to it.
-        one_program: whether members differ in their inputs alone, so that networks of two members are
-            networks of one program and not independent.
+        build: the function that returns the member with given parameters, without its name and description.
+        one_program: whether members differ only in their inputs, so that their networks are of one program
+            and not independent.
     """
 
     name: str
@@ -36,15 +36,15 @@ class Family(NamedTuple):
     one_program: bool
 
     def describe(self) -> list[str]:
-        """Returns a line for each parameter: its name, its default, its choices and what it is."""
+        """Returns a line for each parameter: its name, default, choices and meaning."""
         docs = setting_docs(self.parameters)
         return [f"{doc.name}={_text(doc.default)} ({doc.comment})" for doc in docs]
 
     def read(self, text: str) -> Any:
-        """Returns the parameters that the brackets of a name hold.
+        """Returns the parameters of the text in the brackets of a name.
 
         Raises:
-            InterpBenchError: in one line, for a parameter that there is not, or a value that it cannot take.
+            InterpBenchError: if there is no such parameter, or it cannot have this value.
         """
         known = [field.name for field in dataclasses.fields(self.parameters)]
         told: dict[str, str | None] = {}
@@ -53,7 +53,7 @@ class Family(NamedTuple):
             if key not in known or not equals:
                 raise UnknownNameError(f"parameter of task {self.name}", key, known)
             if key in told:
-                raise TaskError(f"task {self.name}: {key} is said twice")
+                raise TaskError(f"task {self.name}: parameter {key} is given twice")
             told[key] = None if value == "null" else unquote(value.replace("--", "/"), errors=_ERRORS)
         return convert(self.parameters, told, f"task {self.name}")
 
@@ -61,7 +61,7 @@ class Family(NamedTuple):
         """Returns the name of the member with these parameters.
 
         Raises:
-            TaskError: if it is too long to name a folder.
+            TaskError: if the name is too long for a folder.
         """
         told = {
             field.name: _text(value)
@@ -70,41 +70,41 @@ class Family(NamedTuple):
         }
         name = with_parameters(self.name, told)
         if len(name) > MOST_TASK_NAME:
-            said = f"{len(name)} characters, more than {MOST_TASK_NAME}, are too many for a name"
+            said = f"the name has {len(name)} characters, more than {MOST_TASK_NAME}; use shorter values"
             raise TaskError(f"task {shown(name)}: {said}")
         return name
 
 
 def check_parameters(name: str, parameters: type[Any]) -> None:
-    """Refuses parameters without which there would be no member, or that nobody could understand.
+    """Checks that the parameters of a family are a dataclass with defaults and documentation.
 
     Raises:
-        TaskError: naming the first.
+        TaskError: if they are not; the message names the first parameter that is wrong.
     """
     if not dataclasses.is_dataclass(parameters):
-        raise TaskError(f"task family {name}: its parameters are no dataclass")
+        raise TaskError(f"task family {name}: its parameters are not a dataclass")
     for doc in setting_docs(parameters):
         if doc.default == REQUIRED:
             raise TaskError(f"task family {name}: parameter {doc.name} has no default")
         if not doc.meaning:
-            raise TaskError(f"task family {name}: say under Attributes: what {doc.name} is")
+            raise TaskError(f"task family {name}: parameter {doc.name} is not documented under Attributes:")
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Returns the name of a task or family, and what follows in brackets; None without brackets."""
+    """Returns the name before the brackets, and the text in them; None if there are no brackets."""
     family, bracket, rest = name.rpartition("[")
     return (family, rest[:-1]) if bracket and name.endswith("]") else (name, None)
 
 
 def with_parameters(name: str, values: Mapping[str, str]) -> str:
-    """Returns a name with parameters, whose values may hold anything, added to those that it has."""
+    """Returns a name with parameters added to those that it has; values may contain any characters."""
     family, told = split_name(name)
     parts = [*([told] if told else []), *(f"{key}={_escaped(value)}" for key, value in values.items())]
     return f"{family}[{','.join(parts)}]" if parts else family
 
 
 _ERRORS = "surrogateescape"
-"""How bytes of paths that are no text are kept."""
+"""The way in which bytes of a path that are not valid text are kept."""
 
 
 def _text(value: object) -> str:
@@ -113,6 +113,6 @@ def _text(value: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Returns text that can be part of a path, and from which the text can be read again."""
+    """Returns text with all characters escaped that cannot be part of a path; `read` undoes it."""
     escaped = quote(text, safe="/", errors=_ERRORS).replace("~", "%7E")
     return re.sub(r"(?<=[-/])-|-(?=[-/])", "%2D", escaped).replace("/", "--")

@@ -1,7 +1,7 @@
-"""What a task is, as a hash: a proof of a network is a proof for one program on one domain.
+"""The hash of a task: it tells for which program and domain a certificate was made.
 
-The hash is over text alone (numbers to nine digits), so that it is the same in every process. What Python
-cannot write down, a program's functions, is known by what every variable is on inputs that never change.
+The hash is of text only (numbers with nine digits), so that it is the same in every process. Functions of a
+program have no text; what stands for them are the values of all variables on fixed inputs.
 """
 
 import hashlib
@@ -13,11 +13,11 @@ from interpbench.core import seeds
 from interpbench.tasks.task import Task
 
 INPUTS = 512
-"""Inputs, and sources of interventions for them, on which the program is run."""
+"""The number of inputs, and of sources for them, on which the program is run."""
 
 
 def task_sha256(task: Task) -> str:
-    """Returns the SHA-256, in hexadecimal, of a task's program and domain; neither name nor words matter."""
+    """Returns the SHA-256, in hexadecimal, of a task's program and domain, without name and description."""
     found = hashlib.sha256()
     for line in (*_program(task), *_domain(task)):
         found.update(line.encode() + b"\n")
@@ -25,14 +25,14 @@ def task_sha256(task: Task) -> str:
 
 
 def _program(task: Task) -> Iterator[str]:
-    """Yields what is said of the program, its tokens and the places of its variables."""
+    """Yields lines for the program, its tokens and the nodes of its variables."""
     yield from (f"listing {line}" for line in task.listing())
     yield f"vocab {_text(task.vocab)}"
     yield f"length {task.length} attention {task.attention} tolerance {_text(task.tolerance)}"
     default = task.default_alignment
     differing = (name for name, node in task.alignment.items() if node != str(default.get(name)))
     yield from (f"alignment {name} {task.alignment[name]}" for name in sorted(differing))
-    # Files hold hashes of these very words.
+    # These words are part of hashes in files, and must stay as they are.
     yield from (f"placement {name} {node}" for name, node in sorted(default.items()))
     yield f"output {task.causal_model.output}"
     for name, variable in task.causal_model.variables.items():
@@ -41,7 +41,7 @@ def _program(task: Task) -> Iterator[str]:
 
 
 def _domain(task: Task) -> Iterator[str]:
-    """Yields the domain's size, some inputs and sources, and what every variable is on these."""
+    """Yields lines for the domain's size, and for the values of all variables on inputs and sources."""
     domain = task.domain
     yield f"size {domain.size}"
     rng = seeds.generator(0, "identity")
@@ -67,7 +67,7 @@ def _values(values: np.ndarray) -> str:
 
 
 def _text(value: object) -> str:
-    """Returns a value as text: a number to nine digits, as machines differ in the last bits."""
+    """Returns a value as text; numbers have nine digits, as machines differ in the last bits."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_text, value))})"
     if isinstance(value, float):

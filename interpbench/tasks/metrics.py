@@ -1,6 +1,8 @@
-"""Metrics: how far a run has moved from the clean one. Adding one is a function here, under `@metric`.
+"""Metrics: how far the logits of a run have moved from those of the clean run.
 
-Shapes: V outputs, T positions, B examples; `...` stands for further axes, such as one of candidate circuits.
+A new metric is a function here, decorated with `@metric`.
+
+Shapes: V outputs, T positions, B examples; `...` stands for further axes, such as one of circuits.
 """
 
 from collections.abc import Callable
@@ -13,34 +15,47 @@ from torch.nn import functional
 
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.registry import Registry
+from interpbench.transformer.tensors import (
+    AnswerCodes,
+    AnswerSigns,
+    CircuitsLogits,
+    PositionMetrics,
+    ReferenceLogits,
+)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The runs with which metrics compare logits.
+    """What metrics compare logits with: the clean and the corrupted run.
 
     Attributes:
-        clean: clean logits `[V, T, B]`.
-        clean_log: their log-probabilities `[V, T, B]`; None for numbers.
-        answers: the clean and the corrupted answer, class codes `[T, B]`; None for numbers.
-        direction: `[T, B]`: the sign of the corrupted output minus the clean one; None for classes.
+        clean: the clean logits `[V, T, B]`.
+        clean_log: the clean log-probabilities `[V, T, B]`; None for a numerical output.
+        answers: the clean and the corrupted answer, class codes `[T, B]`; None for a numerical output.
+        direction: `[T, B]`, the sign of the corrupted minus the clean output; None for classes.
     """
 
-    clean: Tensor
-    clean_log: Tensor | None
-    answers: tuple[Tensor, Tensor] | None
-    direction: Tensor | None
+    clean: ReferenceLogits
+    clean_log: ReferenceLogits | None
+    answers: tuple[AnswerCodes, AnswerCodes] | None
+    direction: AnswerSigns | None
 
     @classmethod
-    def of(cls, clean: Tensor, corrupted: Tensor, numerical: bool) -> "Reference":
-        """Makes it from clean and corrupted logits `[V, T, B]`."""
+    def of(cls, clean: ReferenceLogits, corrupted: ReferenceLogits, numerical: bool) -> "Reference":
+        """Returns the reference of two runs.
+
+        Args:
+            clean: the clean logits `[V, T, B]`.
+            corrupted: the corrupted logits `[V, T, B]`.
+            numerical: whether the output is a number rather than a class.
+        """
         clean, corrupted = clean.detach(), corrupted.detach()
         if numerical:
             return cls(clean, None, None, (corrupted - clean)[0].sign())
         return cls(clean, functional.log_softmax(clean, 0), (clean.argmax(0), corrupted.argmax(0)), None)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Reference":
-        """Returns it with every tensor changed, as for some of the positions or examples."""
+        """Returns a reference with `change` applied to every tensor, such as a choice of examples."""
         return replace(
             self,
             clean=change(self.clean),
@@ -50,16 +65,16 @@ class Reference:
         )
 
 
-Measure = Callable[[Tensor, Reference], Tensor]
+Measure = Callable[[CircuitsLogits, Reference], PositionMetrics]
 
 
 class MetricKind(NamedTuple):
     """A metric as registered.
 
     Attributes:
-        measure: maps logits `[V, T, ..., B]` and the reference to numbers `[T, ..., B]`.
-        flat: whether its gradient vanishes at the clean point, so that first-order methods cannot take it.
-        numbers_only: whether it is of numerical outputs alone.
+        measure: maps logits `[V, T, ..., B]` and a reference to the metric at each position, `[T, ..., B]`.
+        flat: whether its gradient vanishes on the clean run, so that first-order methods cannot use it.
+        numbers_only: whether it is for numerical outputs only.
     """
 
     measure: Measure
@@ -71,7 +86,13 @@ METRICS: Registry[MetricKind] = Registry("metric")
 
 
 def metric(name: str, flat: bool = False, numbers_only: bool = False) -> Callable[[Measure], Measure]:
-    """Registers a metric; see `MetricKind`."""
+    """Returns a decorator that registers a function as a metric.
+
+    Args:
+        name: the metric's name in configurations and records.
+        flat: whether its gradient vanishes on the clean run, so that first-order methods cannot use it.
+        numbers_only: whether it is for numerical outputs only.
+    """
 
     def register(measure: Measure) -> Measure:
         METRICS.add(name, MetricKind(measure, flat, numbers_only))
@@ -81,8 +102,8 @@ def metric(name: str, flat: bool = False, numbers_only: bool = False) -> Callabl
 
 
 @metric("kl", flat=True)
-def kl(logits: Tensor, reference: Reference) -> Tensor:
-    """Kullback-Leibler divergence from the clean output distribution; of a numerical output `mse`."""
+def kl(logits: CircuitsLogits, reference: Reference) -> PositionMetrics:
+    """Returns the Kullback-Leibler divergence from the clean output distribution; `mse` for numbers."""
     if reference.clean_log is None:
         return mse(logits, reference)
     clean_log = _beside(reference.clean_log, logits, 2)
@@ -90,17 +111,18 @@ def kl(logits: Tensor, reference: Reference) -> Tensor:
 
 
 @metric("mse", flat=True, numbers_only=True)
-def mse(logits: Tensor, reference: Reference) -> Tensor:
-    """Squared difference from the clean output, a number."""
+def mse(logits: CircuitsLogits, reference: Reference) -> PositionMetrics:
+    """Returns the squared difference of a numerical output from the clean one."""
     return (logits - _beside(reference.clean, logits, 2))[0].square()
 
 
 @metric("logit_diff")
-def logit_diff(logits: Tensor, reference: Reference) -> Tensor:
-    """How far the output has moved from the clean towards the corrupted answer, to first order.
+def logit_diff(logits: CircuitsLogits, reference: Reference) -> PositionMetrics:
+    """Returns the logit difference of the corrupted answer minus the clean one.
 
-    The logit difference between the corrupted and the clean answer, where these differ, or the signed
-    difference for numbers. Its gradient does not vanish at the clean point.
+    For a numerical output, it is the output times the sign of the corrupted minus the clean output. It grows
+    as the output moves from the clean to the corrupted answer, and its gradient does not vanish on the clean
+    run.
     """
     if reference.answers is None:
         assert reference.direction is not None
@@ -112,12 +134,12 @@ def logit_diff(logits: Tensor, reference: Reference) -> Tensor:
 
 
 def _beside(values: Tensor, logits: Tensor, leading: int) -> Tensor:
-    """Views `values [..., T, B]`, of so many leading axes, as `[..., T, 1, ..., B]`, as logits have axes."""
+    """Returns a view `[..., T, 1, ..., B]` of `values [..., T, B]` that broadcasts against logits' axes."""
     return values.view(*values.shape[:leading], *(1,) * (logits.ndim - 3), -1)
 
 
 def _known(name: str) -> str:
-    """Refuses a metric that there is not, with the nearest names."""
+    """Returns the name of a metric; refuses an unknown one, with the nearest names."""
     try:
         METRICS[name]
     except UnknownNameError as error:
@@ -126,18 +148,18 @@ def _known(name: str) -> str:
 
 
 def _sloped(name: str) -> str:
-    """Refuses a metric whose gradient vanishes at the clean point."""
+    """Returns the name of a metric; refuses one whose gradient vanishes on the clean run."""
     if METRICS[_known(name)].flat:
         sloped = [known for known, kind in METRICS.items() if not kind.flat]
-        raise ValueError(f"{name} is flat at the clean point; choose from {', '.join(sloped)}")
+        raise ValueError(f"the gradient of {name} vanishes on the clean run; choose from {', '.join(sloped)}")
     return name
 
 
 MetricName = Annotated[str, AfterValidator(_known), WithJsonSchema({"enum": list(METRICS), "type": "string"})]
-"""The name of a metric."""
+"""The name of a registered metric."""
 SlopeName = Annotated[
     str,
     AfterValidator(_sloped),
     WithJsonSchema({"enum": [name for name, kind in METRICS.items() if not kind.flat], "type": "string"}),
 ]
-"""The name of one that has a gradient at the clean point."""
+"""The name of a metric whose gradient does not vanish on the clean run."""

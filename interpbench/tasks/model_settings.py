@@ -1,4 +1,4 @@
-"""What a task, or a user, can say of the low-level network."""
+"""Settings of a task's network, which a task or a user can give."""
 
 from dataclasses import asdict, replace
 from typing import Literal
@@ -50,5 +50,5 @@ class ModelSettings:
     init_orthogonal: bool | None = None
 
     def over(self, other: "ModelSettings") -> "ModelSettings":
-        """Returns these settings, with those of another where these say nothing."""
+        """Returns these settings, with those of another for all that are None here."""
         return replace(other, **{name: value for name, value in asdict(self).items() if value is not None})

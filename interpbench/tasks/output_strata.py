@@ -1,4 +1,4 @@
-"""Strata of outputs: each class, ranges of many classes or numbers, the least, the greatest, the rarest."""
+"""Strata of outputs: inputs with an output in each class or range, or with the least, greatest or rarest."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ import numpy as np
 from interpbench.tasks.stratum import ranges, span
 
 MOST, GROUPS = 16, 8
-"""More different outputs than `MOST` are grouped into `GROUPS` ranges."""
+"""The largest number of different outputs with a stratum each; more are grouped into `GROUPS` ranges."""
 DIGITS = 9
-"""Numbers are the same up to so many digits after the point."""
+"""The number of decimal places to which numerical outputs are rounded before they are compared."""
 Outputs = tuple[np.ndarray, np.ndarray]
-"""Outputs `[row, pos]`, codes or numbers, and where they are scored, bool `[row, pos]`."""
+"""Outputs `[row, pos]`, codes or numbers, and bool `[row, pos]`, at which positions they are scored."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Groups of the outputs that a task reaches; an input belongs to all groups that a scored position is in.
+    """Groups of a task's outputs; an input belongs to each group that has its output at a scored position.
 
     Attributes:
-        values: the outputs, sorted: codes, or numbers.
-        names: of the groups.
-        member: bool `[group, value]`.
+        values: the outputs that occur, sorted, as codes or numbers.
+        names: the names of the groups.
+        member: bool `[group, value]`, which values each group has.
         throughout: whether there is one more group, of inputs with the same output at all scored positions.
     """
 
@@ -32,7 +32,7 @@ class Answers:
     throughout: bool
 
     def labels(self, outputs: Outputs) -> np.ndarray:
-        """Returns which inputs are in which group, bool `[row, group]`."""
+        """Returns bool `[row, group]`, the groups to which inputs with these outputs belong."""
         found, scored = outputs
         if not len(self.values):
             return np.zeros((len(found), 0), bool)
@@ -44,12 +44,12 @@ class Answers:
 
 
 def group(values: np.ndarray, times: np.ndarray, say: Callable[[float], str], throughout: bool) -> Answers:
-    """Returns the groups of outputs that occur.
+    """Returns groups of the outputs that occur.
 
     Args:
-        values: the outputs, sorted.
-        times: how often each has been seen.
-        say: writes one down.
+        values: the different outputs, sorted.
+        times: the number of times that each of them occurs.
+        say: returns an output as text.
         throughout: whether some inputs, but not all, have the same output at all scored positions.
     """
     if not len(values):
@@ -67,21 +67,21 @@ def group(values: np.ndarray, times: np.ndarray, say: Callable[[float], str], th
 
 
 def flat(outputs: Outputs) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the scored outputs, rounded if they are numbers, and the row of each."""
+    """Returns the scored outputs `[n]`, rounded if they are numbers, and the rows `[n]` they are from."""
     found, scored = outputs
     values = found[scored]
     return (np.round(values, DIGITS) if values.dtype.kind == "f" else values), np.nonzero(scored)[0]
 
 
 def nearest(values: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Returns the places of the nearest of sorted `values`."""
+    """Returns the indices of those of the sorted `values` that are nearest to `found`."""
     if values.dtype.kind != "f":
         return np.searchsorted(values, found).clip(0, len(values) - 1)
     return np.searchsorted((values[1:] + values[:-1]) / 2, found)
 
 
 def same_throughout(outputs: Outputs) -> np.ndarray:
-    """Returns which inputs have two scored positions or more, all with the same output."""
+    """Returns bool `[row]`, which inputs have two or more scored positions, all with the same output."""
     found, scored = outputs
     high = np.where(scored, found, -np.inf).max(1)
     low = np.where(scored, found, np.inf).min(1)
@@ -89,7 +89,7 @@ def same_throughout(outputs: Outputs) -> np.ndarray:
 
 
 def sayer(classes: Sequence[object] | None) -> Callable[[float], str]:
-    """Returns what writes an output down: a class by its value, a number by its first digits."""
+    """Returns a function that gives an output as text: the value of a class, or the digits of a number."""
     if classes is None:
         return lambda value: f"{value:.6g}"
     return lambda code: repr(classes[int(code)])

@@ -1,8 +1,14 @@
-"""Balanced samplers, for tasks whose answer is nearly always the same on uniform inputs.
+"""Samplers of inputs for tasks whose output is nearly always the same on uniformly drawn inputs.
 
-Each is a mixture: some inputs stay uniform, so that every input can occur, and *edits* change the others
-until rare answers, and inputs that barely miss them, are common. An edit takes uniform inputs `[row, pos]` of
-codes below `size`, and returns as many; what it draws is spread over all inputs of its kind.
+A sampler is a mixture of uniform inputs, so that every input can occur, and of inputs that an *edit* has
+changed, so that rare outputs, and inputs that barely miss these, are common.
+
+An edit returns changed inputs `[row, pos]`.
+
+Common arguments:
+    rng: the random generator.
+    rows: uniform inputs `[row, pos]`, which an edit may overwrite.
+    size: the number of tokens of the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +18,17 @@ import numpy as np
 from interpbench.tasks.domain import InputSampler
 
 Edit = Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
+"""A function that changes uniform inputs so that some output becomes frequent."""
 
 
 def mixture(edits: Sequence[Edit], size: int, length: int) -> InputSampler:
-    """Returns a sampler: an input stays uniform or gets one of the edits, all equally often."""
+    """Returns a sampler of inputs that are uniform or changed by one of the edits, all equally often.
+
+    Args:
+        edits: the edits.
+        size: the number of tokens of the vocabulary.
+        length: the number of tokens of an input.
+    """
 
     def sample(rng: np.random.Generator, count: int) -> np.ndarray:
         rows = rng.integers(size, size=(count, length), dtype=np.int16)
@@ -28,7 +41,7 @@ def mixture(edits: Sequence[Edit], size: int, length: int) -> InputSampler:
 
 
 def often(*codes: int) -> Edit:
-    """Returns an edit that puts `codes` in places of a share that differs from row to row."""
+    """Returns an edit that puts `codes` at a share of the positions, which differs from row to row."""
 
     def edit(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
         return np.where(
@@ -39,17 +52,17 @@ def often(*codes: int) -> Edit:
 
 
 def one_often(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """One token of each row fills a share of the places, from none to all of them."""
+    """Returns rows in which the first token fills a random share of the positions."""
     return np.where(rng.random(rows.shape) < rng.random((len(rows), 1)), rows[:, :1], rows)
 
 
 def small(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Each row has a largest token of its own."""
+    """Returns rows whose largest possible token differs from row to row."""
     return rows * rng.integers(1, size + 1, size=(len(rows), 1)) // size
 
 
 def repeats(offset: int) -> Edit:
-    """Returns an edit that lets every second token, drawn at random, repeat the one `offset` before it."""
+    """Returns an edit after which about every second token repeats the token `offset` positions before it."""
 
     def edit(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
         repeated = rng.random(rows.shape) < 0.5
@@ -61,19 +74,19 @@ def repeats(offset: int) -> Edit:
 
 
 def mirrored(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Every second token, drawn at random, equals the one as far from the other end."""
+    """Returns rows in which about every second token equals the one as far from the other end."""
     half = np.arange(rows.shape[1]) < rows.shape[1] // 2
     return np.where(half & (rng.random(rows.shape) < 0.5), rows[:, ::-1], rows)
 
 
 def last_repeated(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """The last two tokens are equal."""
+    """Returns rows whose last two tokens are equal."""
     rows[:, -2] = rows[:, -1]
     return rows
 
 
 def containing(*pattern: int) -> Edit:
-    """Returns an edit that writes `pattern` one after the other, with gaps, many times."""
+    """Returns an edit that writes the sequence `pattern` many times, with gaps."""
 
     def edit(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
         free = rng.integers(len(pattern), size=len(rows))
@@ -87,39 +100,39 @@ def containing(*pattern: int) -> Edit:
 
 
 def rising(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Sorted, so that no token is smaller than the one before."""
+    """Returns sorted rows: no token is smaller than the one before."""
     return np.sort(rows, 1)
 
 
 def falling(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Sorted, so that no token is larger than the one before."""
+    """Returns rows sorted in reverse: no token is larger than the one before."""
     return np.sort(rows, 1)[:, ::-1]
 
 
 def constant(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """One token everywhere."""
+    """Returns rows that repeat their first token throughout."""
     return np.broadcast_to(rows[:, :1], rows.shape)
 
 
 def distinct(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """No token twice."""
+    """Returns rows in which no token occurs twice."""
     return rng.random((len(rows), size)).argsort(1)[:, : rows.shape[1]].astype(np.int16)
 
 
 def even(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Even codes only."""
+    """Returns rows of even codes."""
     return 2 * rng.integers((size + 1) // 2, size=rows.shape, dtype=np.int16)
 
 
 def alternating(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Even and odd codes in turns, either of them first."""
+    """Returns rows in which even and odd codes alternate; either of them is first."""
     odd = 1 + 2 * rng.integers(size // 2, size=rows.shape, dtype=np.int16)
     first = rng.integers(2, size=(len(rows), 1))
     return np.where((np.arange(rows.shape[1]) + first) % 2 == 0, even(rng, rows, size), odd)
 
 
 def one_changed(of: Edit) -> Edit:
-    """Returns an edit that replaces one token of `of`'s rows by any other: mostly near misses."""
+    """Returns an edit that applies another one, then replaces one token, for inputs that barely differ."""
 
     def edit(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
         rows = of(rng, rows, size).copy()
@@ -132,12 +145,17 @@ def one_changed(of: Edit) -> Edit:
 
 
 def shuffled(of: Edit) -> Edit:
-    """Returns an edit that permutes each of `of`'s rows."""
+    """Returns an edit that applies another one, then permutes the tokens of each row."""
     return lambda rng, rows, size: rng.permuted(of(rng, rows, size), axis=1)
 
 
 def balanced(brackets: Sequence[tuple[int, int]], filler: int) -> Edit:
-    """Returns an edit that draws rows in which each pair of `brackets` is balanced, crossing allowed."""
+    """Returns an edit that draws rows in which brackets are balanced; pairs of different kinds may cross.
+
+    Args:
+        brackets: the codes of the opening and the closing bracket of each kind.
+        filler: the code of a token that is no bracket.
+    """
 
     def edit(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
         everyone = np.arange(len(rows))

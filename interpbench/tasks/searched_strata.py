@@ -1,8 +1,8 @@
-"""Strata that cannot be drawn directly, such as a class of outputs: their inputs are found among other draws.
+"""Strata that cannot be drawn directly, such as an output class: their inputs are found by a search.
 
-A search draws inputs from the task's distribution and from all strata that can be drawn, then goes on near
-those that are known for an output, which finds ever rarer ones (in the manner of MAP-Elites, Mouret and Clune
-2015). What it has found of each stratum is its pool.
+The search draws inputs from the task's distribution and from all strata that can be drawn directly. Then it
+changes inputs with known outputs a little, which finds ever rarer outputs (as in MAP-Elites, Mouret and Clune
+2015). The inputs of a stratum that it has found are the stratum's pool.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,24 +17,24 @@ from interpbench.tasks.output_strata import Answers, Outputs, flat, group, same_
 from interpbench.tasks.stratum import Stratum, few
 
 BATCH, BATCHES = 4096, 4
-"""Inputs at a time, and draws of as many, in the search for outputs."""
+"""The number of inputs that the search for outputs draws at once, and how often it draws as many."""
 PATIENCE, MOST_ROUNDS, ENOUGH = 8, 60, 256
-"""The search goes on near what it has found until so many rounds find no new output, for at most the second
-number of rounds; with more outputs than the third, it stops."""
+"""The search ends when `PATIENCE` rounds in a row have found no new output, after `MOST_ROUNDS` rounds, or
+when it has found more than `ENOUGH` outputs."""
 POOL, SOUGHT, ROUNDS = 1024, 128, 6
-"""The largest number of inputs that are kept of a stratum, the number below which more are sought, and the
-rounds of this."""
+"""The largest number of inputs in a stratum's pool, the number below which more are sought, and the largest
+number of rounds of this search."""
 
 
 class Pool(NamedTuple):
-    """Inputs of a stratum in one part of the domain; `whole` if they are of both, being so few."""
+    """Inputs of a stratum in one part of the domain; `whole` if they are from both, as one has hardly any."""
 
     rows: np.ndarray
     whole: bool
 
 
 class _Known(NamedTuple):
-    """All inputs that the search has seen, and the outputs that they have."""
+    """All inputs that the search has drawn, their outputs, and the groups of these."""
 
     rows: np.ndarray
     outputs: Outputs
@@ -42,15 +42,15 @@ class _Known(NamedTuple):
 
 
 class SearchedStrata:
-    """The strata of outputs, and those of the domain that do not draw for themselves.
+    """The strata of outputs, and the strata of the domain that cannot be drawn directly.
 
     Args:
-        domain: the inputs.
-        drawn: the strata that draw for themselves.
+        domain: the inputs of the task.
+        drawn: the strata of the domain that can be drawn directly.
         sought: the other strata of the domain.
-        outputs: returns outputs and where they are scored.
-        classes: the outputs' values, None for numbers.
-        name: the task's.
+        outputs: a function that returns the outputs of inputs and at which positions these are scored.
+        classes: the values of the output classes; None for numerical outputs.
+        name: the name of the task, from which random generators are seeded.
     """
 
     def __init__(
@@ -67,25 +67,31 @@ class SearchedStrata:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the strata, each of which has some input."""
+        """The names of the strata that have some input."""
         names = (*(stratum.name for stratum in self._sought), *self._known.answers.names)
         return tuple(names[column] for column in self._kept)
 
     def labels(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which inputs `[row, pos]` belong to which strata, bool `[row, stratum]`."""
+        """Returns bool `[row, stratum]`, the strata to which each of the inputs `[row, pos]` belongs."""
         return self._labels(tokens, self._outputs(tokens))[:, self._kept]
 
     def present(self, held_out: bool) -> list[int]:
-        """Returns the columns of the strata that have some input in a part."""
+        """Returns the indices of the strata that have some held-out input, or some that is not held out."""
         return [column for column, pool in enumerate(self._pools[held_out]) if len(pool.rows)]
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """The names of the strata that draws for the held-out part take whole."""
+        """The names of strata with hardly any held-out input, from which draws are made as a whole."""
         return tuple(name for name, pool in zip(self.names, self._pools[True]) if pool.whole)
 
     def draw(self, rng: np.random.Generator, wanted: dict[int, int], held_out: bool) -> np.ndarray:
-        """Draws a number of inputs of each stratum, by column."""
+        """Draws inputs of several strata.
+
+        Args:
+            rng: the random generator.
+            wanted: the number of inputs for each stratum, by its index.
+            held_out: whether inputs come from the held-out part of the domain.
+        """
         if not wanted:
             return self._domain.draw(rng, 1, held_out)[:0]
         some = self._candidates(rng, max(2 * sum(wanted.values()), 64), held_out)
@@ -101,7 +107,7 @@ class SearchedStrata:
         return np.concatenate([*parts, self._near(rng, missing, held_out)])
 
     def _near(self, rng: np.random.Generator, wanted: dict[int, int], held_out: bool) -> np.ndarray:
-        """Draws inputs near those of the pools, or these where the others are no such inputs."""
+        """Draws inputs similar to those of the pools; the pools' own where these are not in the stratum."""
         pools, counts = self._pools[held_out], list(wanted.values())
         rows = [spread(rng, pools[column].rows, count) for column, count in wanted.items()]
         bases = np.concatenate(rows)
@@ -117,7 +123,7 @@ class SearchedStrata:
         return np.where(right[:, None], others, bases)
 
     def _candidates(self, rng: np.random.Generator, count: int, held_out: bool) -> np.ndarray:
-        """Draws inputs, half from the task's distribution and half from all strata that can be drawn."""
+        """Draws inputs, half from the task's distribution and half from strata that can be drawn directly."""
         each = 1 + count // (2 * max(len(self._drawn), 1))
         drawn = [s.draw(rng, each, held_out) for s in self._drawn if s.draw is not None]
         return np.concatenate([self._domain.draw(rng, count // 2, held_out), *drawn])
@@ -151,7 +157,7 @@ class SearchedStrata:
         return self._grouped(batches)
 
     def _grouped(self, batches: list[np.ndarray]) -> _Known:
-        """Returns inputs and outputs in batches as a whole, with the groups of the outputs."""
+        """Returns the inputs of all batches, their outputs, and the groups of these."""
         rows = np.concatenate(batches)
         outputs = self._outputs(rows)
         values, times = np.unique(flat(outputs)[0], return_counts=True)
@@ -159,19 +165,19 @@ class SearchedStrata:
         return _Known(rows, outputs, group(values, times, self._say, bool(same.any() and not same.all())))
 
     def _labels(self, tokens: np.ndarray, outputs: Outputs) -> np.ndarray:
-        """Returns bool `[row, stratum]`, for strata that no input has, too."""
+        """Returns bool `[row, stratum]`, the strata of each input; some of these strata may have no input."""
         sought = [stratum.has(tokens)[:, None] for stratum in self._sought]
         return np.concatenate([*sought, self._known.answers.labels(outputs)], 1)
 
     @cached_property
     def _kept(self) -> list[int]:
-        """The columns of `_labels` that some input has."""
+        """The indices of the strata of `_labels` that have some input."""
         known = self._known
         return np.flatnonzero(self._labels(known.rows, known.outputs).any(0)).tolist()
 
     @cached_property
     def _pools(self) -> tuple[list[Pool], list[Pool]]:
-        """Inputs of each stratum in the rest and in the held-out part."""
+        """The pools of all strata, of inputs that are not held out and of held-out ones."""
         rng = seeds.generator(0, "strata", self._name, "pools")
         known = self._known
         labels = self._labels(known.rows, known.outputs)[:, self._kept]
@@ -197,7 +203,7 @@ class SearchedStrata:
         column: int,
         held_out: bool,
     ) -> np.ndarray:
-        """Returns different inputs of a stratum in a part: those `inside`, and others near all `members`."""
+        """Returns different inputs of a stratum in a part: `inside`, and others similar to `members`."""
         inside = rng.permutation(inside)[: 4 * POOL]
         found = np.unique(rows[inside], axis=0)
         for _ in range(ROUNDS):
@@ -213,7 +219,7 @@ class SearchedStrata:
 
 
 def _note(seen: dict[float, list[np.ndarray]], rows: np.ndarray, outputs: Outputs) -> bool:
-    """Adds an input for each output that occurs, and returns whether one of them is new."""
+    """Adds an input to `seen` for each output that occurs, and returns whether one of these is new."""
     values, places = flat(outputs)
     different, first = np.unique(values, return_index=True)
     new = False
@@ -224,7 +230,13 @@ def _note(seen: dict[float, list[np.ndarray]], rows: np.ndarray, outputs: Output
 
 
 def spread(rng: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
-    """Draws `count` of `rows`, none of them twice before all others."""
+    """Draws rows so that none is drawn twice before all others have been drawn.
+
+    Args:
+        rng: the random generator.
+        rows: the inputs `[row, pos]`, or other values `[row, ...]`, to draw from.
+        count: the number of rows.
+    """
     if not count:
         return rows[:0]
     rounds, rest = divmod(count, len(rows))

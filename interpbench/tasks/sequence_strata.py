@@ -1,6 +1,6 @@
-"""Strata of sequences: how many different tokens, one token throughout, sorted, ties, palindromes.
+"""Strata of sequences: by the number of different tokens, sorted ones, ties, palindromes.
 
-Uniform draws hardly contain a sequence of one or two different tokens; each number of them is a stratum.
+Uniform draws hardly contain sequences of one or two different tokens; each number of them is a stratum.
 """
 
 import numpy as np
@@ -8,11 +8,17 @@ import numpy as np
 from interpbench.tasks.stratum import Make, Split, Stratum, made, ranges, span
 
 MOST_COUNTS = 40
-"""More numbers of different tokens than this are grouped into ranges."""
+"""The largest number of strata by the number of different tokens; more are grouped into ranges."""
 
 
 def sequence_strata(domain: Split, size: int, length: int) -> list[Stratum]:
-    """Returns the strata of a domain of `length` tokens out of `size` that depend on the tokens alone."""
+    """Returns the strata of a domain of sequences.
+
+    Args:
+        domain: the domain.
+        size: the number of tokens of the vocabulary.
+        length: the number of tokens of a sequence.
+    """
     most = min(size, length)
 
     def of(low: int, high: int) -> Make:
@@ -70,7 +76,7 @@ def sequence_strata(domain: Split, size: int, length: int) -> list[Stratum]:
 
 
 def differing(rows: np.ndarray) -> np.ndarray:
-    """Returns the number of different tokens of each row."""
+    """Returns the number of different tokens `[row]` of sequences `[row, pos]`."""
     ordered = np.sort(rows, 1)
     return 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(1)
 
@@ -78,10 +84,18 @@ def differing(rows: np.ndarray) -> np.ndarray:
 def different(
     rng: np.random.Generator, count: int, size: int, length: int, low: int, high: int
 ) -> np.ndarray:
-    """Draws `[count, length]` with `low` to `high` different tokens.
+    """Draws sequences `[count, length]` with a limited number of different tokens.
 
-    Tokens, their places and the number of different ones are uniform; how often each comes is drawn row by
-    row, so that eight of one token and one of another are as common as four and five.
+    Tokens, their positions and the number of different ones are uniform. The frequencies of the tokens are
+    drawn for each sequence, so that eight of one token and one of another are as common as four and five.
+
+    Args:
+        rng: the random generator.
+        count: the number of sequences.
+        size: the number of tokens of the vocabulary.
+        length: the number of tokens of a sequence.
+        low: the smallest number of different tokens.
+        high: the largest number of different tokens.
     """
     number, tokens = _tokens(rng, count, size, low, high)
     weights = rng.exponential(size=(count, high)) ** rng.choice([0.25, 1, 3], size=(count, 1))
@@ -98,17 +112,31 @@ def different(
 def equally_often(
     rng: np.random.Generator, count: int, size: int, length: int, low: int, high: int
 ) -> np.ndarray:
-    """Draws `[count, length]` with `low` to `high` different tokens whose numbers differ by one at most."""
+    """Draws sequences `[count, length]` whose different tokens occur equally often, or once more at most.
+
+    Args:
+        rng: the random generator.
+        count: the number of sequences.
+        size: the number of tokens of the vocabulary.
+        length: the number of tokens of a sequence.
+        low: the smallest number of different tokens.
+        high: the largest number of different tokens.
+    """
     number, tokens = _tokens(rng, count, size, low, high)
     which = np.arange(length) % number[:, None]
     return rng.permuted(np.take_along_axis(tokens, which, 1), axis=1)
 
 
 def near(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
-    """Returns sequences near `rows`, each made in one of six ways.
+    """Returns a similar sequence for each of `rows`, made in one of six ways.
 
-    Some tokens are replaced, two of them exchanged, one renamed everywhere, or all of them permuted, renamed
-    or shifted by the same number of codes.
+    Some tokens are replaced, two are exchanged, one is renamed everywhere, or all are permuted, renamed or
+    shifted by the same number of codes.
+
+    Args:
+        rng: the random generator.
+        rows: sequences `[row, pos]`.
+        size: the number of tokens of the vocabulary.
     """
     count, length = rows.shape
     everyone = np.arange(count)
@@ -133,7 +161,7 @@ def near(rng: np.random.Generator, rows: np.ndarray, size: int) -> np.ndarray:
 def _tokens(
     rng: np.random.Generator, count: int, size: int, low: int, high: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws how many different tokens each row has, `[row]`, and `high` different ones, `[row, high]`."""
+    """Draws the number of different tokens `[row]` and `high` different tokens `[row, high]` of each row."""
     number = rng.integers(low, high + 1, size=count)
     order = rng.random((count, size), np.float32)
     if high * 2 > size:
@@ -150,7 +178,7 @@ def _rising(rows: np.ndarray) -> np.ndarray:
 
 
 def _equally_often(rows: np.ndarray) -> np.ndarray:
-    """Returns whether the numbers of the tokens that occur differ by one at most, `[row]`."""
+    """Returns bool `[row]`, whether the frequencies of the tokens that occur differ by one at most."""
     ordered = np.sort(rows, 1)
     other = np.ones(rows.shape, bool)
     other[:, 1:] = ordered[:, 1:] != ordered[:, :-1]

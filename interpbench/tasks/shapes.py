@@ -1,4 +1,4 @@
-"""The low-level network of a task: a default shape that can carry it, and every number overridable."""
+"""The configuration of a task's network: a default rule for each number, which settings can override."""
 
 from interpbench.core.config import convert
 from interpbench.core.errors import ConfigError
@@ -9,12 +9,12 @@ from interpbench.transformer.config import TransformerConfig
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
-    """Returns the network's shape.
+    """Returns the configuration of a task's network.
 
-    The rule: at least two layers of four heads, so that there are distractors; a residual stream of 16, 32,
-    64, … that has a direction for every token, position and output class; heads a quarter as wide, MLPs
-    four times as wide. The published rule has the same layers and heads, other widths. A hand-written task
-    may say otherwise, and settings say it last.
+    By the default rule there are at least two layers of four heads, so that some nodes are not part of the
+    circuit; d_model is the smallest of 16, 32, 64, … that has a dimension for every token, position and
+    output class; d_head is a quarter of it and d_mlp four times as much. The published rule differs in the
+    widths. Settings of a hand-written task override the rule, and `settings` override both.
     """
     given = settings or ModelSettings()
     if isinstance(task, CausalTask):
@@ -32,8 +32,8 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     d_model = given.d_model or widths.d_model
     if (given.init_positions or 0) >= d_model:
         raise ConfigError(
-            f"model.init_positions={given.init_positions} leaves tokens none of {d_model} dimensions; "
-            f"try {d_model // 4}"
+            f"model.init_positions={given.init_positions} leaves tokens none of the d_model={d_model} "
+            f"dimensions; try model.init_positions={d_model // 4}"
         )
     sizes = {
         "n_layers": given.n_layers or max(2, 1 + max(node.layer for node in nodes)),

@@ -1,4 +1,4 @@
-"""Prompts of a fixed form as a domain: each position has its own words to choose from."""
+"""A domain of prompts of a fixed form: each position has its own choice of words."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -9,17 +9,17 @@ from interpbench.tasks.domain import Corruption, Domain, in_hashed_tenth
 from interpbench.tasks.stratum import Stratum, made
 
 AGAIN, RETOLD = 8, 24
-"""How often a source is made again until it is held out: as it is, and then with other incidental words."""
+"""The numbers of attempts to make a source that is held out: as it is, then with other incidental words."""
 
 
 class Slots(Domain):
-    """All ways to fill positions, each from its own words; a tenth of a large domain is held out.
+    """All prompts with one of its words at each position; a tenth of a large domain is held out.
 
     Args:
-        choices: the words of each position.
-        corruptions: ways to corrupt prompts, by name, besides drawing another one.
-        related: ways to make other sources of interventions from a prompt.
-        incidental: positions whose words no answer depends on.
+        choices: the words that can be at each position.
+        corruptions: functions that corrupt prompts, by name, besides `resample`.
+        related: further functions that make a source of interventions from a base prompt.
+        incidental: the positions whose words the output never depends on.
 
     Attributes:
         vocab: all words, sorted.
@@ -41,7 +41,7 @@ class Slots(Domain):
         self._codes = [np.array(self.codes(words), np.int16) for words in choices]
 
     def codes(self, words: Sequence[str]) -> list[int]:
-        """Returns the codes of words."""
+        """Returns the codes of words, their indices in `vocab`."""
         return [self.vocab.index(word) for word in words]
 
     @property
@@ -50,23 +50,24 @@ class Slots(Domain):
         return prod(map(len, self._codes))
 
     def all(self) -> np.ndarray:
-        """Returns every prompt, in the order of its choices."""
+        """Returns every prompt, `[size, length]`, in the order of the choices."""
         grid = np.indices([len(codes) for codes in self._codes]).reshape(self.length, -1)
         return np.stack([codes[place] for codes, place in zip(self._codes, grid)], 1)
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws every position uniformly from its words."""
+        """Draws prompts `[count, length]`, the word of each position uniformly."""
         return np.stack([rng.choice(codes, count) for codes in self._codes], 1)
 
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which prompts belong to the held-out tenth."""
+        """Returns bool `[row]`, which prompts belong to the held-out tenth."""
         return in_hashed_tenth(tokens)
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
-        """Draws sources in one of several ways: other prompts, corrupted ones, ones related to the base.
+        """Draws a source for each base: an independent prompt, a corruption of the base, or a related one.
 
-        In a large domain, those made of the base are made again until they are held out, at last with other
-        incidental words. Where that fails, and in training where they are held out, another prompt is drawn.
+        For a held-out base of a large domain, a source that is made from the base is made again until it is
+        held out, too, in the end with other incidental words. Where that fails, and where training would get
+        a held-out source, an independent prompt is drawn.
         """
         sources = self.draw(rng, len(base), held_out)
         way = rng.integers(len(self._related) + 1, size=len(base))
@@ -93,12 +94,12 @@ class Slots(Domain):
         return tokens
 
     def strata(self) -> Sequence[Stratum]:
-        """Returns, for each position with several words, the prompts that have its first and its last one."""
+        """Returns two strata for each position with several words: prompts with its first and last word."""
         some = [(place, codes) for place, codes in enumerate(self._codes) if len(codes) > 1]
         return [self.with_word(place, code) for place, codes in some for code in (codes.min(), codes.max())]
 
     def with_word(self, place: int, code: int) -> Stratum:
-        """Returns the stratum of the prompts that have the word of a code at a position."""
+        """Returns the stratum of prompts with a word, given by its code, at position `place`."""
 
         def has(rows: np.ndarray) -> np.ndarray:
             return rows[:, place] == code
@@ -110,12 +111,18 @@ class Slots(Domain):
         return made(self, f"extreme: {self.vocab[code]} at position {place}", has, make)
 
     def put(self, tokens: np.ndarray, place: int, code: int) -> np.ndarray:
-        """Returns prompts with another word at a position, if they can have it."""
+        """Returns prompts in which one word is replaced.
+
+        Args:
+            tokens: prompts `[row, pos]`.
+            place: the position of the word.
+            code: the code of the new word, one that can be at this position.
+        """
         tokens = tokens.copy()
         tokens[:, place] = code
         return tokens
 
     @property
     def corruptions(self) -> Mapping[str, Corruption]:
-        """Those that were given, then another prompt."""
+        """The corruptions that were given, then `resample`."""
         return {**self._corruptions, **super().corruptions}

@@ -1,4 +1,4 @@
-"""A task: everything intrinsic about one high-level model, its inputs and where its variables belong."""
+"""A task: a high-level causal model, its inputs, and the nodes at which its variables belong."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -23,22 +23,23 @@ AttentionKind = Literal["causal", "bidirectional"]
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
-    """What all tasks have in common.
+    """The base class of tasks.
 
     Attributes:
-        name: the slug by which it is asked for; the catalogue gives it.
-        description: one true sentence.
-        build: makes the program.
-        vocab: the tokens; a token's code is its place here.
+        name: the task's name in the catalogue, which sets it.
+        description: a sentence that says what the output is.
+        build: the function that returns the program (RASP) or the causal model.
+        vocab: the tokens; a token's code is its index here.
         length: the largest number of tokens, BOS not counted.
-        attention: whether the network may look ahead.
-        legacy_id: the number in the published benchmark.
-        alignment: variable to node (`"a1.h2"`), where a RASP program's differs from Tracr's.
-        group: the file that declares it.
-        duplicate_of: the task with the same program on another vocabulary, if there is one.
-        variant_of: the task whose program this is on other inputs, or answered at other positions.
-        tolerance: the largest error that counts as correct, for numerical outputs.
-        sampler: draws sequences, where uniform ones would be poor.
+        attention: whether the network's attention is causal or bidirectional.
+        legacy_id: the task's number in the published InterpBench; None if it is not part of it.
+        alignment: the nodes of variables, by name (`"a1.h2"`), where a RASP program's differ from Tracr's.
+        group: the name of the file that declares the task.
+        duplicate_of: the name of the task with the same program on another vocabulary, if there is one.
+        variant_of: the name of the task with the same program on other inputs or with outputs at other
+            positions, if there is one.
+        tolerance: the largest error of a numerical output that counts as correct.
+        sampler: draws sequences `[row, pos]`; None to draw them uniformly.
     """
 
     name: str = ""
@@ -68,7 +69,7 @@ class Task(ABC):
     @cached_property
     @abstractmethod
     def domain(self) -> Domain:
-        """Its inputs."""
+        """The inputs of the task."""
 
     @abstractmethod
     def listing(self) -> list[str]:
@@ -76,12 +77,12 @@ class Task(ABC):
 
     @cached_property
     def strata(self) -> Strata:
-        """The kinds of its inputs, drawn equally often where rare ones must not be missed."""
+        """The strata (kinds) of inputs, from which draws are made equally often so that none is missed."""
         return Strata(self.domain, self.causal_model, self.scored, self.name)
 
     @property
     def program_name(self) -> str:
-        """The task whose program this is: models of one program are not independent."""
+        """The name of the task whose program this is; networks of one program are not independent."""
         return self.duplicate_of or self.variant_of or self.name
 
     @property
@@ -90,18 +91,18 @@ class Task(ABC):
         return len(self.vocab)
 
     def token_ids(self, tokens: np.ndarray) -> np.ndarray:
-        """Turns inputs `[row, pos]` into what the network reads, `[row, 1 + pos]` with BOS; None is PAD."""
+        """Returns the token ids `[row, 1 + pos]` of inputs `[row, pos]`: BOS first, and PAD for None."""
         ids = np.where(tokens < 0, self.bos + 1, tokens)
         return np.concatenate([np.full((len(ids), 1), self.bos), ids], 1).astype(np.int64)
 
     def scored(self, outputs: np.ndarray) -> np.ndarray:
-        """Returns where an output is trained on and scored: everywhere but at None."""
+        """Returns bool `[row, pos]`, which outputs are trained on and scored: all that are not None."""
         return has_value(outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaspTask(Task):
-    """A RASP program on all sequences over its vocabulary, which is sorted."""
+    """A task whose program is written in RASP, on all sequences over its vocabulary, which is sorted."""
 
     @cached_property
     def program(self) -> "Program":
@@ -121,14 +122,14 @@ class RaspTask(Task):
 
     @cached_property
     def default_alignment(self) -> dict[str, Node]:
-        """Where Tracr computes each variable."""
+        """The node at which Tracr computes each variable."""
         from interpbench.rasp.compiled_alignment import compiled_alignment
 
         return compiled_alignment(self.program)
 
     @cached_property
     def domain(self) -> Domain:
-        """All sequences."""
+        """All sequences of the task's length over its vocabulary."""
         return Sequences(len(self.vocab), self.length, self.sampler)
 
     def listing(self) -> list[str]:
@@ -138,13 +139,13 @@ class RaspTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class CausalTask(Task):
-    """A hand-written causal model.
+    """A task whose causal model is written by hand.
 
     Attributes:
-        domain: its inputs.
-        alignment: variable to node (`"a1.h1"`), but for those without parents, which are at the embedding.
-        network: what its network has instead of what the default rule gives.
-        published: what the published network has instead of that.
+        domain: the inputs of the task.
+        alignment: the nodes of variables, by name (`"a1.h1"`); those without parents are at the embedding.
+        network: settings of its network that differ from the default rule (`tasks.shapes`).
+        published: settings of the published network that differ from `network`.
     """
 
     domain: Domain = field()  # pyright: ignore[reportIncompatibleVariableOverride]  what it is made of
@@ -161,12 +162,15 @@ class CausalTask(Task):
         """The node of each variable."""
         reading = [name for name, variable in self.causal_model.variables.items() if variable.reads]
         if missing := [name for name in reading if name not in self.alignment]:
-            raise TaskError(f"task {self.name}: alignment says no node for {', '.join(missing)}")
+            raise TaskError(
+                f"task {self.name}: alignment has no node for {', '.join(missing)}; add one, such as "
+                f"alignment={{{missing[0]!r}: 'a0.h0'}}"
+            )
         return {
             name: parse_node(self.alignment[name]) if name in reading else EMBED
             for name in self.causal_model.variables
         }
 
     def listing(self) -> list[str]:
-        """Returns what each variable is, as its formula says."""
+        """Returns a line for each variable that is computed: its name and its formula in words."""
         return [f"{v.name} = {v.formula}" for v in self.causal_model.variables.values() if v.reads]

@@ -1,6 +1,7 @@
-"""What is known of each task of the catalogue, measured once and stored beside it.
+"""Facts about each task of the catalogue, which are measured once and stored in `task_records.json`.
 
-`interpbench tasks --write` measures; listing and showing tasks then need neither Tracr's compiler nor torch.
+`interpbench tasks --write` measures them. Listing and showing tasks then needs neither Tracr's compiler nor
+torch.
 """
 
 from functools import cache
@@ -17,19 +18,20 @@ FILE = Path(__file__).with_name("task_records.json")
 
 @dataclass(frozen=True, config=STRICT)
 class TaskRecord:
-    """Facts of a task in its default network.
+    """Facts about a task in its default network.
 
     Attributes:
-        layers: of the network.
-        nodes: how many of the network's nodes, the embedding among them, are required, allowed, forbidden.
-        edges: the same of its q/k/v edges; those that the program leaves free count as required.
-        trivial: why the circuit is trivial, if it is.
-        most_frequent: the share of the most frequent output among scored positions of drawn inputs.
-        unreached: classes that no input that was drawn (or, of a small domain, no input at all) reaches.
+        layers: the number of layers of the network.
+        nodes: the numbers of required, allowed and forbidden nodes, the embedding included.
+        edges: the numbers of required, allowed and forbidden q/k/v edges; free ones count as required.
+        trivial: the reason why the circuit is trivial; None if it is not.
+        most_frequent: the share of the most frequent output among the scored positions of drawn inputs.
+        unreached: the number of output classes that no drawn input (or, if the domain is enumerated, no input
+            at all) has.
         margin: the compiled network's smallest margin between the right class and the next, or its largest
-            error for a numerical output; None where nothing is compiled.
+            error of a numerical output; None if nothing is compiled.
         truth: the names of all required, allowed and free nodes and edges.
-        sha256: of the task (`identity.task_sha256`).
+        sha256: the hash of the task (`identity.task_sha256`).
     """
 
     layers: int
@@ -37,7 +39,7 @@ class TaskRecord:
     edges: tuple[int, int, int]
     trivial: str | None
     most_frequent: float
-    unreached: int
+    unreached: tuple[str, ...]
     margin: float | None
     truth: TruthNames
     sha256: Sha256

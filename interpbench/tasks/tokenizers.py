@@ -1,4 +1,4 @@
-"""Words as the pieces of a Hugging Face tokenizer, and domains of words as domains of such pieces."""
+"""Domains of words written in the tokens of a Hugging Face tokenizer, which are called pieces here."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,17 @@ from interpbench.tasks.stratum import PartDraw, Stratum
 
 log = logging.getLogger(__name__)
 CHECKED = 256
-"""Prompts on which it is checked that the tokenizer splits texts at words."""
+"""The number of prompts on which it is checked that the tokenizer splits texts between words."""
 
 
 class Words:
-    """How a tokenizer writes words: each with the space before it, punctuation without.
+    """A tokenizer, which gives the pieces of words: a word is written with the space before it.
+
+    Punctuation is written without the space.
 
     Args:
-        name: a folder with `tokenizer.json`, such a file, or a name on the hub (`gpt2`), which is downloaded
-            unless it is in the cache.
+        name: a folder with a `tokenizer.json`, the path of such a file, or a name on the Hugging Face Hub
+            (`gpt2`), which is downloaded unless it is in the cache.
 
     Raises:
         TaskError: if there is no such tokenizer.
@@ -41,14 +43,16 @@ class Words:
             self._tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # noqa: BLE001 (the hub's errors and the tokenizer's have no base in common)
             reason = " ".join(str(error).split())[:200]
-            raise TaskError(f"no tokenizer {name!r} on disk or on the hub: {reason}") from None
+            raise TaskError(
+                f"there is no tokenizer {name!r}, neither on disk nor on the Hugging Face Hub: {reason}"
+            ) from None
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces."""
         return self.ids(self.text([word]))
 
     def text(self, words: Sequence[str]) -> str:
-        """Returns words as a text that begins with a space."""
+        """Returns the text of words, which begins with a space."""
         return "".join(f" {word}" if word[0].isalnum() else word for word in words)
 
     def ids(self, text: str) -> tuple[int, ...]:
@@ -56,41 +60,49 @@ class Words:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def piece(self, number: int) -> str:
-        """Returns a piece as the tokenizer writes it (GPT-2's space is `Ġ`)."""
+        """Returns the text of a piece, given its id, as the tokenizer writes it (GPT-2's space is `Ġ`)."""
         return str(self._tokenizer.id_to_token(number))
 
     def single(self, words: Sequence[str], least: int) -> tuple[str, ...]:
-        """Returns the words that are one piece each, and says which are not.
+        """Returns the words that are one piece each, and logs those that are not.
 
         Raises:
-            TaskError: if fewer than `least` are.
+            TaskError: if fewer than `least` words are one piece each.
         """
         one = tuple(word for word in words if len(self.pieces(word)) == 1)
         several = [word for word in words if word not in one]
         if len(one) < least:
-            raise TaskError(f"tokenizer {self.name!r}: only {len(one)} of {len(words)} names are one token")
+            raise TaskError(
+                f"tokenizer {self.name!r}: only {len(one)} of {len(words)} names are a single token, fewer "
+                f"than {least}; choose another tokenizer"
+            )
         if several:
-            log.info("tokenizer %s: left out, being several tokens: %s", self.name, ", ".join(several))
+            log.info(
+                "tokenizer %s: these words are left out as each is several tokens: %s",
+                self.name,
+                ", ".join(several),
+            )
         return one
 
 
 class Tokenized(Domain):
-    """A domain of words, as arrays of pieces.
+    """A domain of words whose inputs are written in pieces.
 
     Args:
-        words: the domain; its codes are places in `vocab`.
-        vocab: its words, of which the first `first` are one piece each and keep their codes.
-        length: of its longest row.
-        tokenizer: how words are written.
-        first: how many.
+        words: the domain of words; its codes are indices in `vocab`.
+        vocab: the words.
+        length: the number of words of the longest input.
+        tokenizer: the tokenizer, which gives the pieces of a word.
+        first: the number of words at the start of `vocab` that are one piece each; they keep their codes.
 
     Attributes:
-        ids: the tokenizer's id of each piece; a piece's code is its place here.
-        vocab: the pieces.
-        length: of the longest row of pieces.
+        ids: the tokenizer's id of each piece; a piece's code is its index here.
+        vocab: the text of each piece.
+        length: the number of pieces of the longest input.
 
     Raises:
-        TaskError: if the tokenizer does not split texts at words, or two words can be read as others.
+        TaskError: if the tokenizer does not split texts between words, or the pieces of some words can be
+            read as other words.
     """
 
     def __init__(self, words: Domain, vocab: Sequence[str], length: int, tokenizer: Words, first: int):
@@ -113,13 +125,15 @@ class Tokenized(Domain):
         for row, codes in zip(rows, encoded):
             text = tokenizer.text([str(vocab[word]) for word in row.tolist() if word >= 0])
             if tuple(self.ids[c] for c in codes if c >= 0) != tokenizer.ids(text):
-                raise TaskError(f"tokenizer {tokenizer.name!r} does not split {text!r} at its words")
+                raise TaskError(f"tokenizer {tokenizer.name!r} does not split {text!r} between words")
         if not np.array_equal(self.decode(encoded), rows):
-            raise TaskError(f"tokenizer {tokenizer.name!r}: the pieces of some words read as other words")
+            raise TaskError(
+                f"tokenizer {tokenizer.name!r}: the tokens of some words can be read as other words"
+            )
         self.length = int((encoded >= 0).sum(1).max()) + self._most
 
     def encode(self, rows: np.ndarray) -> np.ndarray:
-        """Turns words `[row, pos]` into pieces `[row, length]`."""
+        """Returns the pieces `[row, length]` of words `[row, pos]`."""
         pieces = self._table[rows].reshape(len(rows), -1)
         order = np.argsort(pieces < 0, axis=1, kind="stable")[:, : self.length]
         encoded = np.full((len(rows), self.length), NONE, np.int16)
@@ -127,10 +141,10 @@ class Tokenized(Domain):
         return encoded
 
     def decode(self, rows: np.ndarray) -> np.ndarray:
-        """Turns pieces `[row, pos]` into words, the longest that there is at each place.
+        """Returns the words of pieces `[row, pos]`, the longest word that begins at each piece.
 
         Raises:
-            TaskError: if there is none.
+            TaskError: if no word begins at some piece.
         """
         decoded = np.full((len(rows), self._words_length), NONE, np.int16)
         for number, row in enumerate(rows.tolist()):
@@ -149,36 +163,36 @@ class Tokenized(Domain):
 
     @property
     def size(self) -> int:
-        """As many as of words."""
+        """The exact number of inputs, the same as in words."""
         return self.words.size
 
     @property
     def enumerated(self) -> bool:
-        """As for words."""
+        """Whether the domain of words is enumerated."""
         return self.words.enumerated
 
     def all(self) -> np.ndarray:
-        """Returns every input."""
+        """Returns every input, `[size, length]`."""
         return self.encode(self.words.all())
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws words."""
+        """Draws inputs in words and returns their pieces `[count, length]`."""
         return self.encode(self.words.sample(rng, count))
 
     def draw(self, rng: np.random.Generator, count: int, held_out: bool = False) -> np.ndarray:
-        """Draws words, held out or not."""
+        """Draws inputs of a part in words and returns their pieces `[count, length]`."""
         return self.encode(self.words.draw(rng, count, held_out))
 
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which are held out."""
+        """Returns bool `[row]`, which inputs are held out in words."""
         return self.words.is_held_out(self.decode(tokens))
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
-        """Draws sources as for words."""
+        """Draws sources in words and returns their pieces `[row, length]`."""
         return self.encode(self.words.sources(rng, self.decode(base), held_out))
 
     def strata(self) -> Sequence[Stratum]:
-        """Returns those of the words."""
+        """Returns the strata of the domain of words."""
 
         def draw(of: PartDraw) -> PartDraw:
             return lambda rng, count, held_out: self.encode(of(rng, count, held_out))
@@ -195,7 +209,7 @@ class Tokenized(Domain):
 
     @property
     def corruptions(self) -> Mapping[str, Corruption]:
-        """Those of the words."""
+        """The corruptions of the domain of words."""
 
         def of(corruption: Corruption) -> Corruption:
             return lambda rng, tokens: self.encode(corruption(rng, self.decode(tokens)))

@@ -1,11 +1,13 @@
-"""An adversary searches for the set of forbidden nodes, or of inert edges, that breaks a network most often.
+"""An adversary: a search for the set of forbidden nodes, or of inert edges, whose patch does the most harm.
 
-A set says of each of its places which of some sources it takes its value from, the same for all rows; what
-it does is the share of rows (base and sources) that come out wrong. Each search starts from one of the worst
-of many random sets of random density, steps along the gradient of the mean margin with respect to all choices
-at once, of which some share is followed; the worse half of what they find goes on by single changes of the
-largest gradient, greedily. What these searches found is compared on other rows, and the worst of it is
-measured on fresh ones.
+A set has a source for each of its nodes or edges, the same for all rows. Its harm is the share of rows (a
+base and its sources) whose output is wrong. Each search starts from one of the most harmful of many random
+sets. In each step, it computes the gradient of the mean margin with respect to all choices of sources, and
+changes a share of them along it. The more harmful half of the results is then improved by single changes,
+greedily. All results are compared on new rows, and the most harmful set is measured on other new rows.
+
+Shapes: W nodes, R readers, D d_model, V outputs, T positions, S sources, B rows, G sets. A *place* is a node
+or edge that a set can contain.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,19 +28,27 @@ from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.routes import RoutedWriters, Routes
 
 RANDOM = 64
-"""Random sets that are tried first."""
+"""The number of random sets that are tried first."""
 SHARES = (0.3, 0.1, 0.03)
-"""Of all places, how many change their choice in a step by the gradient, where that helps most."""
+"""The shares of all places of which a step changes the choices, the ones with the largest gradients."""
 LOOKS = 3
-"""How often the worst set is looked at, on twice as many rows each time."""
+"""The number of looks at the most harmful set, each on twice as many rows as the one before."""
 GREEDY = 8
-"""Single changes that are tried in a greedy step."""
+"""The number of single changes that are tried in a greedy step."""
 DrawRows = Callable[[RandomDraw, np.random.Generator, int, int, int], Iterator[Chunk]]
+"""A function that draws rows, given the draw, a generator, and the numbers of rows, sources, rows at once."""
 
 
 @dataclass
 class Found:
-    """A set: `routes [place]`, 0 or a source, what it does to the search rows, and which search found it."""
+    """A set that a search has found.
+
+    Attributes:
+        routes: the source of each place, `[place]`, from 1; 0 for places outside the set.
+        wrong: the share of rows of the search that are wrong.
+        margin: the mean margin of these rows, relative to the clean one.
+        by: the name of the search that found it.
+    """
 
     routes: np.ndarray
     wrong: float
@@ -47,7 +57,7 @@ class Found:
 
     @property
     def key(self) -> tuple[float, float]:
-        """Sorts the worst first."""
+        """The key by which sets are sorted, the most harmful first."""
         return -self.wrong, self.margin
 
 
@@ -62,15 +72,15 @@ def attack(
     """Attacks forbidden nodes and inert edges.
 
     Args:
-        tests: of the network.
-        settings: how long to search, and on how many rows at most the worst sets are measured.
-        standard: what they have to reach: measuring goes on while that is open.
-        draw: draws rows.
-        seed: of all draws.
-        attempt: how many certificates of the same training were tried before.
+        tests: the interventions on the network.
+        settings: the settings of the certificate, with the length of searches and the numbers of rows.
+        standard: the rates that have to be reached; measuring goes on while that is undecided.
+        draw: a function that draws rows.
+        seed: the seed of all draws.
+        attempt: the number of certificates of the same training that were tried before.
 
     Returns:
-        The attacks; none where gradients are no numbers.
+        The attack of each kind, without those whose gradients were infinite or NaN.
     """
     graph = tests.truth.graph
     by_node, by_edge = np.full(len(graph.nodes), -1), np.full(graph.legal.shape, -1)
@@ -103,15 +113,15 @@ def attack(
 
 
 class _Search:
-    """One search. Places are nodes or edges.
+    """A search for sets of nodes, or of edges.
 
     Args:
-        tests: of the network.
-        settings: how long to search.
-        draw: draws rows.
-        rng: of rows and random sets.
-        places: `[W]`, which place a node is, or `[R, W]`, which one an edge is; -1 for none.
-        count: how many places there are.
+        tests: the interventions on the network.
+        settings: the settings of the certificate.
+        draw: a function that draws rows.
+        rng: the random generator of rows and sets.
+        places: the number of the place that each node is, `[W]`, or each edge, `[R, W]`; -1 for none.
+        count: the number of places.
     """
 
     def __init__(
@@ -129,7 +139,7 @@ class _Search:
         self.evaluation, self.draw = tests.evaluation, draw
         self.candidates = self.rows = 0
         self.blind = False
-        """Whether some gradient was no number, as 0 times infinity is: the search did not see everything."""
+        """Whether some gradient was infinite or NaN, so that the search was not possible."""
         self._new_rows()
 
     def _new_rows(self) -> None:
@@ -138,7 +148,7 @@ class _Search:
         self.given = [_given(chunk) for chunk in self.chunks]
 
     def worst(self) -> Found:
-        """Searches."""
+        """Returns the most harmful set that all searches find."""
         count, sources = self.count, self.settings.sources
         one = random_routes(self.rng, RANDOM // 2, count, 1)
         several = random_routes(self.rng, RANDOM // 2 - 1, count, sources)
@@ -155,7 +165,7 @@ class _Search:
         return replace(again[worst], by=last[worst].by)
 
     def _by_gradient(self, start: Found) -> Found:
-        """Changes the choices that the gradient says help most, a share of them at a time."""
+        """Returns a set that is improved by steps along the gradient, each of a share of the choices."""
         now, best = start, start
         for _ in range(self.settings.attack_steps):
             order, choice = self._gains(now.routes)
@@ -174,7 +184,7 @@ class _Search:
         return best
 
     def _greedily(self, start: Found) -> Found:
-        """Makes single changes, the best of a few that the gradient says help most."""
+        """Returns a set that is improved by single changes, each the best of a few with large gradients."""
         best = start
         for _ in range(self.settings.attack_steps):
             order, choice = self._gains(best.routes)
@@ -190,21 +200,21 @@ class _Search:
         return best
 
     def _masks(self, routes: np.ndarray) -> Tensor:
-        """Returns masks `[G, W, S]` of nodes, or `[G, R, W, S]` of edges, of sets `[G, place]`."""
+        """Returns masks of nodes, `[G, W, S]`, or of edges, `[G, R, W, S]`, of sets `[G, place]`."""
         full = np.where(self.places >= 0, routes[:, self.places], 0)
         masks = full[..., None] == np.arange(1, self.settings.sources + 1)
         return torch.from_numpy(masks).to(self.chunks[0].base.stack)
 
     def _lowest(self, chunk: Chunk, routes: np.ndarray, logits: Tensor) -> Tensor:
-        """Returns each row's least margin, relative to its clean one, with G sets patched.
+        """Returns the smallest margin of each row, relative to its clean one, with each set patched.
 
         Args:
             chunk: the rows.
-            routes: the sets.
-            logits: `[V, T, G, B]`.
+            routes: the sets, `[G, place]`.
+            logits: the logits with each set patched, `[V, T, G, B]`.
 
         Returns:
-            `[G, B]`, 1 where nothing is asked.
+            The margins `[G, B]`, 1 for rows without a scored position.
         """
         ev, rows = self.evaluation, len(chunk.base.tokens)
         lowest: list[Tensor] = []
@@ -222,7 +232,7 @@ class _Search:
         return np.where(self.by_edge >= 0, routes[self.by_edge], 0).astype(np.int8)
 
     def _tried(self, sets: np.ndarray, by: str) -> list[Found]:
-        """Runs sets `[K, place]` on all search rows."""
+        """Returns sets `[G, place]` with their harm on all rows of the search."""
         found: list[Found] = []
         rows = len(self.chunks[0].base.tokens)
         at_once = self._at_once(rows)
@@ -246,7 +256,7 @@ class _Search:
         return max(1, NUMBERS_PER_CALL // numbers)
 
     def _run(self, number: int, sets: np.ndarray, masks: Tensor) -> Tensor:
-        """Returns what `_lowest` does of one of the chunks with some sets patched."""
+        """Runs some sets on one of the chunks, and returns their margins (`_lowest`)."""
         chunk = self.chunks[number]
         patch = self._patched(masks, self.given[number])
         logits = self.evaluation.network.run_groups(chunk.base.stack[0], patch, len(sets))
@@ -257,9 +267,9 @@ class _Search:
         return RoutedWriters(masks, given) if masks.ndim == 3 else Routes(masks, given)
 
     def _gains(self, routes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns places in the order of what changing their choice gains, and the best choice of each.
+        """Returns places, those whose change lowers the mean margin most first, and the best choice of each.
 
-        To first order, in the mean margin; places that gain nothing are left out.
+        Changes of the margin are estimated to first order; places that cannot lower it are left out.
         """
         total = torch.zeros(1, *self._masks(routes[None]).shape[1:])
         for number in range(len(self.chunks)):
@@ -279,9 +289,15 @@ class _Search:
         return order[gain[order] > 1e-9], slopes.argmin(0).astype(np.int8)
 
     def measured(self, found: Found, draw: RandomDraw, standard: Standard, attempt: int) -> Rate:
-        """Measures a set on fresh rows of a draw, in looks at more and more of them.
+        """Measures the harm of a set on new rows, in looks at more and more of them.
 
-        After each look it is over if the bound reaches the standard, or no longer can.
+        It ends with the look after which the bound reaches the standard, or can no longer reach it.
+
+        Args:
+            found: the set.
+            draw: the draw of rows.
+            standard: the rates that have to be reached.
+            attempt: the number of certificates of the same training that were tried before.
         """
         rate = Rate(0, 0, 0)
         most, last = self.settings.pairs, attempt + LOOKS
@@ -294,7 +310,7 @@ class _Search:
         return rate
 
     def _with_more(self, rate: Rate, found: Found, draw: RandomDraw, until: int) -> Rate:
-        """Runs a set on fresh rows until so many have been."""
+        """Returns the rate of a set after it has been run on more rows of a draw, `until` rows in all."""
         ev, routes = self.evaluation, self._full(found.routes)
         masks, missing = self._masks(found.routes[None]), until - rate.rows
         for chunk in self.draw(draw, self.rng, missing, self.settings.sources, self.settings.attack_rows):
@@ -311,5 +327,5 @@ class _Search:
 
 
 def _given(chunk: Chunk) -> Tensor:
-    """Returns what writers wrote in the source runs, `[W, S, D, T, B]`."""
+    """Returns what nodes write in the source runs, `[W, S, D, T, B]`."""
     return torch.stack([source.stack for source in chunk.sources], 1)

@@ -1,4 +1,4 @@
-"""When which loss begins and ends."""
+"""The curriculum: the steps at which losses begin and end."""
 
 from pydantic.dataclasses import dataclass
 
@@ -10,13 +10,13 @@ class Curriculum:
     """Steps at which losses begin or end; each counts from the next pool of draws on.
 
     Attributes:
-        outputs_after: the steps after which behaviour and IIT are trained: before that probes and attention
-            supervision alone are, so that variables early in the circuit are there before anything can go
-            around them.
-        strict_after: the steps after which the two strict terms begin. A large network learns what to do
-            sooner while nothing else is asked of it.
-        probe_until: the steps after which probes are trained no more; None for never. They show the way; a
-            network that is there may write otherwise.
+        outputs_after: the steps after which behaviour and IIT are trained. Before that only probes and
+            attention supervision are, so that early variables of the circuit are computed before the network
+            can learn its output in another way.
+        strict_after: the steps after which the two strict terms are trained. A large network learns the
+            program sooner without them.
+        probe_until: the steps after which probes are no longer trained; None for never. A trained network may
+            then represent variables in another way than linearly.
     """
 
     outputs_after: Steps = 0

@@ -1,4 +1,4 @@
-"""Which inputs and interventions training draws."""
+"""The inputs and interventions that training draws."""
 
 from typing import Literal
 
@@ -7,28 +7,32 @@ from pydantic.dataclasses import dataclass
 from interpbench.core.config import STRICT, Share
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
+"""The ways to choose the forbidden nodes or edges that a row patches."""
 Swaps = Literal["even", "deep"]
+"""The ways to choose the aligned nodes that a row swaps."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Draws:
-    """Shares and kinds of what is drawn for the worlds of a step.
+    """The kinds of rows that a step draws, and their shares.
 
     Attributes:
-        swaps: which aligned nodes IIT swaps: `even` (half the rows any one, half a random subset; half of the
-            swaps effective on purpose) or `deep` (three quarters one node, likelier if more of the circuit
-            comes after it; a quarter effective on purpose; required edges are likelier, too, if more of it
-            comes before them, and if they reach over more of it).
-        targets: what one strict row patches: one forbidden node or edge (`individual`), a random subset
-            of random density (`subsets`), every one (`all`), half the rows each of the first two (`mixed`),
-            or a third of the rows each (`thirds`).
-        strata: the share of bases drawn evenly from the task's strata, and half as many of the sources: the
-            others are drawn from its distribution.
-        own_sources: the share of strict rows that take what they patch from two sources: each writer's from
-            one of them, instead of all from one.
-        required: the share of rows of the edge term that patch one required edge, alone in half of them: the
-            program's own edge is patched, too.
-        positions: the share of IIT rows that swap at one random position only. Certificates then ask for it.
+        swaps: the aligned nodes that IIT swaps: with `even`, any one node in half of the rows, a random
+            subset in the others, and in half of the rows a source that changes the output; with `deep`, one
+            node in three quarters of the rows, likelier the more of the circuit comes after it, and in a
+            quarter of the rows a source that changes the output. With `deep`, required edges are likelier the
+            more of the circuit comes before them, and the more of it they skip.
+        targets: the forbidden nodes or edges that a strict row patches: one (`individual`), a random subset
+            of random density (`subsets`), every one (`all`), one or a subset in half of the rows each
+            (`mixed`), or all three ways in a third of the rows each (`thirds`).
+        strata: the share of bases that are drawn from the task's strata, equally from each. Half this share
+            of the sources is, too. The others are drawn from the task's distribution.
+        own_sources: the share of strict rows whose patched nodes or edges take different sources: each takes
+            one of two at random. In the other rows, all take the same source.
+        required: the share of rows of the edge term that patch one required edge: in half of them no other
+            edge is patched. The target is the program's output with this edge patched.
+        positions: the share of IIT rows that swap at one random position only. Validation then measures such
+            swaps, too.
     """
 
     swaps: Swaps = "even"

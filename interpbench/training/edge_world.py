@@ -1,7 +1,10 @@
-"""The world of patched edges: what one row of it patches, and what the program answers to that.
+"""The world of patched edges: the edges that each row patches, and the program's output under the same.
 
-Most rows patch edges that must do nothing, of which some may be the program's own; some rows patch a required
-edge, alone or with these. The answer is the program's own output with its own edges among them patched.
+Most rows patch inert edges, which must not change the output (some may be edges of the program that have no
+effect on its domain). Some rows patch a required edge, alone or with these. The target is the program's
+output with those of the edges patched that are its own.
+
+Shapes: R readers, W nodes.
 """
 
 import numpy as np
@@ -14,13 +17,19 @@ from interpbench.training.draws import Draws
 from interpbench.training.world_builders import Swapped, World, choose, own_sources
 
 EFFECTIVE = 3
-"""How much likelier an edge is in rows that prefer one that changes the answer, if it does."""
+"""The added weight of edges that change the output, in rows that prefer such edges."""
 LEAST = 0.01
-"""Edges that leave an answer less often than this share of rows are not drawn as often as others."""
+"""The share of rows with an output up to which edges that leave few outputs are drawn more often."""
 
 
 class EdgeWorld:
-    """Builds the world in which edges are patched."""
+    """Builds the world in which edges are patched.
+
+    Args:
+        alignment: the nodes of the program's variables.
+        truth: the states of nodes and edges.
+        draws: the settings of draws.
+    """
 
     def __init__(self, alignment: Alignment, truth: Truth, draws: Draws):
         self.alignment, self.draws, self.causal_model = alignment, draws, alignment.task.causal_model
@@ -30,7 +39,7 @@ class EdgeWorld:
         self.weights = [self._weight(mask) for mask in self.required_edges]
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
-        """Draws which edges each row patches, and runs the program with its own ones among them patched."""
+        """Draws the edges that each row patches, and runs the program with its own of them patched."""
         graph, base, sources, required = (
             self.alignment.graph,
             swapped.base,
@@ -55,9 +64,10 @@ class EdgeWorld:
     def _which_required(
         self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
     ) -> np.ndarray:
-        """Draws a required edge for each row that leaves an answer; one that seldom does is as likely.
+        """Draws a required edge for each row, by index, of those that leave the program an output there.
 
-        Half of the rows prefer one that changes the answer.
+        Edges that seldom leave an output are as likely overall. Half of the rows prefer an edge that changes
+        the output.
         """
         causal_model, rows = self.causal_model, len(base)
         before = causal_model.outputs(base)
@@ -76,10 +86,11 @@ class EdgeWorld:
         return arrivals.argmin(1)
 
     def _weight(self, mask: np.ndarray) -> float:
-        """Returns how likely a required edge is, from the number of the aligned node it ends at.
+        """Returns the weight with which a required edge is drawn; 1 if swaps are `even`.
 
-        It is the square of that number times the square of how many aligned nodes the edge reaches over: what
-        lies between keeps the base's values, so that the end sees mixtures that no swap of one node shows it.
+        Let aligned nodes be numbered in layer order. The weight is the square of the number of the edge's end
+        times the square of its distance from the number of the start. Nodes between the two keep the base's
+        values, so that the end sees mixtures that no swap of a single node gives.
         """
         if self.draws.swaps == "even":
             return 1.0
@@ -93,7 +104,13 @@ class EdgeWorld:
     def _patched(
         self, sources: tuple[Trace, Trace], edges: np.ndarray, from_next: np.ndarray
     ) -> tuple[dict[tuple[str, Read], Intervention], dict[str, Intervention]]:
-        """Returns what reads get with `edges [R, W, row]` patched, and variables, where an edge is an end."""
+        """Returns the interventions on reads and on variables that act like patched edges.
+
+        Args:
+            sources: the program's variables on the first and on the second source of each row.
+            edges: the patched edges, bool `[R, W, row]`.
+            from_next: `[W, row]`, 1 if edges out of a node take its second source, 0 for the first.
+        """
         reads = self._patched_reads(sources, edges, from_next)
         swaps: dict[str, Intervention] = {}
         for place, node in self.ends.items():
@@ -109,13 +126,7 @@ class EdgeWorld:
     def _patched_reads(
         self, sources: tuple[Trace, Trace], edges: np.ndarray, from_next: np.ndarray
     ) -> dict[tuple[str, Read], Intervention]:
-        """Returns what the program's own reads get with edges patched, row by row.
-
-        Args:
-            sources: the program on each row's source and on the next row's.
-            edges: `[R, W, row]` bool.
-            from_next: `[W, row]`: whose source the writer's value is from.
-        """
+        """Returns the interventions on the program's reads that act like patched edges (see `_patched`)."""
         reads: dict[tuple[str, Read], Intervention] = {}
         for place, those in self.reads.items():
             where = edges[place]

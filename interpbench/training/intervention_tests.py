@@ -1,7 +1,9 @@
-"""Interventions on a network that a certificate asks of, and what the program answers to the same ones.
+"""The interventions of a certificate, each with the program's output under the same intervention.
 
-A *row* is a base with its sources; it counts where the program has an answer, and is right if every scored
-position is.
+A *row* is a base with its sources. It counts if the program has an output at some scored position, and it is
+right if the network's output is right at every scored position.
+
+Shapes: R readers, W nodes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,20 +22,24 @@ from interpbench.transformer.fast.run_circuits import NUMBERS_PER_CALL
 from interpbench.transformer.routes import Replaced, Routes
 
 SPARSE: tuple[Kind, ...] = ("variables", "effective", "effective_positions", "required_edges")
-"""Kinds of which it may be that few rows count."""
+"""The kinds of interventions of which few rows may count."""
 CHANGING: dict[Kind, Kind] = {
     "variables": "effective",
     "positions": "effective_positions",
     "required_edges": "effective_edges",
 }
-"""What is measured along with a kind: the rows on which the intervention changes the program's output."""
+"""The kind that is measured along with another one: rows on which the program's output changes."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Clean runs of some bases and of as many sources each, the first one for what takes a single source.
+    """Rows: bases with their sources, and the network's activations on them.
 
-    `at [row]` is where swaps at one position are; None to draw it.
+    Attributes:
+        base: the bases.
+        sources: the sources of each base; interventions with a single source take the first.
+        rng: the random generator for interventions that are drawn.
+        at: the position of swaps at a single one, `[row]`; None to draw it.
     """
 
     base: Activations
@@ -44,7 +50,14 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one intervention on a chunk: which rows are right, and which count; bool `[row]`."""
+    """The outcome of one intervention on a chunk.
+
+    Attributes:
+        kind: the kind of intervention.
+        place: the name of the node, edge or set.
+        right: bool `[row]`, the rows that are right.
+        counts: bool `[row]`, the rows that count.
+    """
 
     kind: Kind
     place: str
@@ -53,11 +66,16 @@ class Outcome:
 
 
 class InterventionTests:
-    """All interventions but single inert edges, which `screening` has.
+    """All interventions of a certificate but patches of single inert edges, which are in `screening`.
+
+    Args:
+        evaluation: the network and its alignment.
+        truth: the states of nodes and edges.
 
     Attributes:
-        places: kind to the names of what is measured, in the network's order.
-        effect: of each required node or edge, on how many rows patching it does something, and of how many.
+        places: the names of nodes, edges or sets that are measured, by kind, in the network's order.
+        effect: for each required node or edge, the number of rows on which patching it changes the network's
+            output, and the number of rows.
     """
 
     def __init__(self, evaluation: Evaluation, truth: Truth):
@@ -86,12 +104,12 @@ class InterventionTests:
         self.effect = {name: [0, 0] for name in needed}
 
     def edge_name(self, edge: np.ndarray) -> str:
-        """Returns the name of an edge (reader, writer)."""
+        """Returns the name of an edge, given the indices of its reader and node."""
         graph = self.truth.graph
         return edge_name(graph.nodes[edge[1]], graph.readers[edge[0]])
 
     def measure(self, chunk: Chunk, wanted: Mapping[Kind, Collection[str]]) -> Iterator[Outcome]:
-        """Yields what comes of the wanted interventions on a chunk."""
+        """Yields the outcomes of interventions on a chunk, with `wanted` names of places by kind."""
         kinds: dict[Kind, Callable[[Chunk, Collection[str]], Iterator[Outcome]]] = {
             "accuracy": self._accuracy,
             "variables": self._variables,
@@ -113,14 +131,14 @@ class InterventionTests:
     def _outcomes(
         self, kind: Kind, place: str, predictions: np.ndarray, answer: np.ndarray, chunk: Chunk
     ) -> Iterator[Outcome]:
-        """Yields the outcome; of its rows, those on which the program's output changes count once more."""
+        """Yields the outcome, and that of the rows on which the program's output changes (`CHANGING`)."""
         outcome = self._outcome(kind, place, predictions, answer)
         yield outcome
         effective = np.any(changed(self._answer(chunk), answer), axis=1)
         yield Outcome(CHANGING[kind], place, outcome.right, effective)
 
     def _affects(self, name: str, chunk: Chunk, predictions: np.ndarray) -> None:
-        """Counts on how many rows patching something required changes a scored output of the network."""
+        """Adds to `effect` the rows on which patching something required changes the network's output."""
         if name not in self.effect:
             return
         ev = self.evaluation
@@ -131,7 +149,7 @@ class InterventionTests:
         self.effect[name][1] += int(scored.any(1).sum())
 
     def _answer(self, chunk: Chunk) -> np.ndarray:
-        """Returns the program's answers to the bases, `[row, pos]`."""
+        """Returns the program's outputs on the bases, `[row, pos]`."""
         return chunk.base.trace[self.evaluation.causal_model.output]
 
     def _accuracy(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
@@ -139,7 +157,7 @@ class InterventionTests:
         yield self._outcome("accuracy", "output", predictions, self._answer(chunk))
 
     def _variables(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Swaps each aligned node."""
+        """Swaps each aligned node in the network and its variables in the program."""
         nodes = [node for name, node in self.aligned.items() if name in places]
         ev, source = self.evaluation, chunk.sources[0]
         for node, predictions in ev.single_nodes(chunk.base, source.stack, nodes):
@@ -148,7 +166,7 @@ class InterventionTests:
             yield from self._outcomes("variables", str(node), predictions, answer, chunk)
 
     def _positions(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Swaps each aligned node at one random position, in network and program."""
+        """Swaps each aligned node, and its variables, at one random position of each row."""
         nodes = [node for name, node in self.aligned.items() if name in places]
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         rows, length = base.tokens.shape
@@ -166,7 +184,7 @@ class InterventionTests:
             yield self._outcome("nodes", str(node), predictions, self._answer(chunk))
 
     def _node_sets(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Patches all forbidden nodes, or a random set of random density in each row."""
+        """Patches all forbidden nodes, or a random set of them in each row."""
         ev, base, answer = self.evaluation, chunk.base, self._answer(chunk)
         if ALL in places:
             ((_, predictions),) = ev.patched(base, chunk.sources[0].stack, nodes=self.unaligned[None])
@@ -179,7 +197,13 @@ class InterventionTests:
     def _replaced(
         self, base: Activations, sources: tuple[Activations, ...], chosen: np.ndarray
     ) -> np.ndarray:
-        """Returns predictions with forbidden nodes replaced: `chosen [row, forbidden]`, 0 or the source."""
+        """Returns predictions with forbidden nodes patched.
+
+        Args:
+            base: the bases.
+            sources: the sources.
+            chosen: the number of each forbidden node's source, `[row, forbidden node]`, from 1; 0 for none.
+        """
         ev, places = self.evaluation, np.flatnonzero(self.unaligned)
         found: list[np.ndarray] = []
         for some in ev.chunks(len(chosen)):
@@ -196,7 +220,7 @@ class InterventionTests:
         return np.concatenate(found)
 
     def _edge_sets(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """The same for inert edges; the answer is the program's with its own ones among them patched."""
+        """Patches all inert edges, or a random set of them in each row; in the program, those that it has."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         if ALL in places:
             ((_, predictions),) = ev.patched(base, source.stack, edges=self.truth.inert[None])
@@ -216,7 +240,7 @@ class InterventionTests:
         return ((name, sources) for name, sources in kinds.items() if name in places)
 
     def _required(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Patches each required edge alone: the program's own edge must be patched, too."""
+        """Patches each required edge alone, in network and program."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         names = [name for name in self.required if name in places]
         masks = np.stack([self.required[name] for name in names])
@@ -233,7 +257,7 @@ class InterventionTests:
             yield from self._outcomes("required_edges", name, runs[place], answer, chunk)
 
     def _with_required(self, name: str, base: Inputs, source: Inputs) -> np.ndarray:
-        """Returns the program's output `[row, pos]` with the edge that a required one stands for patched."""
+        """Returns the program's output `[row, pos]` with a required edge patched."""
         reader, writer = (int(x) for x in np.argwhere(self.required[name])[0])
         end = structural_ends(self.evaluation.alignment).get((reader, writer))
         if end is None:
@@ -243,14 +267,14 @@ class InterventionTests:
     def counting(
         self, kind: Kind, place: str, base: np.ndarray, source: np.ndarray, at: np.ndarray
     ) -> np.ndarray:
-        """Returns which rows of inputs `[row, pos]` count, which the program alone says; bool `[row]`.
+        """Returns bool `[row]`, the rows that count for an intervention; only the program is run.
 
         Args:
-            kind: one of `SPARSE`.
-            place: the aligned node or required edge.
-            base: the inputs.
-            source: those that values are taken from.
-            at: `[row]`, where, if at one position.
+            kind: the kind of intervention, one of `SPARSE`.
+            place: the name of the aligned node or required edge.
+            base: the bases `[row, pos]`.
+            source: the sources `[row, pos]`.
+            at: the position of each row at which a node is swapped, `[row]`, for `effective_positions`.
         """
         ev = self.evaluation
         here, there = (Inputs(tokens, ev.causal_model.run(tokens)) for tokens in (base, source))
@@ -261,9 +285,12 @@ class InterventionTests:
         return ev.answered(answer) if kind == "variables" else effective
 
     def routed(self, base: Activations, sources: tuple[Activations, ...], routes: np.ndarray) -> np.ndarray:
-        """Returns predictions `[row, pos]` where each reader sees writers by `routes [row, R, W]`.
+        """Returns predictions `[row, pos]` with edges patched.
 
-        0 is the row itself, s the row's source s.
+        Args:
+            base: the bases.
+            sources: the sources.
+            routes: the number of each edge's source, `[row, R, W]`, from 1; 0 if it is not patched.
         """
         found: list[np.ndarray] = []
         ev, cfg = self.evaluation, self.evaluation.network.cfg
@@ -280,7 +307,13 @@ class InterventionTests:
         return np.concatenate(found)
 
     def answers(self, base: Activations, sources: tuple[Activations, ...], routes: np.ndarray) -> np.ndarray:
-        """Returns the program's output `[row, pos]` with its own edges patched by `routes [row, R, W]`."""
+        """Returns the program's output `[row, pos]` with those of the patched edges patched that are its own.
+
+        Args:
+            base: the bases.
+            sources: the sources.
+            routes: the number of each edge's source, `[row, R, W]`, from 1; 0 if it is not patched.
+        """
         ev = self.evaluation
         interventions: dict[tuple[str, object], Intervention] = {}
         for place, reads in ev.reads.items():
@@ -298,9 +331,16 @@ class InterventionTests:
 
 
 def random_routes(rng: np.random.Generator, rows: int, count: int, sources: int) -> np.ndarray:
-    """Returns `[row, count]` ints: a random set of random density for each row, each of a random source.
+    """Draws a random set of random density for each row, and a source for each of its members.
 
-    0 is not in the set, s takes the value of source s.
+    Args:
+        rng: the random generator.
+        rows: the number of rows.
+        count: the number of nodes or edges to choose from.
+        sources: the number of sources.
+
+    Returns:
+        The number of each member's source, `[row, count]`, from 1; 0 for what is not in the set.
     """
     chosen = rng.random((rows, count), np.float32) < rng.random((rows, 1), np.float32)
     return chosen * rng.integers(1, sources + 1, size=(rows, count), dtype=np.int8)

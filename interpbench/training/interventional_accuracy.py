@@ -1,6 +1,10 @@
-"""What a network does under interventions, row by row: the measurements behind validation and certificates.
+"""Interventional accuracy: whether a network's outputs under interventions are the program's.
 
-A *row* is a base/source pair; it counts as right when every scored position is right.
+Validations and certificates are made of these measurements.
+
+A *row* is a pair of a base and a source; it is right if the output is right at every scored position.
+
+Shapes: W nodes, R readers, D d_model, V outputs, T positions with BOS, P = T - 1 without it (`pos`), N rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +25,17 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
 NO_CLASS = -2
-"""What logits that are not finite predict: no answer is this."""
+"""The prediction of logits that are not finite, which is never right."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Inputs `[N, pos]`, and the program's variables on them."""
+    """Inputs, and the program's variables on them.
+
+    Attributes:
+        tokens: the inputs `[N, pos]`.
+        trace: the program's variables.
+    """
 
     tokens: np.ndarray
     trace: Trace
@@ -34,21 +43,33 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Activations(Inputs):
-    """A clean run of some inputs: `stack [W, D, T, N]`, residual streams, logits `[V, T, N]`."""
+    """The network's activations on some inputs, without interventions.
+
+    Attributes:
+        stack: what nodes write, `[W, D, T, N]`.
+        residuals: the residual stream `[D, T, N]` before each layer, and before the unembedding.
+        logits: the logits `[V, T, N]`.
+    """
 
     stack: Tensor
     residuals: list[Tensor]
     logits: Tensor
 
     def rows(self, chosen: slice) -> "Activations":
-        """Returns some rows."""
+        """Returns the activations of some rows."""
         return _map(self, lambda x: x[..., chosen].contiguous(), lambda x: x[chosen])
 
 
 def _map(
     run: Activations, tensors: Callable[[Tensor], Tensor], arrays: Callable[[np.ndarray], np.ndarray]
 ) -> Activations:
-    """Applies functions to all tensors `[..., N]` and all arrays `[N, ...]` of a clean run."""
+    """Returns activations with a function applied to all tensors `[..., N]`, and another to all arrays.
+
+    Args:
+        run: the activations.
+        tensors: the function of tensors `[..., N]`.
+        arrays: the function of arrays `[N, ...]`.
+    """
     return Activations(
         arrays(run.tokens),
         {name: arrays(values) for name, values in run.trace.items()},
@@ -59,7 +80,12 @@ def _map(
 
 
 class Evaluation:
-    """A network together with the causal model that it should be."""
+    """A network and the causal model that it should implement.
+
+    Args:
+        network: the network.
+        alignment: the nodes of the program's variables.
+    """
 
     def __init__(self, network: Transformer, alignment: Alignment):
         self.network, self.alignment = network, alignment
@@ -70,7 +96,7 @@ class Evaluation:
 
     @torch.no_grad()
     def activations(self, tokens: np.ndarray) -> Activations:
-        """Runs inputs `[N, pos]` through network and causal model."""
+        """Runs network and causal model on inputs `[N, pos]`, without interventions."""
         chunks = []
         for first in range(0, len(tokens), self.rows_per_call):
             chunk = tokens[first : first + self.rows_per_call]
@@ -82,7 +108,10 @@ class Evaluation:
         return Activations(tokens, self.causal_model.run(tokens), stack, residuals, logits)
 
     def pair(self, base: Activations, source: Activations) -> tuple[Activations, Activations]:
-        """Returns clean runs of all pairs: each row of `base` with each row of `source`, base-major."""
+        """Returns the bases and the sources of all pairs of a row of `base` and a row of `source`.
+
+        The pairs of the first base come first.
+        """
         n, m = len(base.tokens), len(source.tokens)
 
         def repeat(x: Tensor) -> Tensor:
@@ -94,7 +123,7 @@ class Evaluation:
         return _map(base, repeat, lambda x: x.repeat(m, 0)), _map(source, tile, lambda x: np.tile(x, (n, 1)))
 
     def predictions(self, logits: Tensor) -> np.ndarray:
-        """Turns logits `[V, T, N]` into class codes, or `NO_CLASS`, or numbers, `[N, pos]`."""
+        """Returns predictions `[N, pos]` of logits `[V, T, N]`: class codes (or `NO_CLASS`), or numbers."""
         outputs = logits[:, 1:]
         if self.causal_model.numerical:
             return outputs[0].double().T.cpu().numpy()
@@ -102,7 +131,7 @@ class Evaluation:
         return chosen.T.cpu().numpy()
 
     def right(self, predictions: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """Returns `[N]` bool: rows that are right wherever `wanted` is not None."""
+        """Returns bool `[N]`, the rows whose predictions are right wherever `wanted [N, pos]` is not None."""
         scored = self.task.scored(wanted)
         if self.causal_model.numerical:
             good = np.abs(predictions - np.nan_to_num(wanted)) <= self.task.tolerance
@@ -111,11 +140,11 @@ class Evaluation:
         return np.all(good | ~scored, axis=1)
 
     def answered(self, wanted: np.ndarray) -> np.ndarray:
-        """Returns `[N]` bool: rows with an answer at some position, which alone count."""
+        """Returns bool `[N]`, the rows with an output at some scored position; only these are counted."""
         return np.any(self.task.scored(wanted), axis=1)
 
     def margin(self, run: Activations) -> float:
-        """Returns the smallest margin between right and best wrong class, or the largest error of numbers."""
+        """Returns the smallest margin of the right class over the best other one, or the largest error."""
         wanted = run.trace[self.causal_model.output]
         scored = self.task.scored(wanted).T
         signals = self.signals(run.logits, wanted).cpu().double().numpy()[scored]
@@ -124,7 +153,7 @@ class Evaluation:
         return float(signals.min(initial=np.inf))
 
     def signals(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
-        """Returns what makes an answer: the number itself, or how far the right class is ahead, `[P, N]`."""
+        """Returns the output number, or the margin of the right class over the best other one, `[P, N]`."""
         outputs = logits[:, 1:]
         if self.causal_model.numerical:
             return outputs[0]
@@ -133,7 +162,13 @@ class Evaluation:
         return right - outputs.scatter(0, index, -torch.inf).amax(0)
 
     def lead(self, logits: Tensor, wanted: np.ndarray, others: np.ndarray) -> Tensor:
-        """Returns how far the right class is ahead of another one, `[P, N]`; both are codes `[N, pos]`."""
+        """Returns the logit difference between right classes and others, `[P, N]`.
+
+        Args:
+            logits: the logits `[V, T, N]`.
+            wanted: the codes of the right classes, `[N, pos]`.
+            others: the codes of the other classes, `[N, pos]`.
+        """
         right, other = (
             torch.from_numpy(np.where(codes < 0, 0, codes).T.astype(np.int64)).to(logits.device)[None]
             for codes in (wanted, others)
@@ -142,20 +177,26 @@ class Evaluation:
         return (outputs.gather(0, right) - outputs.gather(0, other))[0]
 
     def margins(self, logits: Tensor, wanted: np.ndarray) -> Tensor:
-        """Returns what it takes to make a scored answer wrong, `[P, N]`: negative where it is."""
+        """Returns the margin by which each output is right, `[P, N]`; it is negative where one is wrong."""
         signals = self.signals(logits, wanted)
         if not self.causal_model.numerical:
             return signals
         return self.task.tolerance - (signals - torch.from_numpy(np.nan_to_num(wanted).T).to(signals)).abs()
 
     def chunks(self, rows: int) -> Iterator[slice]:
-        """Yields slices of rows that go together."""
+        """Yields slices of rows that are run at once."""
         return (slice(first, first + self.rows_per_call) for first in range(0, rows, self.rows_per_call))
 
     def single_nodes(
         self, base: Activations, patch: Tensor, nodes: Sequence[Node]
     ) -> Iterator[tuple[Node, np.ndarray]]:
-        """Yields predictions `[N, pos]` with each node patched alone by `patch [W, D, T, N]`, row by row."""
+        """Yields each node and the predictions `[N, pos]` with this node alone patched.
+
+        Args:
+            base: the bases.
+            patch: the values that nodes are patched with, `[W, D, T, N]`.
+            nodes: the nodes.
+        """
         graph = self.alignment.graph
         for half in sorted({(node.layer, node.head is None) for node in nodes}):
             here = [node for node in nodes if (node.layer, node.head is None) == half]
@@ -167,9 +208,14 @@ class Evaluation:
     def single_edges(
         self, base: Activations, patch: Tensor, edges: np.ndarray
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields predictions with each edge (rows of `edges [E, 2]`: reader, writer) patched alone.
+        """Yields the number of each edge and the predictions `[N, pos]` with this edge alone patched.
 
-        Edges into one head or MLP go together: what else its layer writes is clean.
+        Edges into the same head or MLP are run at once, as the other nodes of its layer then stay clean.
+
+        Args:
+            base: the bases.
+            patch: the values that nodes are patched with, `[W, D, T, N]`.
+            edges: the indices of each edge's reader and node, `[E, 2]`.
         """
         graph = self.alignment.graph
         targets = graph.reader_destination[edges[:, 0]]
@@ -185,7 +231,14 @@ class Evaluation:
         nodes: np.ndarray | None = None,
         edges: np.ndarray | SingleEdges | None = None,
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the number and the predictions `[N, pos]` of each circuit, as `run_circuits` takes them."""
+        """Yields the number and the predictions `[N, pos]` of each circuit.
+
+        Args:
+            base: the bases.
+            patch: the values that are patched in, `[W, D, T, N]`.
+            nodes: the nodes that each circuit patches, bool `[K, W]`; or give `edges`.
+            edges: the edges that each circuit patches, bool `[K, R, W]`; or give `nodes`.
+        """
         several: dict[int, list[np.ndarray]] = {}
         for part in run_circuits(self.network, base, patch, edges, nodes):
             for place, number in enumerate(range(part.circuits.start, part.circuits.stop)):
@@ -197,10 +250,16 @@ class Evaluation:
     def with_written(
         self, base: Activations, node: Node, written: Tensor, row: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Runs rows `row [M]` of `base` in which a node writes `written [D, T, M]`.
+        """Runs some rows with one node's output replaced.
+
+        Args:
+            base: the bases.
+            node: the node.
+            written: what the node writes instead, `[D, T, M]`.
+            row: the indices of the rows, `[M]`.
 
         Returns:
-            Which of them are right `[M]`, and the least share of a clean margin that is left.
+            Whether each row is right, bool `[M]`, and the smallest share of its clean margins left, `[M]`.
         """
         graph, layer = self.alignment.graph, node.layer
         index, answers = graph.node_index[node], base.trace[self.causal_model.output]
@@ -229,7 +288,13 @@ class Evaluation:
         return right, left
 
     def with_edges(self, base: Inputs, source: Inputs, edges: np.ndarray) -> np.ndarray:
-        """Returns the program's output `[N, pos]` with its own edges among `edges [R, W]` patched."""
+        """Returns the program's output `[N, pos]` with those of some edges patched that are its own.
+
+        Args:
+            base: the bases.
+            source: the sources.
+            edges: the edges, bool `[R, W]`.
+        """
         everywhere = np.ones(len(base.tokens), bool)
         interventions = {
             read: Intervention(source.trace[read[1].parent], everywhere)
@@ -244,9 +309,16 @@ class Evaluation:
     def counterfactual(
         self, base: Inputs, source: Inputs, node: Node, where: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the program's output with an aligned node swapped, and which rows that changes.
+        """Returns the program's output with a node's variables swapped, `[N, pos]`, and where it changes.
 
-        `where [row, pos]` bool; None for everywhere.
+        Args:
+            base: the bases.
+            source: the sources.
+            node: the aligned node.
+            where: bool `[N, pos]`, the positions at which it is swapped; None for all.
+
+        Returns:
+            The output, and bool `[N]`, whether it differs from that without the swap at some position.
         """
         chosen = np.ones(len(base.tokens), bool) if where is None else where
         names = self.alignment.aligned_nodes[node]

@@ -1,19 +1,20 @@
-"""How far a head of the last layer can move an answer: a bound, so that most of its edges need no run.
+"""A bound on how far a head of the last layer can move the output, so that most of its edges need no run.
 
-After such a head come one MLP and the unembedding, position by position. Let the head write `z W_O` more than
-on the clean run, h be the MLP's hidden units before its activation function f, and Q = W_out (u - u') for the
-directions u and u' of two logits. Their difference moves by a linear part g · z, and by
+After such a head come one MLP and the unembedding, position by position. Let z be the change of the head's
+mixed values, so that it writes `z W_O` more than on the clean run. Let h be the MLP's hidden units before its
+activation function f, and Q = W_out (u - u') for the directions u and u' of two logits. The difference of
+these logits changes by a linear part g · z, and by
 
     Σ_m Q_m (f(h_m + d_m) - f(h_m) - f'(h_m) d_m),  d_m = z · (W_O W_in)_m,
 
-whose terms are at most ½ max|f''| |Q_m| d_m² (Taylor). So it moves by less than |g| |z| + c |z|² (Cauchy and
-Schwarz). Where that is less than the margin the answer stays, whatever edge has made the head write it.
+whose terms are at most ½ max|f''| |Q_m| d_m² (Taylor). So it changes by less than |g| |z| + c |z|² (Cauchy
+and Schwarz). Where that is less than the margin, the output stays the same, whichever edge is patched.
 
-Sums are rounded: one of n terms is off by n eps times the sum of their sizes at most (Higham 2002, section
-3.1). How much of that reaches a logit, from the sum of what heads write on, is taken from the margin, for the
-clean run and for the patched one. How z itself is rounded is not part of it: what is proved is sampled, too.
+Sums are rounded: a sum of n terms is off by at most n eps times the sum of their sizes (Higham 2002, section
+3.1). What of this can reach a logit, beginning with the sum of what heads write, is subtracted from the
+margin, for the clean and for the patched run. The rounding of z is left out, but random runs check bounds.
 
-Shapes as in `transformer/model.py`; C logits that compete with an answer, K edges, P positions.
+Shapes: D d_model, M d_mlp, E d_head, V logits, T positions, P scored positions, N rows, K edges; X = P × N.
 """
 
 from typing import cast
@@ -28,27 +29,27 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.layers import Block, Mlp
 
 CURVATURE = {"gelu": 0.798, "gelu_new": 0.798}
-"""The largest second derivative of an activation function; ReLU has none."""
+"""The largest second derivative of each activation function that has one; ReLU has none."""
 SLOPE = 1.13
-"""The largest slope of an activation function."""
+"""The largest slope of these activation functions."""
 LARGE = 1e30
-"""Logits above this are not far from being infinite, which is no answer."""
+"""The size of logits from which on a bound is not used, as they are close to being infinite."""
 BELOW = 0.99
-"""The share of a margin that a bound must stay below, as it is computed in single precision itself."""
+"""The share of a margin that a bound must stay below; it is below 1 as bounds are rounded themselves."""
 
 
 def is_bounded(shape: TransformerConfig) -> bool:
-    """Returns whether there is a bound: without a norm, with a smooth activation function and no gate."""
+    """Returns whether there is a bound: for networks without a norm, with GELU and without gated MLPs."""
     return shape.normalization is None and shape.activation in CURVATURE and shape.mlp == "plain"
 
 
 class Bound:
-    """A bound for all heads of the last layer, on a clean run.
+    """The bound for all heads of the last layer, on some bases.
 
     Args:
-        evaluation: the network, of a shape that `is_bounded`.
-        base: the clean run.
-        answer: `[N, pos]`, what the program answers.
+        evaluation: the network, whose configuration `is_bounded`.
+        base: the bases.
+        answer: the program's output, `[N, pos]`.
     """
 
     def __init__(self, evaluation: Evaluation, base: Activations, answer: np.ndarray):
@@ -77,12 +78,12 @@ class Bound:
         self.curvature = CURVATURE[mlp.activation]
 
     def _rounded(self, terms: Tensor, middle: Tensor, hidden: Tensor, biases: int) -> Tensor:
-        """Returns by how much rounding moves logits at most, `[V, X]`.
+        """Returns a bound on how far rounding can move logits, `[V, X]`.
 
         Args:
-            terms: `[D, X]`, the sizes of what is added up to the stream before the MLP, added up.
-            middle: `[D, X]`, that stream.
-            hidden: `[M, X]`, the MLP's hidden units before the activation function.
+            terms: the sum of the sizes of the terms of the residual stream before the MLP, `[D, X]`.
+            middle: the residual stream before the MLP, `[D, X]`.
+            hidden: the MLP's hidden units before the activation function, `[M, X]`.
             biases: 1, or 0 to leave biases out.
         """
         mlp, eps = cast(Mlp, self.block.mlp), self.eps
@@ -100,9 +101,9 @@ class Bound:
 
     @torch.no_grad()
     def of(self, head: Head) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns what a head can do, by the size of what it writes more: three rates `[P, N]`.
+        """Returns the bound of a head: three numbers `[P, N]`, each divided by the margin.
 
-        Each is divided by the margin: what rounding alone may take of it, |g|, and c.
+        They are what rounding alone may take of the margin, |g|, and c.
         """
         mlp, write = cast(Mlp, self.block.mlp), head.output.T
         inwards = write @ mlp.W_in  # [E, M]
@@ -129,11 +130,11 @@ class Bound:
 
     @torch.no_grad()
     def harmless(self, rates: tuple[Tensor, Tensor, Tensor], changes: Tensor) -> Tensor:
-        """Returns on which rows no answer can change, `[K, N]` bool; all of them are right on the clean run.
+        """Returns bool `[K, N]`, the rows on which no output can change and which are right on the clean run.
 
         Args:
-            rates: of the head, by `of`.
-            changes: `[K, E, T, N]`, by how much the mixed values of the head change.
+            rates: the bound of the head, which `of` returns.
+            changes: the changes of the head's mixed values, `[K, E, T, N]`.
         """
         first, *others = changes[:, :, self.positions].unbind(1)
         squares = first.square()
@@ -148,9 +149,10 @@ class Bound:
 def _margins(
     evaluation: Evaluation, base: Activations, answer: np.ndarray, positions: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns how far each logit is behind the answer's, `[V, P, N]`, and the answers `[P, N]`.
+    """Returns the margins of the right class over the others, `[V, P, N]`, and the right classes `[P, N]`.
 
-    The answer's own is infinitely far. For numbers, how far the one logit is from being wrong, and None.
+    The margin over the right class itself is infinite. Of numerical outputs, it returns the margin by which
+    the number is right, `[1, P, N]`, and None.
     """
     if evaluation.causal_model.numerical:
         return evaluation.margins(base.logits, answer)[None, positions - 1], None

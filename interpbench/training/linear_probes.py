@@ -1,8 +1,10 @@
-"""Linear probes: maps from what aligned nodes write to the values of their variables, trained along.
+"""Linear probes from what aligned nodes write to their variables, which are trained along with the network.
 
-The output alone says little about a variable three layers before it. A probe says at every position, and
-in every world, what the program's variable is there; it is thrown away after training, and no certificate
-knows of it.
+The loss of the output gives a weak gradient for variables several layers before it. That of a probe tells the
+variable's value at every position of every row. Probes are discarded after training, and certificates do not
+use them.
+
+Shapes: D d_model, T positions with BOS, P = T - 1, N rows.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,18 @@ from interpbench.alignment.alignment import Alignment
 
 
 class Probes(nn.Module):
-    """One affine map a variable: to logits of its values and of None, or to its number."""
+    """Linear probes with biases, one for each aligned variable: to logits of its values, or to its number.
+
+    None has a logit, too.
+
+    Args:
+        alignment: the nodes of the variables.
+        d_model: the width of the residual stream.
+        seed: the seed of the initial weights.
+
+    Attributes:
+        nodes: the index of each variable's node, by the variable's name.
+    """
 
     def __init__(self, alignment: Alignment, d_model: int, seed: int):
         super().__init__()
@@ -31,11 +44,14 @@ class Probes(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(classes, 1)))
 
     def losses(self, written: Mapping[int, Tensor], values: Mapping[str, Tensor]) -> Tensor:
-        """Returns the variables' losses: squared error, or cross-entropy half on None and half on the rest.
+        """Returns the loss of each variable.
+
+        It is the squared error of a number; of a categorical variable, half the mean cross-entropy where it
+        is None plus half the mean cross-entropy elsewhere.
 
         Args:
-            written: writer to its outputs `[D, T, N]`, position 0 being BOS.
-            values: variable to its values `[P, world, batch]`, P = T - 1, N = world × batch.
+            written: what nodes write, `[D, T, N]`, by index; position 0 is BOS.
+            values: the values of variables, `[P, world, batch]` with N = world × batch, by name.
         """
         losses: list[Tensor] = []
         for (name, node), weight, bias in zip(self.nodes.items(), self.weights, self.biases):

@@ -1,4 +1,7 @@
-"""Losses: one tensor of them, position by position; no weights here."""
+"""The losses, which `objective.py` weights.
+
+Shapes: V outputs, T positions with BOS, P = T - 1 positions without BOS, N rows, D d_model, B inputs.
+"""
 
 from collections.abc import Sequence
 
@@ -7,15 +10,15 @@ from torch import Tensor
 from torch.nn import functional
 
 LEAST = 1e-6
-"""Added to attention before its logarithm: nothing is gained by less."""
+"""The number that is added to attention before its logarithm, so that the loss stays finite."""
 
 
 def position_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Returns the loss at every position but BOS.
+    """Returns the loss `[P, N]` at every position but BOS.
 
     Args:
-        logits: `[V, T, N]`, position 0 being BOS.
-        targets: `[P, N]`, P = T - 1: class codes (cross-entropy) or numbers (squared error).
+        logits: the logits `[V, T, N]`; position 0 is BOS.
+        targets: `[P, N]`, class codes (for cross-entropy) or numbers (for squared error).
     """
     outputs = logits[:, 1:]
     if targets.dtype.is_floating_point:
@@ -24,22 +27,22 @@ def position_losses(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def attention_loss(pattern: Tensor, shares: Tensor) -> Tensor:
-    """Returns the cross-entropy of a head's attention.
+    """Returns the cross-entropy of a head's attention pattern.
 
     Args:
-        pattern: `[T, T, N]`: query, key, row; position 0 is BOS.
-        shares: `[P, T, N]`, P = T - 1: each query's and key's share of the loss.
+        pattern: the attention of each query to each key, `[T, T, N]`; position 0 is BOS.
+        shares: the attention that is wanted of each query but BOS to each key, `[P, T, N]`, times the weight
+            of the query.
     """
     return -(shares * (pattern[1:] + LEAST).log()).sum()
 
 
 def relative_variance(written: Sequence[Tensor], nodes: Sequence[int]) -> Tensor:
-    """Returns how much what nodes write varies with the input, in units of the embedding, summed over nodes.
+    """Returns the variance over inputs of what nodes write, relative to the embedding's, summed over nodes.
 
     Args:
-        written: `[some nodes, D, T, B]`, together what all nodes write for B inputs, the embedding first;
-            position 0 is BOS.
-        nodes: which of them to sum over.
+        written: what nodes write, `[some nodes, D, T, B]` each, together all nodes, the embedding first.
+        nodes: the indices of the nodes to sum over.
     """
     variances = [some[:, :, 1:].var(-1).mean((1, 2)) for some in written]
     variance = torch.cat(variances)

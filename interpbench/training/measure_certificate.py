@@ -1,10 +1,11 @@
-"""Certificates: counts of what a network does under interventions, for a reader to judge (`circuits.grades`).
+"""The measurement of certificates: counts of right rows under interventions (`circuits.grades` judges them).
 
-Rows are drawn twice, from the task's distribution and evenly from its strata, held out where anything is. A
-rate is looked at after a number of rows, and again after twice as many while its bound misses the target
-and could still reach it; each look has its own share of the error, so that the bound holds for all of them
-together (Bonferroni). Where the domain is small every pair is run instead, but for random sets. Single
-edges are screened (`screening`), and an adversary searches for the worst sets (`adversary`).
+Rows are drawn twice, from the task's distribution and equally from its strata, and are held out if the domain
+is large. A rate is *looked at* after a number of rows, and again after twice as many, while its bound misses
+the target but could still reach it. Each look has its own share of the error probability, so that the bound
+holds for all of them together (Bonferroni). If the domain is small, all pairs of inputs are run instead,
+except for random sets. Single edges are screened (`screening`), and an adversary searches for the most
+harmful sets (`adversary`).
 """
 
 import math
@@ -43,14 +44,15 @@ from interpbench.training.screening import EdgeScreen
 from interpbench.training.settings import CertificateSettings
 
 CHUNK = 2048
-"""Pairs of an enumeration that go together."""
+"""The number of pairs that are run at once if all pairs are."""
 ROWS_PER_CHUNK = 512
-"""Drawn rows that go together, and rows of the stress: a hopeless attempt ends after one such chunk."""
+"""The number of drawn rows that are run at once, and of the stress test; one chunk may end an attempt."""
 MOST_TRIED = 100
-"""Rows drawn, as a multiple of those needed, to find those that count."""
+"""The largest number of rows that are drawn to find one that counts."""
 BESIDES: dict[Grade, tuple[Kind, ...]] = {"iit": POSITIONS, "siit+edges": ("effective_edges",)}
-"""What is measured with what a grade needs."""
+"""The kinds of rates that are measured along with those that a grade needs."""
 Claim = tuple[Kind, str]
+"""A rate of a certificate: its kind, and the name of the node, edge or set."""
 
 
 def certify(
@@ -64,18 +66,20 @@ def certify(
     progress: Callable[[int, int], None] | None = None,
     attempt: int = 0,
 ) -> Certificate:
-    """Measures everything and returns the certificate.
+    """Measures a network and returns its certificate.
 
     Args:
-        evaluation: the network and its causal model.
-        truth: what is forbidden and required.
-        settings: how much to measure.
-        standard: what is to be reached: measuring goes on while more rows can help.
-        seed: of all draws.
-        upto: the highest grade that is measured for.
-        give_up: stop at the first chunk of rows that puts this grade out of reach; None for never.
-        progress: called after each chunk with how many rows are done, and of how many at first.
-        attempt: how many certificates of the same network were tried before: each has rows of its own.
+        evaluation: the network and its alignment.
+        truth: the states of nodes and edges.
+        settings: the settings of the certificate; None for the default.
+        standard: the rates that have to be reached, on which the number of looks depends; None for the
+            default.
+        seed: the seed of all draws.
+        upto: the highest grade whose rates are measured.
+        give_up: the grade after whose failure measuring stops; None to measure everything.
+        progress: a function that is called after each chunk with the number of rows so far and of all rows.
+        attempt: the number of certificates of the same training that were tried before; each has rows of its
+            own.
     """
     settings, standard = settings or CertificateSettings(), standard or Standard()
     measuring = _Certificate(evaluation, truth, settings, standard, upto, progress, give_up, attempt)
@@ -84,7 +88,7 @@ def certify(
 
 
 class _Certificate:
-    """One certificate in the making."""
+    """A certificate while it is measured; `certify` explains the arguments."""
 
     def __init__(
         self,
@@ -117,7 +121,7 @@ class _Certificate:
         self.from_held_out = {"bases": [0, 0], "sources": [0, 0]}
 
     def measure(self, seed: int) -> Certificate:
-        """Measures all claims, and attacks."""
+        """Measures all rates and the attacks, and returns the certificate."""
         drawn = self.claims
         if self.all_pairs:
             drawn = [claim for claim in self.claims if claim[1] in (SUBSETS, OWN_SOURCES)]
@@ -155,12 +159,12 @@ class _Certificate:
         )
 
     def _chance(self, rows: int) -> float:
-        """Returns how likely the screen runs an (edge, row) that it would pass over."""
+        """Returns the probability with which the screen runs an edge on a row where its effect is small."""
         settings, edges = self.settings, max(1, len(self.tests.places["edges"]))
         each = max(settings.edge_checks, 1.25 * settings.checks / edges)
         return min(1.0, each * (1 + self.attempt / 6) / rows)  # bounds after other attempts need more
 
-    # What is drawn.
+    # Draws.
 
     def _chunks(
         self,
@@ -170,11 +174,17 @@ class _Certificate:
         sources: int,
         at_once: int = ROWS_PER_CHUNK,
     ) -> Iterator[Chunk]:
-        """Draws bases and sources by the task, or bases, and half of the sources, from its strata.
+        """Draws rows and yields them in chunks with the network's activations.
 
-        Draws from strata are of held-out inputs in one half of the rows, and of any inputs in the other: a
-        network that fails on what it was trained on is found, too. All rows are drawn together, for drawing
-        costs by the call; yields so many of them at once.
+        Of a draw from strata, bases and half of the sources are from strata; one half of the rows is held
+        out, the other is not, to find networks that fail on inputs of training, too.
+
+        Args:
+            draw: the draw, from the task's distribution or from its strata.
+            rng: the random generator.
+            rows: the number of rows.
+            sources: the number of sources of each row.
+            at_once: the number of rows of a chunk.
         """
         base, given = self._tokens(draw, rng, rows, sources)
         order = rng.permutation(rows)
@@ -219,7 +229,7 @@ class _Certificate:
         return HeldOut(*(held / rows if rows else 1.0 for held, rows in self.from_held_out.values()))
 
     def _pairs(self, rng: np.random.Generator) -> Iterator[Chunk]:
-        """Yields all pairs, in random order, so that attempts fail early."""
+        """Yields all pairs of inputs in random order, so that rates that fail do so early."""
         side, evaluation = math.isqrt(CHUNK), self.evaluation
         inputs = rng.permutation(self.task.domain.all())
         blocks = [
@@ -230,10 +240,10 @@ class _Certificate:
             pair = evaluation.pair(blocks[base], blocks[source])
             yield Chunk(pair[0], (pair[1],), rng)
 
-    # What is counted.
+    # Counts.
 
     def _add(self, chunk: Chunk, claims: Sequence[Claim], draw: Draw) -> None:
-        """Measures some claims on a chunk."""
+        """Measures some rates on a chunk."""
         wanted: dict[Kind, list[str]] = {}
         for kind, place in claims:
             wanted.setdefault(kind, []).append(place)
@@ -265,7 +275,7 @@ class _Certificate:
         return self.rates[claim].get(draw, Rate(0, 0, 0))
 
     def _enumerate(self, claims: Sequence[Claim], seed: int) -> None:
-        """Measures claims on all pairs of inputs."""
+        """Measures some rates on all pairs of inputs."""
         for chunk in self._pairs(seeds.generator(seed, "pairs")):
             self._add(chunk, claims, "pairs")
             if self._lost(claims, "pairs"):
@@ -273,7 +283,7 @@ class _Certificate:
                 return
 
     def _looks(self, claims: Sequence[Claim], draw: RandomDraw, rng: np.random.Generator) -> None:
-        """Looks at claims on more and more rows of a draw, as long as that may settle them."""
+        """Looks at some rates on more and more rows of a draw, until all are decided or looks are used up."""
         open_claims = list(claims)
         self.screen.begin()
         for look in range(1, self.settings.looks + 1):
@@ -305,7 +315,7 @@ class _Certificate:
                 return
 
     def _fill(self, claim: Claim, draw: RandomDraw, rng: np.random.Generator, until: int) -> None:
-        """Adds rows that count (the program has an answer, or one that changes) until there are enough."""
+        """Adds rows that count for a rate (`InterventionTests.counting`) until there are enough."""
         (kind, place), truth = claim, self.tests.truth
         if kind in self.vacuous:
             if truth.nodes[truth.graph.node_index[self.tests.aligned[place]]] != State.REQUIRED:
@@ -326,14 +336,14 @@ class _Certificate:
                         self._count_outcome(outcome, draw)
 
     def _undecided(self, claim: Claim, draw: Draw) -> bool:
-        """Returns whether a claim that is demanded misses the target and more rows could still make it."""
+        """Returns whether a rate that is demanded misses the target but could reach it with more rows."""
         rate, standard = self._rate(claim, draw), self.standard
         if not standard.demands(claim[0]) or self._out_of_reach(claim, draw):
             return False
         return rate.rows > 0 and rate.bound(standard.confidence) < standard.target
 
     def _out_of_reach(self, claim: Claim, draw: Draw) -> bool:
-        """Returns whether a claim misses the target even if no more row is wrong."""
+        """Returns whether a rate misses the target even if all further rows are right."""
         wrong = self._rate(claim, draw).wrong
         if draw == "pairs":
             return wrong > 0
@@ -343,7 +353,7 @@ class _Certificate:
         return wrong > 0 and best < self.standard.target
 
     def _lost(self, claims: Sequence[Claim], draw: Draw) -> bool:
-        """Returns whether the grade without which to give up cannot be reached any more."""
+        """Returns whether the grade `give_up` can no longer be reached."""
         if self.give_up is None:
             return False
         grades = GRADES[: GRADES.index(self.give_up) + 1]
@@ -354,7 +364,7 @@ class _Certificate:
         )
 
     def _by_kind(self) -> dict[Kind, dict[str, Rates]]:
-        """Returns the rates by kind and place; an aligned node whose swaps change nothing is vacuous."""
+        """Returns the rates by kind and place; those of swaps that change no output become `vacuous`."""
         rates: dict[Kind, dict[str, Rates]] = {kind: {} for kind in self.kinds}
         for (kind, place), draws in self.rates.items():
             optional = kind in EFFECTIVE
@@ -366,7 +376,7 @@ class _Certificate:
         return rates
 
     def _stress(self, seed: int) -> dict[str, float]:
-        """Accuracy with all forbidden nodes set to zero, to their mean, and to noise of their own scale."""
+        """Returns the accuracy with all forbidden nodes set to 0, their mean, or noise of their scale."""
         evaluation, rng = self.evaluation, seeds.generator(seed, "stress")
         base: Activations = evaluation.activations(self.task.domain.draw(rng, ROWS_PER_CHUNK, True))
         stack = base.stack

@@ -1,4 +1,4 @@
-"""The objective: the losses and their weights, which multiply in `Objective.weighted` and nowhere else."""
+"""The objective: the weights of the losses. Only `Objective.weighted` multiplies a loss by its weight."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,24 +15,25 @@ Value = TypeVar("Value", float, "Tensor")
 
 @dataclass(frozen=True, config=STRICT)
 class Objective:
-    """Weights of the losses, each used once; a term of weight 0 costs nothing.
+    """The weights of the losses. A loss with weight 0 is not computed.
 
     Attributes:
-        behaviour: the network gives the program's output.
-        iit: with a node swapped, it gives what the program gives with its variable swapped: interchange
-            intervention training (Geiger et al. 2022).
-        strict: with activations outside the circuit swapped, its output stays: SIIT (Gupta et al. 2024).
-        edge_strict: with edges outside the circuit patched, its output stays.
-        probe: in all these worlds, a linear probe reads each variable off its node: the maps are trained
-            along and thrown away.
-        attention_supervision: in all these worlds, a variable's head looks where the causal model says: the
-            cross-entropy of its attention, where the variable says so. It is the variable's head that
-            learns it then, and what it makes of what it reads comes after.
-        bos_slack: the share of a supervised head's attention that is to stay at BOS. Nothing pushes keys
-            apart of tokens that training never shows together; the less the key that a head wants outweighs
-            BOS, the nearer may another one be that it must not take for it.
-        variance_penalty: what a node outside the circuit writes is the same for every input: its variance
-            over inputs, in units of the embedding's, added up over these nodes.
+        behaviour: the loss that the network's output is the program's.
+        iit: the loss of interchange interventions (IIT): with a node's activation swapped, the output is the
+            program's with the node's variables swapped (Geiger et al. 2022).
+        strict: the loss that nodes outside the circuit have no effect (SIIT): with their activations swapped,
+            the output stays the same (Gupta et al. 2024).
+        edge_strict: the loss that edges outside the circuit have no effect: with them patched, the output
+            stays the same.
+        probe: the loss of linear probes, which read each variable off its node's output. They are trained
+            along and then discarded.
+        attention_supervision: the loss that heads attend to the keys that the causal model says: the
+            cross-entropy of their attention.
+        bos_slack: the share of attention that attention supervision wants at BOS: the rest goes to the keys
+            of the causal model. It limits by how much the scores of these exceed that of BOS, so that similar
+            keys, to which the head must not attend, can stay below BOS.
+        variance_penalty: the loss of the variance of what nodes outside the circuit write: the variance over
+            inputs, relative to the embedding's, summed over these nodes.
     """
 
     behaviour: Amount = 1.0
@@ -46,7 +47,7 @@ class Objective:
 
     @property
     def grade(self) -> Grade:
-        """The grade of certificates that training for this aims at."""
+        """The grade of certificate that training with these weights aims at."""
         reached: Grade = "behaviour"
         for name, weight in zip(GRADES[1:], (self.iit, self.strict, self.edge_strict)):
             if weight == 0:
@@ -55,9 +56,9 @@ class Objective:
         return reached
 
     def weight(self, term: str) -> float:
-        """Returns the weight of a loss."""
+        """Returns the weight of a term, by its name."""
         return float(getattr(self, term))
 
     def weighted(self, term: str, value: Value) -> Value:
-        """Returns a loss, or a share of one, times its weight."""
+        """Returns the value of a term, or a part of it, times the term's weight."""
         return self.weight(term) * value

@@ -1,8 +1,9 @@
-"""What one node writes with one of its edges patched, and what that does to a linear function of it.
+"""The output of a single node with one of the edges into it patched, for many edges at once.
 
-A node alone, nothing before or after it, for many edges at once. Shapes as in `transformer/model.py`; K
-edges into the node, M hidden units, `deltas [W, D, T, N]` what each writer's patch has more than what it
-writes.
+Nothing before or after the node is computed.
+
+Shapes: D d_model, E d_head, M d_mlp, T positions, Q positions of queries, N rows, K edges into the node; in
+patterns, K are positions of keys.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +20,12 @@ from interpbench.transformer.row_products import mix, scores
 
 
 class NodeOnCleanRun(ABC):
-    """A node on a clean run: subclasses are a head and an MLP."""
+    """A node and its activations on a clean run: the base class of heads and MLPs.
+
+    Args:
+        network: the network.
+        node: the node.
+    """
 
     def __init__(self, network: Transformer, node: Node):
         block: Block = network.blocks[node.layer]  # type: ignore[assignment]
@@ -27,28 +33,40 @@ class NodeOnCleanRun(ABC):
 
     @abstractmethod
     def numbers(self, length: int) -> int:
-        """Returns how many numbers an edge takes for each row."""
+        """Returns the number of activations that an edge needs for each row of `length` positions."""
 
     @abstractmethod
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """Returns how much linear functions of what the node writes change with each edge patched.
+        """Returns the change of linear functions of the node's output with each edge patched alone.
 
         Args:
-            slot: the input that the edges go to.
-            deltas: `[K, D, T, N]`, what they carry more.
-            gradients: the functions, `[D, T, N]` each.
+            slot: the input of the node that the edges go to.
+            deltas: patched minus clean activations along each edge, `[K, D, T, N]`.
+            gradients: the coefficients of the functions, `[D, T, N]` each.
 
         Returns:
-            `[K, N]` for each function.
+            The change of each function, `[K, N]` each.
         """
 
     @abstractmethod
     def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
-        """Returns what it writes, `[D, T, M]`, in some rows with `delta [D, T, M]` added to an input."""
+        """Returns the node's output `[D, T, M]` in M rows with an edge patched.
+
+        Args:
+            slot: the input of the node that the edge goes to.
+            delta: patched minus clean activations along the edge of each row, `[D, T, M]`.
+            rows: the indices of the rows.
+        """
 
 
 class Head(NodeOnCleanRun):
-    """An attention head."""
+    """An attention head on a clean run.
+
+    Args:
+        network: the network.
+        node: the head.
+        run: the activations of the clean run.
+    """
 
     def __init__(self, network: Transformer, node: Node, run: Activations):
         super().__init__(network, node)
@@ -64,27 +82,27 @@ class Head(NodeOnCleanRun):
         self.pattern = attn.pattern(self.clean["q"][None], self.clean["k"][None])[0]
 
     def numbers(self, length: int) -> int:
-        """The projections, the pattern, and with a LayerNorm the inputs."""
+        """Returns the number of projections and patterns, and with a norm of inputs, for each row."""
         width, features = self.weights["q"].shape
         return length * (
             2 * width + 3 * length + (0 if isinstance(self.block.ln1, torch.nn.Identity) else 2 * features)
         )
 
     def _projected(self, slot: Slot, x: Tensor) -> Tensor:
-        """Maps `[..., D, T, N]` to `[..., E, T, N]`."""
+        """Returns the projections `[..., E, T, N]` of inputs `[..., D, T, N]`, without the bias."""
         weight = self.weights[slot]
         if x.ndim == 3:
             return (weight @ x.flatten(1)).view(len(weight), *x.shape[1:])
         return torch.matmul(weight, x.flatten(2)).view(len(x), len(weight), *x.shape[2:])
 
     def _moved(self, slot: Slot, deltas: Tensor) -> Tensor:
-        """Returns the projections `[K, E, T, N]` with deltas in the input."""
+        """Returns the projections `[K, E, T, N]` of the input with deltas `[K, D, T, N]` added."""
         if isinstance(self.block.ln1, torch.nn.Identity):
             return self.clean[slot] + self._projected(slot, deltas)
         return self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot]
 
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """By the pattern for queries and keys, by the values for values."""
+        """Returns the changes, through the pattern for edges to queries and keys, else through the values."""
         moved = self._moved(slot, deltas)
         results: list[Tensor] = []
         pattern = None if slot == "v" else self._turned(slot, moved)
@@ -99,13 +117,13 @@ class Head(NodeOnCleanRun):
         return results
 
     def _turned(self, slot: Slot, moved: Tensor) -> Tensor:
-        """Returns by how much the pattern changes with other queries, or keys, `[K, Q, K, N]`."""
+        """Returns the change of the pattern with other queries or keys, `[K, Q, K, N]`."""
         fixed = self.clean["k" if slot == "q" else "q"].expand_as(moved)
         pair = (moved, fixed) if slot == "q" else (fixed, moved)
         return self.block.attn.pattern(*pair).sub_(self.pattern)
 
     def changes(self, slot: Slot, deltas: Tensor) -> Tensor:
-        """Returns by how much its mixed values change, `[K, E, T, N]`, with each edge patched."""
+        """Returns the change of the head's mixed values with each edge patched alone, `[K, E, T, N]`."""
         moved = self._moved(slot, deltas)
         if slot == "v":
             pattern = self.pattern.expand(len(moved), *self.pattern.shape)
@@ -113,7 +131,7 @@ class Head(NodeOnCleanRun):
         return mix(self._turned(slot, moved), self.clean["v"].expand(len(moved), *self.clean["v"].shape))
 
     def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
-        """Attends with one of the three changed."""
+        """Returns the head's output with its queries, keys or values changed."""
         parts = {name: values[..., rows] for name, values in self.clean.items()}
         if isinstance(self.block.ln1, torch.nn.Identity):
             parts[slot] = parts[slot] + self._projected(slot, delta)
@@ -126,7 +144,13 @@ class Head(NodeOnCleanRun):
 
 
 class MlpReader(NodeOnCleanRun):
-    """An MLP."""
+    """An MLP on a clean run.
+
+    Args:
+        network: the network.
+        node: the MLP.
+        run: the activations of the clean run.
+    """
 
     def __init__(self, network: Transformer, node: Node, run: Activations):
         super().__init__(network, node)
@@ -143,11 +167,11 @@ class MlpReader(NodeOnCleanRun):
             self.active = mlp.hidden(self.block.ln2(self.x))
 
     def numbers(self, length: int) -> int:
-        """Hidden units, before and after the activation function."""
+        """Returns the number of hidden units, before and after the activation function, for each row."""
         return 3 * length * self.block.mlp.W_in.shape[1]
 
     def _hidden(self, deltas: Tensor) -> Tensor:
-        """Returns what `W_out` reads with `deltas [K, D, T, N]` in the input, `[K, M, T, N]`."""
+        """Returns the hidden units `[K, M, T, N]` of the input with deltas `[K, D, T, N]` added."""
         mlp = self.block.mlp
         if self.linear is None or not isinstance(mlp, Mlp):
             return mlp.hidden(self.block.ln2(self.x + deltas))
@@ -155,7 +179,7 @@ class MlpReader(NodeOnCleanRun):
         return mlp.activate(moved.add_(self.linear))
 
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """By what hidden units change."""
+        """Returns the changes, through the hidden units."""
         change = self._hidden(deltas).sub_(self.active).flatten(1, 2)  # [K, M × T, N]
         results: list[Tensor] = []
         for gradient in gradients:
@@ -164,10 +188,16 @@ class MlpReader(NodeOnCleanRun):
         return results
 
     def written(self, slot: Slot, delta: Tensor, rows: Tensor) -> Tensor:
-        """Runs the MLP."""
+        """Returns the MLP's output with its input changed."""
         return self.block.mlp(self.block.ln2(self.x[..., rows] + delta))
 
 
 def reader(network: Transformer, node: Node, run: Activations) -> NodeOnCleanRun:
-    """Returns a node on a clean run."""
+    """Returns a head or an MLP on a clean run.
+
+    Args:
+        network: the network.
+        node: the node.
+        run: the activations of the clean run.
+    """
     return MlpReader(network, node, run) if node.head is None else Head(network, node, run)

@@ -1,4 +1,4 @@
-"""A recipe: what is trained for, on which draws, and when."""
+"""The recipe of a training: its losses, what inputs and interventions it draws, and when losses begin."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,13 @@ from interpbench.training.objective import Objective
 
 @dataclass(frozen=True)
 class Recipe:
-    """The three parts of what decides how a network is trained, besides the schedule of the optimizer."""
+    """The recipe of a training, which is everything but the optimizer and its schedule.
+
+    Attributes:
+        objective: the weights of the losses.
+        draws: the inputs and interventions that are drawn.
+        curriculum: the steps at which losses begin and end.
+    """
 
     objective: Objective = field(default_factory=Objective)
     draws: Draws = field(default_factory=Draws)

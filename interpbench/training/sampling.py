@@ -1,13 +1,13 @@
-"""Draws what a training step sees: inputs, interventions, and the program's answers to them.
+"""Draws of training: the inputs, interventions and targets of each step.
 
-Worlds of a step, in order: the clean source world, which carries the behaviour loss, then those that the
-objective asks for, all run on another input, the base: `iit` (aligned nodes swapped), `strict` (forbidden
-nodes swapped), `edge_strict` (edges outside the circuit patched, edges of the program that change nothing on
-its domain, and in some rows a required one: the target is the program's own output with its edges patched).
-`worlds.py` and `edge_world.py` build them.
+The rows of a step are in worlds. The first one runs source inputs without interventions and has the loss
+`behaviour`. The others, one for each further loss of the objective, run base inputs. In `iit` aligned nodes
+are swapped, in `strict` forbidden nodes; in `edge_strict` edges without effect are patched, and in some rows
+a required edge. The target is the program's output under the same interventions. `world_builders.py` and
+`edge_world.py` build the worlds.
 
-Everything is drawn in pools of many steps, each from a generator named by the pool's number, so that a
-resumed run draws the same, and the causal model is run a few times a pool instead of a few times a step.
+Many steps are drawn together, as a pool, from a generator that is seeded by the pool's number. A resumed run
+thus draws the same, and the causal model is run a few times for a pool instead of for each step.
 """
 
 from collections.abc import Sequence
@@ -34,26 +34,28 @@ from interpbench.training.world_builders import (
 )
 
 SOURCES = 2
-"""Different sources among which a random subset of variables, or of forbidden nodes, draws."""
+"""The number of sources that the nodes of a random subset are swapped from."""
 CANDIDATES = 4
-"""Sources drawn for each base; about half of the interventions then change the output."""
+"""The number of sources that are drawn for each base, to choose one that changes the output."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One step. T counts BOS, P does not; W writers, R readers.
+    """The rows of one step.
+
+    Shapes: T positions with BOS, P = T - 1 without it, W nodes, R readers.
 
     Attributes:
-        tokens: `[world, batch, T]` ids.
-        targets: `[P, world, batch]` class codes or numbers.
-        weights: `[P, world, batch]`: each scored position's share of the total loss.
-        nodes: `[W, world, batch]`: the source, from 1, that a node is taken from; 0 for none.
-        edges: `[R, W, batch]` 0/1 for the last world, or None.
-        edge_sources: `[W, batch]`: 0 or 1, how many rows further on the source of patched edges is.
-        places: `[world, T, batch]` 0/1: where nodes are swapped; None for everywhere.
-        values: variable to its values `[P, world, batch]`, if probes are trained then.
-        attended: variable to where its head is to look, `[P, T, world, batch]`, if that is trained then:
-            shares of the loss at each query and key.
+        tokens: token ids, `[world, batch, T]`.
+        targets: class codes or numbers, `[P, world, batch]`.
+        weights: the weight of each position's loss in the total, `[P, world, batch]`; 0 if it is not scored.
+        nodes: the source of each node's activation, `[W, world, batch]`, 1 or 2; 0 if it is not swapped.
+        edges: the patched edges of the last world, `[R, W, batch]` 0/1; None for none.
+        edge_sources: `[W, batch]`, 1 if patched edges out of a node take its second source, 0 for the first.
+        places: the positions at which nodes are swapped, `[world, T, batch]` 0/1; None for all.
+        values: the values of probed variables, `[P, world, batch]`, by name; empty if no probe is trained.
+        attended: the attention that is wanted of each variable's head, `[P, T, world, batch]` (query, key),
+            times the weight of the query, by the variable's name; empty if attention is not supervised.
         worlds: the name of each world.
     """
 
@@ -70,7 +72,15 @@ class Batch:
 
 
 class Sampler:
-    """Draws batches for an aligned task."""
+    """Draws the batches of a training.
+
+    Args:
+        alignment: the nodes of the program's variables.
+        truth: the states of nodes and edges.
+        recipe: the losses, the draws, and when losses begin and end.
+        batch: the number of rows of each world.
+        seed: the seed of all draws.
+    """
 
     def __init__(self, alignment: Alignment, truth: Truth, recipe: Recipe, batch: int, seed: int):
         self.alignment, self.truth, self.recipe = alignment, truth, recipe
@@ -94,7 +104,7 @@ class Sampler:
         return self._pool[1][place]
 
     def worlds(self, step: int) -> tuple[str, ...]:
-        """Returns the names of the worlds of a step, the same for a whole pool."""
+        """Returns the names of the worlds of a step, which are the same for a whole pool."""
         objective = self.recipe.objective
         strict = self.recipe.curriculum.strict(step // self.steps * self.steps)
         wanted = {
@@ -106,7 +116,7 @@ class Sampler:
         return tuple(name for name in self.builders if wanted[name])
 
     def _draw(self, number: int, device: torch.device) -> list[Batch]:
-        """Draws a pool: builds its worlds, and puts them side by side."""
+        """Draws the batches of a pool: builds its worlds and puts them side by side."""
         step, names = number * self.steps, self.worlds(number * self.steps)
         rng = seeds.generator(self.seed, "pool", number)
         rows, batch = self.steps * self.batch, self.batch
@@ -158,7 +168,7 @@ class Sampler:
         ]
 
     def _values(self, traces: list[Trace]) -> dict[str, np.ndarray]:
-        """Returns the variables that are probed, `[P, world, row]`; none, if none are."""
+        """Returns the values of all aligned variables, `[P, world, row]`; empty if no probe is trained."""
         if self.recipe.objective.probe == 0:
             return {}
         values: dict[str, np.ndarray] = {}
@@ -171,11 +181,11 @@ class Sampler:
     def _attended(
         self, traces: list[Trace], reads: dict[tuple[str, Read], Intervention]
     ) -> dict[str, np.ndarray]:
-        """Returns where heads are to look, `[P, T, world, row]`, as shares of a step's loss.
+        """Returns the attention that is wanted of heads, `[P, T, world, row]`, times each query's weight.
 
-        A query's share is even over the keys that its variable attends to, but for `bos_slack`, where
-        all of it is if there are none. A variable's queries at BOS have half of its loss, the others the
-        other half.
+        A query is to attend evenly to the keys that its variable attends to, but for a share of `bos_slack`
+        at BOS; without such keys, to BOS. Queries that attend to BOS alone have half of the weight of a
+        variable's loss, all others together the other half.
         """
         looks: dict[str, np.ndarray] = {}
         if self.recipe.objective.attention_supervision == 0:
@@ -207,7 +217,7 @@ class Sampler:
         return looking
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
-        """Returns each position's weight: the term's, divided by the scored positions of its worlds."""
+        """Returns each position's weight: its term's, divided by the term's number of scored positions."""
         objective, terms = self.recipe.objective, ("behaviour", *worlds[1:])
         weights = np.array([objective.weighted(term, float(outputs)) for term in terms])
         cut = scored.reshape(len(weights), self.steps, self.batch, -1)
@@ -215,15 +225,15 @@ class Sampler:
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
 
     def interventions(self, rng: np.random.Generator, rows: int, held_out: bool = False) -> Swapped:
-        """Draws bases, sources and interchange interventions, many of them effective.
+        """Draws bases, sources and interchange interventions, many of which change the output.
 
-        Some rows swap one aligned node, the others a random subset of them with a random source each: see
+        Some rows swap one aligned node, the others a random subset of them, each with a random source: see
         `Draws.swaps`.
 
         Args:
-            rng: the generator.
-            rows: how many, a multiple of the batch: a row's second source is the next row of its batch.
-            held_out: draw from the held-out part of a large domain.
+            rng: the random generator.
+            rows: the number of rows, a multiple of the batch; a row's second source is that of the next row.
+            held_out: whether inputs come from the held-out part of a large domain.
         """
         domain, causal_model, draws = self.task.domain, self.task.causal_model, self.recipe.draws
         aligned = self.alignment.aligned_nodes
@@ -266,7 +276,7 @@ class Sampler:
     def _stratified(
         self, rng: np.random.Generator, tokens: np.ndarray, share: float, held_out: bool
     ) -> np.ndarray:
-        """Replaces a share of inputs by even draws from the strata."""
+        """Returns tokens with a share of rows replaced by draws that are spread evenly over the strata."""
         rows = np.flatnonzero(rng.random(len(tokens)) < share)
         if len(rows):
             tokens = tokens.copy()
@@ -276,10 +286,13 @@ class Sampler:
     def _swap(
         self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray, places: np.ndarray | None = None
     ) -> Trace:
-        """Returns the program's variables with aligned nodes swapped.
+        """Returns the program's variables with those of aligned nodes swapped.
 
-        `swaps [row, aligned node]`: 0 for none, s for trace s; `places [row, pos]`: where; None for
-        everywhere.
+        Args:
+            base: the base inputs `[row, pos]`.
+            traces: the program's variables on the first and on the second source.
+            swaps: the source of each aligned node, `[row, aligned node]`, 1 or 2; 0 if it is not swapped.
+            places: bool `[row, pos]`, the positions at which nodes are swapped; None for all.
         """
         interventions: dict[str, Intervention] = {}
         for column, names in enumerate(self.alignment.aligned_nodes.values()):
@@ -293,7 +306,7 @@ class Sampler:
 
 
 def _places(worlds: Sequence[World]) -> np.ndarray | None:
-    """Returns where nodes are swapped, `[world, T, row]` 0/1, T with BOS; None for everywhere."""
+    """Returns the positions at which nodes are swapped, `[world, T, row]` 0/1 with BOS; None for all."""
     if all(world.places is None for world in worlds):
         return None
     rows, positions = worlds[0].tokens.shape

@@ -1,18 +1,24 @@
-"""Single edges, each patched alone on every row, at a cost that grows with nodes rather than with edges.
+"""The screen of single edges: it measures each patched alone on every row, without running them all.
 
-What an edge does to its reader is computed exactly for every edge and row: the one head or MLP, nothing
-after it. What that does to the answer is estimated to first order, by gradients of margins with respect to
-what nodes write: those of the right answer over the next one, and over another class drawn at random for
-each row, in the clean run and in the one in which all forbidden nodes are patched; the largest estimate
-counts. Where it reaches a share of the margin, or is no number, the edge is run. For heads of the last layer
-there is a bound instead (`last_layer`): where it does not say that no answer changes, the edge is run. Of the
-rest a random sample is run: the measure of what the screen passes over, on the average edge and on each. An
-edge that is wrong where it was run is *watched*: it is run on every row from then on, and what it was passed
-over on before counts no more. Where a writer writes exactly the same nothing has to be run. Edges into the
-logits and into the last MLP are all run, which takes little more than the unembedding.
+An (edge, row) is run to the end only where the edge may change the output:
 
-Several positions may be scored. Their margins, each divided by its clean value, are added up with random
-signs, so that changes at two positions cancel on half of the rows at most.
+* The effect of an edge on its reader, one head or MLP, is computed exactly for every edge and row.
+* The effect of this on the output is estimated to first order, by gradients of margins with respect to what
+  nodes write. There are up to four margins: of the right class over the best other one, and over one that is
+  drawn at random for each row; in the clean run, and in the run with all forbidden nodes patched. The largest
+  estimate counts. Where it reaches a share of the margin, or is NaN, the edge is run.
+* For heads of the last layer there is a bound instead (`last_layer`). Where it does not prove that no output
+  changes, the edge is run.
+* Of the rest, a random sample is run: it measures what the screen misses, overall and for each edge.
+* An edge that was wrong where it was run is *watched*: from then on it is run on every row, and earlier rows
+  on which it was not run are not counted.
+* Where the node writes exactly the same in the source run, nothing has to be run.
+* Edges into the logits and into the last MLP are all run, as this costs little more than the unembedding.
+
+If several positions are scored, their margins, each divided by its clean value, are added up with random
+signs, so that changes at two positions cancel on at most half of the rows.
+
+Shapes: W nodes, D d_model, T positions, P scored positions, N rows.
 """
 
 from collections.abc import Collection, Iterator
@@ -32,7 +38,7 @@ from interpbench.transformer.fast.run_circuits import NUMBERS_PER_CALL
 from interpbench.transformer.taps import WriterTaps
 
 LEAST = 1e-3
-"""The least clean margin that a change is divided by."""
+"""The smallest clean margin by which a change is divided."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,13 @@ class _Edges:
 
     Attributes:
         chunk: the rows.
-        numbers: `[edge]`, which of all inert edges they are.
-        writers: `[edge]`, where each comes from.
-        slots: `[edge]`, into which of the node's inputs each goes.
-        there: the node on the clean run.
-        deltas: `[W, D, T, row]`, what each writer writes more in the source run.
-        clean: `[row]`, whether the network is right without a patch.
-        counts: `[row]`, whether the program has an answer.
+        numbers: the indices of the edges among all inert edges, `[edge]`.
+        writers: the index of the node that each edge starts from, `[edge]`.
+        slots: the input of the node that each edge goes to, `[edge]`.
+        there: the node that the edges go to, on the clean run.
+        deltas: source minus clean outputs of all nodes, `[W, D, T, row]`.
+        clean: bool `[row]`, whether the network is right without a patch.
+        counts: bool `[row]`, whether the program has an output.
     """
 
     chunk: Chunk
@@ -61,26 +67,26 @@ class _Edges:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Edges and rows."""
+        """The numbers of edges and rows."""
         return len(self.numbers), len(self.clean)
 
 
 class EdgeScreen:
-    """Measures inert edges one by one.
+    """The screen of inert edges, each patched alone.
 
     Args:
-        tests: of the network.
-        share: an edge is run where its estimated effect is at least this share of the margin.
-        checks: the probability with which each other (edge, row) is run.
+        tests: the interventions on the network.
+        share: an edge is run on rows where its estimated effect is at least this share of the margin.
+        checks: the probability with which an edge is run on any other row.
 
     Attributes:
-        items: how many (edge, row) there were,
-        run: how many of them were run, but for the sample, and
-        proved: of how many a bound says that no answer can change.
-        edges: `[inert edge, 3]`: the rows that each was passed over on, how many of these were run all the
-            same, drawn at random, and how many of those were wrong.
-        largest: the largest share of the margin that was found among the latter.
-        watched: `[inert edge]` bool.
+        items: the number of (edge, row).
+        run: the number of (edge, row) that were run, without the random sample.
+        proved: the number of (edge, row) for which a bound proves that no output can change.
+        edges: for each inert edge, `[inert edge, 3]`, the number of rows that were not to be run, how many of
+            these were run as a random sample, and how many of the sample were wrong.
+        largest: the largest share of a margin that an edge of the sample took away.
+        watched: bool `[inert edge]`, the edges that are run on every row.
     """
 
     def __init__(self, tests: InterventionTests, share: float, checks: float):
@@ -95,23 +101,23 @@ class EdgeScreen:
         self._wrong = np.zeros(len(tests.inert), bool)
         graph = tests.truth.graph
         self._targets: dict[int, np.ndarray] = {}
-        """Destination to the numbers of the inert edges into it."""
+        """The indices of the inert edges into each head, MLP or the logits, by the index of the latter."""
         ends = graph.reader_destination[tests.inert[:, 0]]
         for target in sorted(set(ends.tolist())):
             self._targets[target] = np.flatnonzero(ends == target)
 
     def begin(self) -> None:
-        """Begins with rows of another draw."""
+        """Prepares for rows of another draw."""
         self._unrun[:] = 0
 
     def watch(self) -> Iterator[tuple[str, int]]:
-        """Yields edges that are watched from now on, with how many rows of this draw were not run of each."""
+        """Yields edges that are watched from now on, each with the number of its rows that were not run."""
         for number in np.flatnonzero(self._wrong & ~self.watched).tolist():
             self.watched[number] = True
             yield self.tests.places["edges"][number], int(self._unrun[number])
 
     def counts(self) -> Screen:
-        """Returns what a certificate says of it."""
+        """Returns the counts of the screen for a certificate."""
         names = self.tests.places["edges"]
         _, sampled, wrong = self.edges.sum(0).tolist()
         return Screen(
@@ -159,7 +165,7 @@ class EdgeScreen:
                 yield Outcome("edges", names[number], row, counts)
 
     def _whole(self, chunk: Chunk, numbers: list[int]) -> Iterator[Outcome]:
-        """Runs edges on all rows: those into the logits, and the program's own, which it answers itself."""
+        """Runs edges on all rows; those that the program has are patched in it, too."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         edges = self.tests.inert[numbers]
         for number, predictions in ev.single_edges(base, source.stack, edges):
@@ -181,9 +187,9 @@ class EdgeScreen:
 
     @torch.no_grad()
     def _within(self, edges: _Edges, bound: Bound) -> np.ndarray:
-        """Returns `[edge, row]` bool, right or not, of edges into a head of the last layer.
+        """Returns bool `[edge, row]`, whether each row is right with each edge into a last head patched.
 
-        They are run where no bound holds.
+        An edge is run where no bound proves that the output stays the same.
         """
         assert isinstance(edges.there, Head)
         rates, harmless = bound.of(edges.there), np.zeros(edges.shape, bool)
@@ -196,10 +202,12 @@ class EdgeScreen:
 
     @torch.no_grad()
     def _into(self, edges: _Edges, moved: np.ndarray, gradients: list[Tensor]) -> np.ndarray:
-        """Returns `[edge, row]` bool, right or not, of edges into any other node.
+        """Returns bool `[edge, row]`, whether each row is right with each edge into another node patched.
 
-        They are run where their estimated effect is large; `moved [W, row]` says where a writer writes
-        something else at all.
+        Args:
+            edges: the edges.
+            moved: bool `[W, row]`, whether a node's output differs in the source run.
+            gradients: the gradients `[W, D, T, N]` of relative margins, by which effects are estimated.
         """
         index = self.tests.truth.graph.node_index[edges.there.node]
         by_node = [gradient[index] for gradient in gradients]
@@ -212,10 +220,15 @@ class EdgeScreen:
         return self._run(edges, large & edges.counts & ~same, same)
 
     def _run(self, edges: _Edges, chosen: np.ndarray, same: np.ndarray) -> np.ndarray:
-        """Runs `chosen [edge, row]`, and of the others, but those that a patch leaves the `same`, a sample.
+        """Runs chosen edges and rows, and a random sample of the others.
+
+        Args:
+            edges: the edges.
+            chosen: bool `[edge, row]`, what is run.
+            same: bool `[edge, row]`, where the patch changes nothing, which is never run.
 
         Returns:
-            Which rows are right, `[edge, row]`.
+            Whether each row is right with each edge patched, bool `[edge, row]`.
         """
         others, numbers = edges.counts & ~chosen & ~same, edges.numbers
         sampled = (edges.chunk.rng.random(edges.shape, np.float32) < self.checks) & others
@@ -230,7 +243,7 @@ class EdgeScreen:
         return right
 
     def _in_calls(self, edges: _Edges) -> Iterator[tuple[Slot, np.ndarray]]:
-        """Yields edges into the same input that go together, by their places."""
+        """Yields an input of the node and the places of edges into it that are computed at once."""
         each = edges.there.numbers(self.evaluation.network.cfg.n_ctx) * len(edges.clean)
         at_once = max(1, NUMBERS_PER_CALL // each)
         for slot in sorted(set(edges.slots.tolist())):
@@ -238,11 +251,11 @@ class EdgeScreen:
             yield from ((slot, alike[i : i + at_once]) for i in range(0, len(alike), at_once))
 
     def _run_alone(self, edges: _Edges, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Runs edges alone on rows `chosen [edge, row]`.
+        """Runs edges alone on chosen rows, bool `[edge, row]`.
 
         Returns:
-            Which rows are right, those that were not run as without a patch, and the share of a clean margin
-            that is left, `[edge, row]` both.
+            Whether each row is right (as without a patch if it was not run), bool `[edge, row]`, and the
+            smallest share of its clean margins that is left, `[edge, row]`.
         """
         ev, base, there = self.evaluation, edges.chunk.base, edges.there
         right, left = np.repeat(edges.clean[None], len(chosen), 0), np.ones(chosen.shape)
@@ -258,9 +271,10 @@ class EdgeScreen:
         return right, left
 
     def _gradients(self, chunk: Chunk, answer: np.ndarray, scored: np.ndarray) -> list[Tensor]:
-        """Returns gradients `[W, D, T, N]` of relative margins by what nodes write.
+        """Returns gradients `[W, D, T, N]` of relative margins with respect to what nodes write.
 
-        Of the margin over the next class and over one at random, in each of two states.
+        The margins are over the best other class and over one that is drawn, on the clean run and on the run
+        with all forbidden nodes patched.
         """
         ev, base = self.evaluation, chunk.base
         signs = torch.from_numpy(chunk.rng.choice([-1.0, 1.0], scored.shape) * scored).T.to(base.logits)
@@ -297,6 +311,7 @@ class EdgeScreen:
         others: np.ndarray | None,
         scales: list[Tensor],
     ) -> list[Tensor]:
+        """Returns the gradients of `_gradients` on a slice of rows."""
         ev = self.evaluation
         own = WriterTaps(taps.replaced, None if taps.patch is None else taps.patch[..., some])
         with torch.enable_grad():
@@ -312,5 +327,5 @@ class EdgeScreen:
 
 
 def _end(reader: Reader) -> Node:
-    """Returns the node that a reader belongs to; of the logits, that of a layer after the last one."""
+    """Returns the node that a reader belongs to; for the logits, an MLP after the last layer."""
     return Node(reader.layer, reader.head)

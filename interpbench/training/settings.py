@@ -1,4 +1,7 @@
-"""Settings of training and of certificates. Needs no torch, so that a mistake in them is said at once."""
+"""Settings of training and of certificates.
+
+They do not import torch, so that mistakes in settings are reported at once.
+"""
 
 from typing import Annotated, Literal
 
@@ -9,29 +12,32 @@ from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.tasks.task import Task
 
 BatchSize = Annotated[int, Field(ge=1, le=1 << 16)]
+"""A number of rows that go through a network at once."""
 PairCount = Annotated[int, Field(ge=1, le=10**7)]
+"""A number of pairs of inputs."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class TrainerSettings:
-    """How to train.
+    """Settings of the optimizer, its schedule, validations and stopping.
 
     Attributes:
-        max_steps: steps of the whole schedule; a certificate may end it earlier.
-        batch: rows of every world.
+        max_steps: the number of steps of the schedule. Training ends sooner with a good certificate.
+        batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
-        optimizer: the rule that updates the weights.
+        optimizer: the optimizer, AdamW or Adam.
         weight_decay: the optimizer's weight decay.
-        schedule: how the learning rate goes: `one_cycle` (up over a tenth of the steps, then down along a
-            cosine), `plateau` (halved when `plateau_patience` validations bring nothing) or `none`.
-        plateau_patience: validations without progress after which `plateau` halves the learning rate.
-        clip: the largest norm of the gradient.
-        validate_every: steps between validations.
-        validation_rows: pairs of inputs in a validation.
-        patience: validations without progress after which the run stops.
-        stop_at: the validation rate, of everything, from which a certificate is tried.
-        confirm: how many validations in a row must reach it: one alone may be lucky.
-        save_every: steps between saves of the training state.
+        schedule: the schedule of the learning rate: `one_cycle` (it rises over a tenth of the steps, then
+            falls along a cosine), `plateau` (it is halved after `plateau_patience` validations without
+            progress) or `none` (it is constant).
+        plateau_patience: the number of validations without progress after which `plateau` halves the rate.
+        clip: the largest norm of the gradient; larger gradients are scaled down to it.
+        validate_every: the number of steps between validations.
+        validation_rows: the number of pairs of inputs in a validation.
+        patience: the number of validations without progress after which training stops with an error.
+        stop_at: the lowest rate in a validation that must be reached before a certificate is tried.
+        confirm: the number of validations in a row that have to reach `stop_at`.
+        save_every: the number of steps between saves of the training state.
     """
 
     max_steps: Count = 4000
@@ -52,21 +58,23 @@ class TrainerSettings:
 
 @dataclass(frozen=True, config=STRICT)
 class CertificateSettings:
-    """How much a certificate measures; what is asked of it, its reader says (`standard`).
+    """How much a certificate measures. The rates that it has to reach are those of the `standard`.
+
+    A row is a pair of a base and a source input.
 
     Attributes:
-        enumerate_up_to: the largest number of inputs whose pairs are all run.
-        pairs: rows of the first look at each rate that is drawn: from the task's distribution, and again from
-            its strata.
-        looks: how many looks there may be: each doubles the rows of what is not settled.
-        sources: runs from which sets take values where each place has a source of its own.
-        share: an inert edge is run on rows where its estimated effect is this share of the margin: of what it
-            takes to make the answer wrong.
-        checks: how many of the other (edge, row) are run at least, if they are most of all: drawn at random.
-        edge_checks: how many of them are run of each edge.
-        attacks: how many sets the adversary starts from; 0 for no attack.
-        attack_rows: rows on which the adversary searches.
-        attack_steps: steps of each search.
+        enumerate_up_to: the largest number of inputs of a task for which all pairs are run.
+        pairs: the number of rows of the first look at each rate: so many from the task's distribution, and as
+            many again from its strata.
+        looks: the largest number of looks. Each doubles the rows of rates that are still undecided.
+        sources: the number of sources that the members of a patched set are taken from at random.
+        share: the share of the margin that an edge's estimated effect must reach for the edge to be run. The
+            margin is that by which the output of a row is right.
+        checks: the number of random checks, over all edges, of rows on which an edge would not be run.
+        edge_checks: the number of such checks of each edge.
+        attacks: the number of sets of nodes or edges that the adversary starts from; 0 for no attack.
+        attack_rows: the number of rows on which the adversary searches.
+        attack_steps: the number of steps of each search.
     """
 
     enumerate_up_to: Annotated[int, Field(ge=1, le=200_000)] = 1000
@@ -81,5 +89,5 @@ class CertificateSettings:
     attack_steps: Annotated[int, Field(ge=1, le=1000)] = 12
 
     def enumerates(self, task: Task) -> bool:
-        """Returns whether all pairs are run."""
+        """Returns whether all pairs of a task's inputs are run."""
         return task.domain.size <= self.enumerate_up_to

@@ -1,4 +1,4 @@
-"""The state of an interrupted training: one safetensors file, written atomically."""
+"""The state of an interrupted training, which is a safetensors file that is written atomically."""
 
 import json
 from collections.abc import Mapping
@@ -16,13 +16,20 @@ from interpbench.core.files import parse_json, write_bytes
 
 T = TypeVar("T")
 MOST_PROGRESS = 1 << 26
-"""The most bytes that a state may have besides weights and moments."""
+"""The largest number of bytes that a state may have besides weights and moments of the optimizer."""
 
 
 def save_state(
     path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, JsonValue]
 ) -> None:
-    """Saves weights, optimizer moments, and whatever JSON `progress` holds."""
+    """Saves the state of a training.
+
+    Args:
+        path: the file.
+        module: the module whose weights are saved.
+        optimizer: the optimizer, whose moments are saved.
+        progress: anything else to save, as JSON.
+    """
     tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in module.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in moments.items()}
@@ -31,7 +38,16 @@ def save_state(
 
 
 def load_state(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, kind: type[T]) -> T:
-    """Restores what `save_state` saved and returns `progress`, as the dataclass that it is of.
+    """Restores what `save_state` has saved.
+
+    Args:
+        path: the file.
+        module: the module whose weights are restored.
+        optimizer: the optimizer, whose moments are restored.
+        kind: the dataclass of `progress`.
+
+    Returns:
+        The `progress` that was saved.
 
     Raises:
         CheckpointError: if the file is damaged or of another model.
@@ -63,7 +79,11 @@ def load_state(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def _check(moments: Mapping[int, Mapping[str, Tensor]], optimizer: torch.optim.Optimizer) -> None:
-    """Raises ValueError unless there are Adam's moments of every weight, or, before the first step, none."""
+    """Checks that there are Adam's moments of every weight, or none, as before the first step.
+
+    Raises:
+        ValueError: if there are others.
+    """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     found = {n: {name: value.shape for name, value in each.items()} for n, each in moments.items()}
     wanted = {

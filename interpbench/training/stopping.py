@@ -1,6 +1,6 @@
-"""When a training stops: pure functions of its settings and of its validations so far.
+"""Rules of stopping and of the learning rate: functions of a training's settings and its validations so far.
 
-A validation is a line of `metrics.jsonl`: the shares of right rows and the losses of its step.
+A validation is a line of `metrics.jsonl`, with the shares of right rows and the losses of its step.
 """
 
 import math
@@ -15,20 +15,20 @@ from interpbench.training.settings import TrainerSettings
 from interpbench.training.validation import Validation
 
 PROGRESS = 1e-4
-"""A validation's mean rate is progress if it is so much above all earlier ones."""
+"""The amount by which a validation's mean rate has to exceed all earlier ones to count as progress."""
 LOSS = "loss/"
-"""How the names of losses begin in a line."""
+"""The prefix of the names of losses in a line."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Line:
-    """A line of `metrics.jsonl`, which names its losses and the parts of its validation side by side.
+    """A line of `metrics.jsonl`, a flat JSON object of losses and shares.
 
     Attributes:
-        step: the steps that are done.
-        losses: the weighted losses of the last of them, by term; a run may diverge.
-        validation: after it.
-        learning_rate: of the next step.
+        step: the number of steps that have been trained.
+        losses: the weighted losses of the last step, by term; they may be infinite or NaN.
+        validation: the validation after the last step.
+        learning_rate: the learning rate of the next step.
     """
 
     step: Steps
@@ -43,13 +43,13 @@ class Line:
 
     @property
     def metrics(self) -> dict[str, JsonValue]:
-        """What is said of the step."""
+        """The metrics of the step, by name."""
         losses = {LOSS + name: value for name, value in self.losses.items()}
         return {**losses, **vars(self.validation), "learning_rate": self.learning_rate}
 
     @model_serializer
     def to_json(self) -> dict[str, JsonValue]:
-        """Returns the line."""
+        """Returns the line as a JSON object."""
         return {"step": self.step, **self.metrics}
 
     @model_validator(mode="before")
@@ -64,7 +64,7 @@ class Line:
 
 
 def stale(validations: Sequence[Line]) -> list[int]:
-    """Returns, for each validation, how many have brought no progress since the last one that did."""
+    """Returns, for each validation, the number of validations since the last one with progress."""
     best, counts = 0.0, [0]
     for line in validations:
         rates = line.validation.rates
@@ -75,13 +75,19 @@ def stale(validations: Sequence[Line]) -> list[int]:
 
 
 def confirmed(settings: TrainerSettings, validations: Sequence[Line]) -> int:
-    """Returns how many of the last validations in a row reach `stop_at`."""
+    """Returns how many validations in a row, up to the last one, reach `stop_at`."""
     good = [line.validation.lowest >= settings.stop_at for line in validations]
     return next((count for count, one in enumerate(reversed(good)) if not one), len(good))
 
 
 def learning_rate(settings: TrainerSettings, step: int, validations: Sequence[Line]) -> float:
-    """Returns the learning rate of the step that comes after `step` others."""
+    """Returns the learning rate of a step.
+
+    Args:
+        settings: the settings of the training.
+        step: the number of steps before this one.
+        validations: the validations so far.
+    """
     if settings.schedule == "one_cycle":
         done = step / settings.max_steps
         down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - 0.1) / 0.9)))
@@ -93,7 +99,7 @@ def learning_rate(settings: TrainerSettings, step: int, validations: Sequence[Li
 
 
 def broken(settings: TrainerSettings, validations: Sequence[Line]) -> str | None:
-    """Returns why a run cannot go on, and what to try, if its loss is not finite or has grown; else None."""
+    """Returns a message with what to try if the loss is not finite or has grown; else None."""
     first, last, step = validations[0].loss, validations[-1].loss, validations[-1].step
     slower = f"trainer.learning_rate={settings.learning_rate / 3:.1g}"
     if not math.isfinite(last):
@@ -110,9 +116,9 @@ def tries_certificate(
     """Returns whether a certificate is tried after the last validation.
 
     Args:
-        settings: of the training.
-        validations: so far.
-        attempts: the steps of certificates that missed.
+        settings: the settings of the training.
+        validations: the validations so far.
+        attempts: the steps after which certificates did not reach their grade.
     """
     step = validations[-1].step
     pause = max(settings.validate_every, settings.max_steps // 10)
@@ -122,12 +128,18 @@ def tries_certificate(
 
 
 def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: int) -> str | None:
-    """Returns why a run is given up, and what to try, if it has made no progress for long; else None."""
+    """Returns a message with what to try if there has been no progress for `patience` validations; else None.
+
+    Args:
+        settings: the settings of the training.
+        validations: the validations so far.
+        d_model: the width of the network's residual stream.
+    """
     count, last = stale(validations)[-1], validations[-1].validation
     if count < settings.patience or last.lowest >= settings.stop_at:
         return None
     return (
         f"no progress for {count} validations (worst: {last.worst}); try "
         f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
-        f"another seed, or a wider model.d_model than {d_model}"
+        f"another seed, or model.d_model={2 * d_model}"
     )

@@ -1,4 +1,4 @@
-"""Trains a network until a certificate says that it is what the program says."""
+"""The trainer: it trains a network until a certificate shows that the network implements the program."""
 
 import logging
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progress:
-    """What a run carries along besides weights, saved with the state.
+    """The progress of a run, which is saved with its weights.
 
     Attributes:
-        step: the steps that are done.
-        attempts: the steps after which a certificate was tried and missed.
+        step: the number of steps that have been trained.
+        attempts: the steps after which a certificate was tried and did not reach its grade.
         history: the validations, which are the lines of `metrics.jsonl`.
-        certificate: that of the finished run; a run that was killed before it wrote its files ends with it.
+        certificate: the certificate of a finished run, with which a run ends that is resumed after that.
     """
 
     step: Steps = 0
@@ -52,15 +52,17 @@ class Progress:
     certificate: Certificate | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Returns plain data."""
+        """Returns the progress as a JSON object."""
         return TypeAdapter(Progress).dump_python(self, mode="json")
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a training ended.
+    """The result of a training.
 
     Attributes:
+        steps: the number of steps that were trained.
+        certificate: the certificate of the network.
         certified: whether the certificate reaches the grade that the objective trains for.
     """
 
@@ -70,18 +72,18 @@ class Result:
 
 
 class Trainer:
-    """One training run in one folder; resumed, it goes on where it was, to the same bits.
+    """A training run. If it is interrupted and resumed, its result is bit-identical.
 
     Args:
         network: the network, which is trained in place.
-        alignment: which node carries which variable.
+        alignment: the nodes of the program's variables.
         truth: the states of nodes and edges.
-        recipe: what is trained for, on which draws, and when.
-        settings: of optimizer, schedule, validations and stopping.
-        certificate: how much a certificate measures.
-        seed: of all draws.
-        folder: where the state is saved; None for nowhere.
-        standard: what certificates are to reach.
+        recipe: the losses, the draws, and when losses begin and end.
+        settings: the settings of optimizer, schedule, validations and stopping.
+        certificate: the settings of certificates.
+        seed: the seed of all draws.
+        folder: the folder in which the state is saved; None for no saving.
+        standard: the rates that a certificate has to reach; None for the default.
     """
 
     def __init__(
@@ -116,11 +118,11 @@ class Trainer:
 
     @property
     def state_file(self) -> Path | None:
-        """Where the state of an interrupted run is."""
+        """The file with the state of an interrupted run; None without a folder."""
         return None if self.folder is None else self.folder / "state.safetensors"
 
     def resume(self) -> bool:
-        """Goes on from the state that an interrupted run has saved, if there is one; returns whether it is.
+        """Restores the state that an interrupted run has saved, and returns whether there is one.
 
         Raises:
             CheckpointError: if the state is damaged, or of another network or version.
@@ -132,9 +134,12 @@ class Trainer:
         return True
 
     def train(self, sinks: Sequence[Sink] = (), title: str = "train", step_threads: int = 1) -> Result:
-        """Trains to the end of the schedule or to a certificate, whichever is first.
+        """Trains to the end of the schedule, or until a certificate reaches the grade of the objective.
 
-        A step uses `step_threads`; what has many rows, validations and certificates, as many as torch has.
+        Args:
+            sinks: where the metrics of each validation are written.
+            title: the title of the progress display.
+            step_threads: the number of threads of a step; validations and certificates use all of torch's.
 
         Raises:
             TrainingError: on NaN, divergence or lack of progress; the message says what to try.
@@ -164,7 +169,10 @@ class Trainer:
             return self._end(self.certify(display))
 
     def step(self) -> Tensor:
-        """Does one forward and one backward pass for all losses; returns them `[P, world, batch]`."""
+        """Trains one step, with one forward and one backward pass, and returns its losses.
+
+        These are the losses `[P, world, batch]` of the output at P positions without BOS.
+        """
         batch: Batch = self.sampler(self.progress.step, self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
@@ -214,7 +222,12 @@ class Trainer:
             save_state(self.state_file, self.trained, self.optimizer, self.progress.to_json())
 
     def certify(self, display: Display, give_up: bool = False) -> Certificate:
-        """Makes the certificate; an attempt during training gives up as soon as it must fail."""
+        """Returns the certificate of the network.
+
+        Args:
+            display: the display on which progress is shown.
+            give_up: whether to stop as soon as the grade of the objective cannot be reached.
+        """
 
         def show(pairs: int, total: int) -> None:
             display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} rows")
@@ -231,7 +244,7 @@ class Trainer:
         )
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
-        """Sums the weighted losses of the step by term."""
+        """Returns the weighted losses of the last step, summed by term."""
         sums = losses.sum((0, 2)).tolist()
         terms: dict[str, float] = {}
         for name, value in zip(self.sampler.worlds(self.progress.step - 1), sums):
@@ -254,7 +267,11 @@ class Trainer:
         return learning_rate(self.settings, self.progress.step, self.progress.history)
 
     def _after_validation(self, display: Display) -> Certificate | None:
-        """Stops hopeless runs; tries the certificate when validation is good enough."""
+        """Returns a certificate if validations are good enough and it reaches the grade of the objective.
+
+        Raises:
+            TrainingError: on NaN, divergence or lack of progress.
+        """
         settings, progress, grade = self.settings, self.progress, self.recipe.objective.grade
         if why := broken(settings, progress.history):
             raise TrainingError(why)
@@ -270,13 +287,13 @@ class Trainer:
         return None
 
     def _end(self, certificate: Certificate) -> Result:
-        """Ends the run: from here on, whenever it is killed, it has this certificate for these weights."""
+        """Returns the result, and saves its certificate, which a run that is resumed after this then has."""
         self.progress.certificate = certificate
         self.save()
         return self._result(certificate)
 
     def verdict(self, certificate: Certificate) -> Verdict:
-        """Returns what the standard of this training makes of a certificate."""
+        """Returns the verdict on a certificate by the standard of this training."""
         return grade(certificate, self.standard)
 
     def _result(self, certificate: Certificate) -> Result:

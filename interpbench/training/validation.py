@@ -1,4 +1,4 @@
-"""Validation during training: the certificate's measurements on a small draw, cheapest first."""
+"""Validation during training: the measurements of a certificate, on few rows."""
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -12,12 +12,20 @@ from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.recipe import Recipe
 
 EDGE_ROWS = 100_000
-"""Rows that single edges may take together: with a thousand edges, each is tried on a hundred pairs."""
+"""The number of rows on which single edges are patched, over all edges."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Validation:
-    """Shares of right rows: of inputs, the worst aligned node, forbidden node and inert edge."""
+    """The shares of rows with the right output in a validation; 1 for terms that are not trained.
+
+    Attributes:
+        accuracy: without an intervention.
+        iia: with the worst aligned node swapped (interchange intervention accuracy).
+        siia: with the worst node, or random set of nodes, outside the circuit patched.
+        edges: with the worst edge, or random set of edges, patched.
+        worst: the name of the node or edge of the lowest of all shares.
+    """
 
     accuracy: Share
     iia: Share
@@ -27,22 +35,30 @@ class Validation:
 
     @property
     def rates(self) -> tuple[float, float, float, float]:
-        """All of them."""
+        """All four shares."""
         return self.accuracy, self.iia, self.siia, self.edges
 
     @property
     def lowest(self) -> float:
-        """The smallest of them."""
+        """The smallest of the four shares."""
         return min(self.rates)
 
 
 def validate(
     evaluation: Evaluation, truth: Truth, recipe: Recipe, rows: int, seed: int, step: int
 ) -> Validation:
-    """Measures a draw of `rows` rows, named by the step, for the terms that the recipe trains.
+    """Validates a network on the terms that its recipe trains.
 
-    Half of the rows are of the task's distribution, half of its strata. Single edges are measured only when
-    everything else is nearly right.
+    Half of the rows are drawn from the task's distribution, half from its strata. Single edges are measured
+    only if everything else is nearly right.
+
+    Args:
+        evaluation: the network and its alignment.
+        truth: the states of nodes and edges.
+        recipe: the recipe of the training.
+        rows: the number of rows.
+        seed: the seed of the training.
+        step: the step, on which draws depend, too.
     """
     objective, draws = recipe.objective, recipe.draws
     rng = seeds.generator(seed, "validation", step)

@@ -1,6 +1,8 @@
-"""The worlds of a training step, one builder each: what its rows are patched with, and what must come of it.
+"""Builders of the worlds of a training step: rows with one kind of intervention, and the outputs wanted.
 
-A base's first source is its row of the source world, its second one the next row of its batch.
+The first source of a base is its row of the source world, its second source is the next row of the batch.
+
+Shapes: W nodes, R readers.
 """
 
 from dataclasses import dataclass, field
@@ -15,15 +17,15 @@ from interpbench.training.draws import Draws, Targets
 
 @dataclass(frozen=True)
 class Swapped:
-    """Inputs, and interchange interventions on them.
+    """Base inputs with interchange interventions on aligned nodes.
 
     Attributes:
-        base: `[row, pos]`.
-        sources: the program's variables on each row's source, and on the next row's.
-        nodes: the swaps `[W, row]`; 0 for none, s from source s.
-        places: `[row, pos]` bool, where they are; None for everywhere.
+        base: the base inputs `[row, pos]`.
+        sources: the program's variables on the first and on the second source of each row.
+        nodes: the source of each node's activation, `[W, row]`, 1 or 2; 0 if the node is not swapped.
+        places: bool `[row, pos]`, the positions at which nodes are swapped; None for all.
         unchanged: the program's variables on the base.
-        counterfactual: the program's variables under the swaps.
+        counterfactual: the program's variables under the interventions.
     """
 
     base: np.ndarray
@@ -36,16 +38,17 @@ class Swapped:
 
 @dataclass(frozen=True)
 class World:
-    """Some rows with interventions of one kind.
+    """Rows with one kind of intervention.
 
     Attributes:
-        tokens: `[row, pos]`.
-        trace: the program's variables under the interventions, whose output is the target.
-        nodes: `[W, row]`: the source, from 1, that a node is taken from; 0 for none. None for no node.
-        places: `[row, pos]` bool: where nodes are swapped; None for everywhere.
-        edges: `[R, W, row]` 0/1: patched edges; None for none.
-        edge_sources: `[W, row]`: 0 or 1, how many rows further on the source of patched edges is.
-        reads: what the program's own reads get instead, where an edge of its own is patched.
+        tokens: the inputs `[row, pos]`.
+        trace: the program's variables under the interventions; its output is the target.
+        nodes: the source of each node's activation, `[W, row]`, 1 or 2; 0 if the node is not swapped. None if
+            no node is.
+        places: bool `[row, pos]`, the positions at which nodes are swapped; None for all.
+        edges: `[R, W, row]` 0/1, the edges that are patched; None for no edge.
+        edge_sources: `[W, row]`, 1 if patched edges out of a node take its second source, 0 for the first.
+        reads: the interventions on the program's reads that correspond to the patched edges.
     """
 
     tokens: np.ndarray
@@ -58,32 +61,32 @@ class World:
 
 
 class WorldBuilder(Protocol):
-    """Builds one world of some rows."""
+    """A function that builds one world."""
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
-        """Draws what the rows are patched with; the generator is shared by all worlds, in order."""
+        """Draws the interventions of the rows, with a generator that all worlds of a step share."""
         ...
 
 
 def source_world(rng: np.random.Generator, swapped: Swapped) -> World:
-    """Builds the clean runs from which the others take activations; they carry the behaviour loss."""
+    """Builds the world of source inputs, from which the others take activations; its loss is `behaviour`."""
     return World(swapped.sources[0]["tokens"], swapped.sources[0])
 
 
 def swap_world(rng: np.random.Generator, swapped: Swapped) -> World:
-    """Builds the world of IIT: aligned nodes are swapped, as the program's variables are."""
+    """Builds the world of IIT: aligned nodes are swapped in the network, their variables in the program."""
     return World(swapped.base, swapped.counterfactual, swapped.nodes, swapped.places)
 
 
 class StrictWorld:
-    """Builds the world in which unaligned nodes are swapped, which must change nothing."""
+    """Builds the world of SIIT: nodes outside the circuit are swapped, which must not change the output."""
 
     def __init__(self, alignment: Alignment, draws: Draws):
         self.nodes = [alignment.graph.node_index[node] for node in alignment.unaligned_nodes]
         self.writers, self.draws = len(alignment.graph.nodes), draws
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
-        """Draws which unaligned nodes each row swaps, and the source of each."""
+        """Draws the nodes that each row swaps, and the source of each."""
         rows = len(swapped.base)
         chosen = choose(rng, self.draws.targets, len(self.nodes), rows)
         own = own_sources(rng, self.draws.own_sources, chosen.shape)
@@ -93,7 +96,14 @@ class StrictWorld:
 
 
 def choose(rng: np.random.Generator, targets: Targets, count: int, rows: int) -> np.ndarray:
-    """Returns bool `[row, count]`: which of `count` forbidden things a row patches; see `Draws.targets`."""
+    """Draws the forbidden nodes or edges that each row patches, bool `[row, count]`.
+
+    Args:
+        rng: the random generator.
+        targets: the way in which they are chosen (`Draws.targets`).
+        count: the number of forbidden nodes or edges.
+        rows: the number of rows.
+    """
     single = np.zeros((rows, count), bool)
     if count:
         single[np.arange(rows), rng.integers(count, size=rows)] = True
@@ -110,12 +120,13 @@ def choose(rng: np.random.Generator, targets: Targets, count: int, rows: int) ->
 
 
 def own_sources(rng: np.random.Generator, share: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Draws int8 `[row, thing]`: 1 where it takes the second source; 0 throughout in the other rows.
+    """Draws the sources of nodes or edges, int8 of a shape (rows, nodes or edges): 1 for the second source.
 
     Args:
-        rng: the generator.
-        share: of the rows in which each thing has a source of its own.
-        shape: (rows, things).
+        rng: the random generator.
+        share: the share of rows in which each node or edge takes one of two sources at random; in the other
+            rows all take the first one.
+        shape: the numbers of rows and of nodes or edges.
     """
     several = rng.random((shape[0], 1), np.float32) < share
     return several * rng.integers(2, size=shape, dtype=np.int8)

@@ -1,9 +1,9 @@
-"""Attention on feature-first tensors.
+"""Attention scores, patterns and mixed values on tensors whose last, contiguous axis is the row.
 
-Shapes: H heads, E head width, T positions, N rows; Q positions of queries, K of keys. Rows are the last,
-contiguous axis: at the sizes of this project (5 to 16 positions, heads 3 to 16 wide) products of whole row
-vectors beat thousands of tiny matrix products on a CPU, forward and backward. An accelerator, and a CPU that
-has few rows of many positions, gets batched products.
+Shapes: H heads, E d_head, Q positions of queries, K positions of keys, N rows. At the sizes of this project
+(5 to 16 positions, heads 3 to 16 wide) a CPU multiplies vectors of all rows faster than thousands of tiny
+matrices, forward and backward (`row_products.py`). An accelerator, and a CPU that has few rows of many
+positions, uses PyTorch's batched products.
 """
 
 import torch
@@ -13,21 +13,18 @@ from interpbench.transformer import row_products
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Softmax over the keys of `[H, Q, K, N]`."""
+    """Returns the softmax of attention scores `[H, Q, K, N]` over the keys."""
     return scores.softmax(2)
 
 
 def attention_scores(q: Tensor, k: Tensor, causal: bool, at: Tensor | None = None) -> Tensor:
-    """Returns products of queries and keys, minus infinity where no key may be seen.
+    """Returns attention scores `[H, Q, K, N]`, minus infinity at keys that the causal mask hides.
 
     Args:
-        q: `[H, E, Q, N]`, divided by √E already.
-        k: `[H, E, K, N]`.
-        causal: whether keys come no later than queries.
-        at: `[N]`, the position of each row's query if it has only one.
-
-    Returns:
-        `[H, Q, K, N]`.
+        q: queries `[H, E, Q, N]`, divided by √E already.
+        k: keys `[H, E, K, N]`.
+        causal: whether a query sees only keys up to its own position.
+        at: `[N]`, the position of each row's query if it has only one; None if queries are at all positions.
     """
     if _by_rows(k):
         return _mask(row_products.scores(q, k), causal, at)
@@ -36,7 +33,7 @@ def attention_scores(q: Tensor, k: Tensor, causal: bool, at: Tensor | None = Non
 
 
 def mix_values(pattern: Tensor, v: Tensor) -> Tensor:
-    """Averages values `[H, E, K, N]` by a pattern `[H, Q, K, N]`, to `[H, E, Q, N]`."""
+    """Returns values `[H, E, K, N]` averaged by an attention pattern `[H, Q, K, N]`, as `[H, E, Q, N]`."""
     if _by_rows(v):
         return row_products.attend_values(pattern, v)
     return (pattern.permute(3, 0, 1, 2) @ v.permute(3, 0, 2, 1)).permute(1, 3, 2, 0)
@@ -47,7 +44,7 @@ def _by_rows(k: Tensor) -> bool:
 
 
 def by_rows(length: int, device: torch.device) -> bool:
-    """Returns whether products of rows are faster however few they are, which was measured."""
+    """Returns whether `row_products` is faster than batched products even with few rows, as was measured."""
     return device.type == "cpu" and length <= 16
 
 

@@ -1,6 +1,8 @@
-"""Networks with the same outputs and other gradients: what relevance and gradient-correction methods change.
+"""Networks with the same outputs and other gradients, for relevance (RelP) and gradient correction (GIM).
 
-A rule is a module with the same forward pass. Weights are shared with the original network.
+A rule replaces a module by one with the same forward pass. Weights are shared with the original network.
+Shapes: H heads, E d_head, D d_model, M d_mlp, Q positions of queries, K positions of keys, T positions, N
+rows.
 """
 
 import copy
@@ -18,14 +20,14 @@ from interpbench.transformer.model import Transformer
 
 @dataclass(frozen=True)
 class Rules:
-    """What to change in the backward pass.
+    """The changes that a method makes to the backward pass; the defaults change nothing.
 
     Attributes:
-        freeze_norm: the scale of a LayerNorm is a constant.
-        ratio_activation: an activation f(x) is x times the constant f(x)/x.
-        freeze_pattern: attention patterns are constants.
-        temperature: the softmax passes gradients as if its scores were divided by this.
-        qkv: gradients by queries, keys and values are multiplied by these.
+        freeze_norm: whether the scale of a LayerNorm is treated as a constant.
+        ratio_activation: whether an activation f(x) is treated as x times the constant f(x)/x.
+        freeze_pattern: whether attention patterns are treated as constants.
+        temperature: the softmax passes gradients as if its scores were divided by this number.
+        qkv: the factors by which gradients of queries, keys and values are multiplied.
     """
 
     freeze_norm: bool = False
@@ -39,16 +41,16 @@ class RuledNorm(Norm):
     """LayerNorm whose scale passes no gradient."""
 
     def normal(self, x: Tensor) -> Tensor:
-        """Returns `x` with mean 0, divided by its standard deviation as a constant."""
+        """Returns `x [..., D, T, N]` with mean 0 over D, divided by its standard deviation, a constant."""
         centred = x - x.mean(-3, keepdim=True)
         return centred / self.scale(centred).detach()
 
 
 class RuledMlp(Mlp):
-    """An MLP whose activation is a constant multiple of its input (the identity rule)."""
+    """An MLP whose activation function passes gradients as x times a constant does (the identity rule)."""
 
     def activate(self, hidden: Tensor) -> Tensor:
-        """Applies the activation function; where the input is 0, its gradient is 0."""
+        """Applies the activation function to `hidden [..., M, T, N]`; where that is 0, the gradient is 0."""
         with torch.no_grad():
             active = super().activate(hidden)
             ratio = torch.where(hidden == 0, 0, active / hidden)
@@ -56,12 +58,12 @@ class RuledMlp(Mlp):
 
 
 class RuledAttention(Attention):
-    """Attention with a changed softmax and scaled gradients."""
+    """Attention whose softmax passes other gradients, and whose queries, keys and values pass scaled ones."""
 
     rules: Rules
 
     def pattern(self, q: Tensor, k: Tensor, at: Tensor | None = None) -> Tensor:
-        """Returns the ordinary pattern."""
+        """Returns the ordinary pattern `[H, Q, K, N]`, with the gradients of the rules."""
         q, k = (scaled(self.placed(x), scale) for x, scale in zip((q, k), self.rules.qkv))
         scores = attention_scores(q, k, self.causal, at)
         if self.rules.freeze_pattern:
@@ -70,26 +72,26 @@ class RuledAttention(Attention):
         return result
 
     def mix(self, pattern: Tensor, v: Tensor) -> Tensor:
-        """Averages values by the attention pattern."""
+        """Returns values averaged by the attention pattern, `[H, E, Q, N]`; values pass scaled gradients."""
         return super().mix(pattern, scaled(v, self.rules.qkv[2]))
 
 
 class _Softmax(Function):
-    """Softmax over keys that passes gradients by the pattern of another temperature T.
+    """A softmax over keys whose backward pass uses the pattern of another temperature τ.
 
-    Backward: p ⊙ (g − ⟨g, p⟩) with p = softmax(scores / T); the factor 1/T is left out, as in GIM.
+    The gradient is p ⊙ (g − ⟨g, p⟩) with p = softmax(scores / τ); the factor 1/τ is left out, as in GIM.
     """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, temperature: float) -> Tensor:
-        """Returns the ordinary pattern."""
+        """Returns the ordinary pattern `[H, Q, K, N]`."""
         ctx.save_for_backward(scores)
         ctx.temperature = temperature
         return scores.softmax(2)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Uses the other pattern."""
+        """Returns the gradient of the scores by the pattern of the other temperature."""
         (scores,) = ctx.saved_tensors
         pattern = (scores / ctx.temperature).softmax(2)
         (grad,) = grads
@@ -97,7 +99,7 @@ class _Softmax(Function):
 
 
 def scaled(x: Tensor, scale: float) -> Tensor:
-    """Returns `x`, whose gradient is multiplied by `scale`."""
+    """Returns `x` unchanged; in the backward pass its gradient is multiplied by `scale`."""
     return x if scale == 1 else x.detach() + scale * (x - x.detach())
 
 

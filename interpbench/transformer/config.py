@@ -1,4 +1,4 @@
-"""The shape of a transformer."""
+"""The configuration of a transformer: its sizes, parts and initial weights."""
 
 from typing import Annotated, Literal
 
@@ -10,33 +10,41 @@ from interpbench.core.config import STRICT, Amount, Steps
 
 Size = Annotated[int, Field(ge=1, le=1 << 18)]
 ROTARY_BASE = 10_000.0
-"""With rotary positions the wavelength of the slowest features is about 2π times this, in positions."""
+"""The base of rotary positions: the slowest features have a wavelength of about 2π times it, in positions."""
 Feature = Literal["RMSNorm", "rotary positions", "gated MLP"]
-"""Parts of an architecture that some methods cannot take, and say so."""
+"""The parts of an architecture that some discovery methods do not support."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class TransformerConfig:
-    """A decoder or encoder as in TransformerLens.
+    """The configuration of a decoder or encoder, with names as in TransformerLens.
 
     Attributes:
-        d_vocab: number of input tokens, BOS and PAD included.
-        d_out: number of output classes; 1 for a numerical output.
-        n_ctx: longest sequence, BOS included.
-        normalization: `LN` (learned scale and shift), `LNPre` (none learned), `RMS` (learned scale), `RMSPre`
-            (none learned), or None.
+        n_layers: the number of layers, each of attention and an MLP.
+        n_heads: the number of heads in each layer.
+        d_model: the width of the residual stream.
+        d_head: the width of a head's queries, keys and values.
+        d_mlp: the number of hidden units of an MLP.
+        d_vocab: the number of input tokens, BOS and PAD included.
+        d_out: the number of output classes; 1 for a numerical output.
+        n_ctx: the length of the longest input, BOS included.
+        normalization: the norm before each reader: `LN` (learned scale and shift), `LNPre` (none learned),
+            `RMS` (learned scale), `RMSPre` (none learned), or None.
+        activation: the activation function of the MLPs.
         attention: `causal` or `bidirectional`.
-        biases: whether to have biases; without, the state dict holds zeros that are never trained.
-        init_std: standard deviation of the initial weights; None for 0.8 / sqrt(d_model).
+        biases: whether maps have biases; without them the state dict holds zeros that are never trained.
+        init_std: the standard deviation of the initial weights; None for 0.8 / sqrt(d_model).
         init_matching: whether every head's keys start with the weights of its queries, and what nodes write
-            small beside the embedding, so that positions start out attending to tokens like their own.
-        init_positions: the last so many dimensions of the residual stream start with what positions embed as,
-            the others with what tokens do; 0 for all in all. Neither then has to be unmixed from the other.
+            starts small beside the embedding, so that positions first attend to tokens like their own.
+        init_positions: the number of dimensions, the last ones of the residual stream, in which positional
+            embeddings start, while token embeddings start in the others; 0 for both in all. Training then
+            need not separate the two.
         init_orthogonal: whether heads start with orthogonal maps from and to the residual stream, and tokens
             and classes with long directions. Products of small random matrices learn a few directions first
             (Saxe et al. 2014, section 1.3): a hundred names then end up in a dozen dimensions.
-        positions: `learned`, added to the embedding, or `rotary`: queries and keys are turned (d_head even).
-        mlp: `plain`, or `gated`: what the activation makes of one projection multiplies another; no biases.
+        eps: the constant that the norms add to the variance.
+        positions: `learned` vectors, added to the embedding, or `rotary` queries and keys (d_head even).
+        mlp: `plain`, or `gated`: the activated gate projection multiplies the input projection; no biases.
     """
 
     n_layers: Size
@@ -60,18 +68,21 @@ class TransformerConfig:
     mlp: Literal["plain", "gated"] = "plain"
 
     def __post_init__(self) -> None:
-        """Refuses an odd width of heads that are to be turned in pairs of features."""
+        """Refuses rotary positions with an odd d_head, as these rotate pairs of features."""
         if self.positions == "rotary" and self.d_head % 2:
-            raise ValueError(f"positions=rotary turns pairs of features, and d_head is {self.d_head}")
+            raise ValueError(
+                f"positions=rotary rotates pairs of features, but d_head={self.d_head} is odd; "
+                f"try d_head={self.d_head + 1}"
+            )
 
     @property
     def centred(self) -> bool:
-        """Whether every reader ignores the mean over features, as LayerNorm does."""
+        """Whether every reader ignores the mean over d_model, which LayerNorm subtracts."""
         return self.normalization in ("LN", "LNPre")
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What it has that not every method can take."""
+        """The parts of this architecture that some discovery methods do not support."""
         has: dict[Feature, bool] = {
             "RMSNorm": self.normalization in ("RMS", "RMSPre"),
             "rotary positions": self.positions == "rotary",
@@ -81,7 +92,7 @@ class TransformerConfig:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the weight matrices hold."""
+        """The number of entries of all weight matrices, biases not counted."""
         matrices = 3 if self.mlp == "gated" else 2
         layer = 4 * self.n_heads * self.d_model * self.d_head + matrices * self.d_model * self.d_mlp
         ends = self.d_vocab + self.n_ctx + self.d_out
@@ -89,5 +100,5 @@ class TransformerConfig:
 
     @property
     def graph(self) -> Graph:
-        """Its writers, readers and edges."""
+        """The network's graph: its nodes, readers and edges."""
         return Graph(self.n_layers, self.n_heads)

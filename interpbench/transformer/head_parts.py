@@ -1,9 +1,9 @@
-"""Queries, keys, values and attention patterns of heads: kept, and patched.
+"""Activation caching and patching inside heads: queries, keys, values and attention patterns.
 
-Names as TransformerLens's hooks: `q`, `k` and `v` are what `hook_q`, `hook_k` and `hook_v` hold (before
-rotary positions turn them), `pattern` what `hook_pattern` does.
+They are named as TransformerLens's hooks: `q`, `k` and `v` are what `hook_q`, `hook_k` and `hook_v` hold
+(before rotary positions rotate them), `pattern` is what `hook_pattern` holds.
 
-Shapes as in `model.py`; Q positions of queries, K of keys.
+Shapes: H heads, E d_head, T positions, Q positions of queries, K positions of keys, N rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,47 +14,48 @@ from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
+from interpbench.transformer.tensors import Patterns, Projections
 
 HeadPart = Literal["q", "k", "v", "pattern"]
 QKV: tuple[HeadPart, ...] = ("q", "k", "v")
-Place = tuple[int, HeadPart]
-"""A head, by its place among the graph's nodes, and one of its parts."""
+HeadPartIndex = tuple[int, HeadPart]
+"""A part of a head: the head's index among the graph's nodes, and the name of the part."""
 
 
 class HeadParts(Interventions):
-    """Keeps and replaces parts of heads. Not for worlds, some of whose rows are run apart.
+    """Caches and patches parts of heads; cannot be combined with interventions that split rows (`read`).
 
     Args:
-        patch: what takes the place of parts: queries, keys and values `[E, T, N]`, patterns `[Q, K, N]`. One
-            that requires a gradient gets it.
-        keep: the parts that `kept` has after a run, as they were used, in the same shapes.
+        patch: the values that take the place of parts: queries, keys and values `[E, T, N]`, patterns
+            `[Q, K, N]`. Values that require a gradient get one.
+        keep: the parts that `kept` holds after a run, as they were used, in the same shapes.
         rows: `[N]` bool, the rows that are patched; None for all.
     """
 
     def __init__(
         self,
-        patch: Mapping[Place, Tensor] | None = None,
-        keep: Collection[Place] = (),
+        patch: Mapping[HeadPartIndex, Tensor] | None = None,
+        keep: Collection[HeadPartIndex] = (),
         rows: Tensor | None = None,
     ):
         self.patch, self.keep, self.rows = patch or {}, frozenset(keep), rows
-        self.kept: dict[Place, Tensor] = {}
+        self.kept: dict[HeadPartIndex, Tensor] = {}
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Refuses places that the network does not have.
+        """Checks that the network has all heads and parts that are asked for.
 
         Raises:
-            ValueError: for a node that is no head, or a part that heads do not have.
+            ValueError: if a node is no head, or a part is none of a head's.
         """
         heads = {writer for writer, node in enumerate(cfg.graph.nodes) if node.head is not None}
         for writer, part in sorted({*self.patch, *self.keep}):
             if writer not in heads or part not in (*QKV, "pattern"):
-                raise ValueError(f"node {writer} is no head with a {part}; heads have q, k, v and pattern")
+                raise ValueError(f"node {writer} is not a head with a {part}; heads have q, k, v and pattern")
 
-    def project(self, writers: Sequence[int], projected: list[Tensor]) -> list[Tensor]:
-        """Patches and keeps queries, keys and values."""
+    def project(self, writers: Sequence[int], projected: list[Projections]) -> list[Projections]:
+        """Patches and caches queries, keys and values."""
         (own,) = projected
-        scale = own.shape[2] ** 0.5  # a kernel's queries are divided by it
+        scale = own.shape[2] ** 0.5  # the kernel divides queries by it, TransformerLens divides scores
         parts = list(own.unbind())
         for kind, part in enumerate(QKV):
             factor = scale if part == "q" else 1.0
@@ -62,13 +63,13 @@ class HeadParts(Interventions):
         patched = any((writer, part) in self.patch for writer in writers for part in QKV)
         return [torch.stack(parts)] if patched else projected
 
-    def attend(self, writers: Sequence[int], patterns: list[Tensor]) -> list[Tensor]:
-        """Patches and keeps patterns."""
+    def attend(self, writers: Sequence[int], patterns: list[Patterns]) -> list[Patterns]:
+        """Patches and caches attention patterns."""
         (own,) = patterns
         return [self._used(writers, "pattern", own, 1.0)]
 
     def _used(self, writers: Sequence[int], part: HeadPart, own: Tensor, factor: float) -> Tensor:
-        """Returns a part `[H, …]` of a layer's heads, patched; `factor` makes it TransformerLens's."""
+        """Returns a part `[H, …]` of a layer's heads, patched; times `factor` it is as in TransformerLens."""
         heads = list(own.unbind())
         for head, writer in enumerate(writers):
             given = self.patch.get((writer, part))

@@ -1,4 +1,4 @@
-"""The weights with which a training starts; the settings of `TransformerConfig` that begin with `init`."""
+"""The weights with which training starts, by the settings of `TransformerConfig` that begin with `init`."""
 
 import math
 
@@ -10,7 +10,13 @@ from interpbench.transformer.config import TransformerConfig
 
 @torch.no_grad()
 def initialise(network: nn.Module, cfg: TransformerConfig, seed: int) -> None:
-    """Draws every weight matrix from a normal distribution, and shapes it; biases are left as they are, 0."""
+    """Draws every weight matrix from a normal distribution, then adapts it; biases stay 0.
+
+    Args:
+        network: the network, whose weights are set in place.
+        cfg: its configuration, which says how weights start.
+        seed: the seed of the draw.
+    """
     generator = torch.Generator().manual_seed(seed)
     std = cfg.init_std or 0.8 / math.sqrt(cfg.d_model)
     weights = dict(network.named_parameters())

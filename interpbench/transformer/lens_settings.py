@@ -1,4 +1,4 @@
-"""A shape from and to settings named as in TransformerLens: the one translation. Needs no torch."""
+"""Translates a `TransformerConfig` to settings named as in TransformerLens, and back. It needs no torch."""
 
 from interpbench.core.config import Settings, Unchecked
 from interpbench.transformer.config import ROTARY_BASE, TransformerConfig
@@ -8,9 +8,9 @@ _NAMES = {"activation": "act_fn", "normalization": "normalization_type", "attent
 
 
 def settings_of(cfg: TransformerConfig) -> Settings:
-    """Returns a shape under the names of TransformerLens's configurations, but for its defaults.
+    """Returns a configuration under TransformerLens's names, without settings that have the default there.
 
-    The seed keeps the global random state untouched.
+    A seed is among them, so that TransformerLens leaves the global random state alone.
     """
     settings: Settings = {
         **{name: getattr(cfg, name) for name in _SAME},
@@ -30,7 +30,7 @@ def shape_of_settings(settings: Unchecked) -> Unchecked:
     """Returns the fields of a `TransformerConfig`, unchecked, from settings named as in TransformerLens.
 
     Raises:
-        KeyError: for a setting that is missing and has no default there.
+        KeyError: if a setting is missing that has no default in TransformerLens.
     """
     out = settings.get("d_vocab_out", -1)
     positions = settings.get("positional_embedding_type", "standard")

@@ -1,11 +1,11 @@
-"""A small transformer whose every residual read and write can be intervened on.
+"""A small transformer in which every read from and write to the residual stream can be intervened on.
 
-State-dict names and shapes are TransformerLens's. Inside, tensors are feature-first: D d_model, H heads,
-E head width, M d_mlp, V outputs, T positions, N rows, W writers, R readers; rows come last.
+Names and shapes of the state dict are TransformerLens's. Activations have the row as their last axis,
+contiguous in memory: D d_model, V outputs, T positions, N rows.
 
-There are no hooks. `Transformer.run` asks an `Interventions` object, at each step, what rows really see and
-write; `recording.py`, `worlds.py`, `routes.py` and `head_parts.py` have the ones that there are. What is fast
-because a network is trained already is in `fast/`, behind `run_circuits`.
+There are no hooks: at each step `Transformer.run` passes activations to an `Interventions` object and goes on
+with what that returns. `recording.py` caches them, `worlds.py`, `routes.py` and `head_parts.py` patch them.
+For trained networks, whose weights get no gradient, `fast.run_circuits` is faster.
 """
 
 from typing import Any
@@ -17,10 +17,16 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.initial_weights import initialise
 from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.layers import Block, Embed, PosEmbed, Unembed, norm
+from interpbench.transformer.tensors import GroupedLogits, LogitRows, Logits, Residual, Tokens
 
 
 class Transformer(nn.Module):
-    """The low-level model."""
+    """The network: a transformer with the weights of TransformerLens's `HookedTransformer`.
+
+    Args:
+        cfg: its configuration.
+        seed: the seed of its initial weights.
+    """
 
     def __init__(self, cfg: TransformerConfig, seed: int = 0):
         super().__init__()
@@ -32,26 +38,23 @@ class Transformer(nn.Module):
         self.unembed = Unembed(cfg)
         initialise(self, cfg, seed)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Runs `tokens [N, T]` without interventions and returns logits `[N, T, V]`."""
+    def forward(self, tokens: Tokens) -> LogitRows:
+        """Returns logits `[N, T, V]` of `tokens [N, T]`, without interventions."""
         return self.run(self.embedding(tokens)).permute(2, 1, 0)
 
-    def embedding(self, tokens: Tensor) -> Tensor:
-        """Embeds `tokens [N, T]` as `[D, T, N]`."""
+    def embedding(self, tokens: Tokens) -> Residual:
+        """Returns what the embedding writes for `tokens [N, T]`, `[D, T, N]`."""
         embedded = nn.functional.embedding(tokens.T, self.embed.W_E).permute(2, 0, 1).contiguous()
         if self.pos_embed is None:
             return embedded
         return embedded + self.pos_embed.W_pos[: tokens.shape[1]].T.unsqueeze(2)
 
-    def run(self, embedding: Tensor, interventions: Interventions | None = None) -> Tensor:
-        """Runs rows through the network.
+    def run(self, embedding: Residual, interventions: Interventions | None = None) -> Logits:
+        """Runs rows through the network and returns their logits `[V, T, N]`.
 
         Args:
-            embedding: `[D, T, N]`: what the embedding writes.
-            interventions: what rows write and read instead of their own.
-
-        Returns:
-            Logits `[V, T, N]`.
+            embedding: `[D, T, N]`, what the embedding writes (`embedding`).
+            interventions: what is patched or cached in the run; None for a clean run.
         """
         patch = interventions or Interventions()
         patch.begin(self.cfg)
@@ -62,13 +65,13 @@ class Transformer(nn.Module):
         shared, split = patch.read(range(logits, logits + 1), residual)
         return self.unembed(self.ln_final(_all_rows(shared, split)))
 
-    def run_groups(self, embedding: Tensor, interventions: Interventions, count: int) -> Tensor:
-        """Runs the same examples several times, for interventions whose rows are group-major.
+    def run_groups(self, embedding: Residual, interventions: Interventions, count: int) -> GroupedLogits:
+        """Runs the same B examples in G groups, each with interventions of its own.
 
         Args:
-            embedding: `[D, T, B]`.
-            interventions: of `count` groups of B rows.
-            count: how often, G.
+            embedding: `[D, T, B]`, what the embedding writes.
+            interventions: interventions on G × B rows, those of the first group first.
+            count: the number of groups G.
 
         Returns:
             Logits `[V, T, G, B]`.
@@ -77,7 +80,7 @@ class Transformer(nn.Module):
         return self.run(rows, interventions).unflatten(2, (count, -1))
 
     def _layer(self, layer: int, residual: Tensor, patch: Interventions) -> Tensor:
-        """Maps the residual stream `[D, T, N]` before a layer to the one after it."""
+        """Returns the residual stream `[D, T, N]` after a layer, given the one before it."""
         block: Block = self.blocks[layer]  # type: ignore[assignment]
         count = self.cfg.n_heads
         first, reader = 1 + layer * (count + 1), layer * (3 * count + 1)
@@ -102,7 +105,7 @@ class Transformer(nn.Module):
     def to_transformer_lens(self) -> Any:
         """Returns a TransformerLens 4 `TransformerBridge` with the same logits and a copy of the weights.
 
-        TransformerLens keeps the unembedding's bias as a buffer: it counts, but is not trained there.
+        TransformerLens keeps the unembedding's bias as a buffer: it is added, but not trained there.
         """
         from interpbench.transformer.transformer_lens import bridge_of
 
@@ -110,11 +113,11 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_transformer_lens(cls, bridge: Any) -> "Transformer":
-        """Returns a network with the same logits as a native TransformerLens 4 model, from its weights.
+        """Returns a network with the logits of a native TransformerLens 4 model and a copy of its weights.
 
         Raises:
-            ConfigError: if its activation, normalization or attention is none of ours.
-            CheckpointError: if it has a part that ours lack.
+            ConfigError: if the model has an activation, normalization or attention that is not supported.
+            CheckpointError: if the model has a part that is not supported.
         """
         from interpbench.transformer.transformer_lens import copy_weights, shape_of
 
@@ -124,7 +127,7 @@ class Transformer(nn.Module):
 
 
 def _all_rows(shared: Tensor, split: Tensor | None) -> Tensor:
-    """Puts shared rows and the rows of a single reader back together."""
+    """Returns all rows of a single reader's input `[D, T, N]`: the shared ones, then its own."""
     if split is None:
         return shared
     return torch.cat([shared, split[0]], -1) if shared.shape[2] else split[0]

@@ -1,4 +1,7 @@
-"""Activation caches: what a run computed. Shapes as in `model.py`."""
+"""Activation caches: what nodes wrote and what the residual stream was in a run.
+
+Shapes: D d_model, V outputs, T positions, N rows, W nodes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,51 +12,59 @@ from torch import Tensor
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.model import Transformer
+from interpbench.transformer.tensors import (
+    Logits,
+    ReaderInputs,
+    Residual,
+    SharedRows,
+    Tokens,
+    WriterOutputs,
+)
 
 
 @dataclass(frozen=True)
 class ActivationCache:
-    """What a run computed.
+    """The activations of a run.
 
     Attributes:
-        stack: `[W, D, T, N]`, what every writer wrote.
-        residuals: the residual stream `[D, T, N]` that each layer's heads read, and the logits.
-        middles: the residual stream `[D, T, N]` that each layer's MLP reads.
+        stack: `[W, D, T, N]`, what every node wrote.
+        residuals: the residual stream `[D, T, N]` before each layer, and before the unembedding.
+        middles: the residual stream `[D, T, N]` before each layer's MLP, after its heads.
     """
 
-    stack: Tensor
-    residuals: list[Tensor]
-    middles: list[Tensor]
+    stack: WriterOutputs
+    residuals: list[Residual]
+    middles: list[Residual]
 
 
 class Recording(Interventions):
-    """Keeps what every writer wrote, and the residual stream."""
+    """Caches what every node writes, and the residual stream; it patches nothing."""
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets an earlier run."""
+        """Clears the cache of an earlier run."""
         self._written: list[Tensor] = []
         self._per_layer = 3 * cfg.n_heads + 1
         self._residuals: list[Tensor] = []
         self._middles: list[Tensor] = []
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Keeps the outputs."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Caches outputs and returns them unchanged."""
         self._written.append(outputs)
         return outputs
 
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Keeps the residual stream."""
+    def read(self, readers: Sequence[int], residual: Residual) -> tuple[SharedRows, ReaderInputs | None]:
+        """Caches the residual stream and returns it unchanged."""
         (self._middles if readers[0] % self._per_layer else self._residuals).append(residual)
         return residual, None
 
     @property
     def cache(self) -> ActivationCache:
-        """The last run's activations."""
+        """The activations of the last run."""
         return ActivationCache(torch.cat(self._written), self._residuals, self._middles)
 
 
-def record(network: Transformer, tokens: Tensor) -> tuple[Tensor, ActivationCache]:
-    """Runs `tokens [N, T]` cleanly; returns logits `[V, T, N]` and what was computed."""
+def record(network: Transformer, tokens: Tokens) -> tuple[Logits, ActivationCache]:
+    """Runs `tokens [N, T]` without interventions; returns logits `[V, T, N]` and the activation cache."""
     recording = Recording()
     logits = network.run(network.embedding(tokens), recording)
     return logits, recording.cache

@@ -1,4 +1,7 @@
-"""RMSNorm (Zhang and Sennrich 2019), as in Llama: LayerNorm without the mean and without a shift."""
+"""RMSNorm (Zhang and Sennrich 2019), as in Llama: LayerNorm without the mean and without a shift.
+
+Shapes: D d_model, T positions, N rows.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +10,7 @@ from interpbench.transformer.config import TransformerConfig
 
 
 class RMSNorm(nn.Module):
-    """RMSNorm over features; learns `w [D]` for `RMS` only, not for `RMSPre`."""
+    """RMSNorm over d_model; it learns a scale `w [D]` for `RMS`, none for `RMSPre`."""
 
     def __init__(self, cfg: TransformerConfig):
         super().__init__()
@@ -16,6 +19,6 @@ class RMSNorm(nn.Module):
             self.w = nn.Parameter(torch.ones(cfg.d_model))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Divides `[..., D, T, N]` by its root mean square over D."""
+        """Returns `x [..., D, T, N]` divided by its root mean square over D, and scaled."""
         x = x * (x.square().mean(-3, keepdim=True) + self.eps).rsqrt()
         return x * self.w[:, None, None] if hasattr(self, "w") else x

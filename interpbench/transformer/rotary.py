@@ -1,7 +1,9 @@
-"""Rotary positions (Su et al. 2021, section 3.2): queries and keys are turned, the further on the more.
+"""Rotary positions (Su et al. 2021, section 3.2): queries and keys are rotated by their positions.
 
-Features 2i and 2i + 1 of a head are a point in the plane, turned at position t by t × ROTARY_BASE^(-2i / E),
+Features 2i and 2i + 1 of a head are a point in the plane, rotated at position t by t × ROTARY_BASE^(-2i / E),
 as in TransformerLens 4. Scores then depend on how far a query and a key are from each other.
+
+Shapes: E d_head, T positions, N rows.
 """
 
 import torch
@@ -10,15 +12,12 @@ from torch import Tensor
 from interpbench.transformer.config import ROTARY_BASE
 
 
-def turned(x: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Turns queries or keys.
+def rotated(x: Tensor, positions: Tensor | None = None) -> Tensor:
+    """Returns queries or keys rotated by their positions, in the shape and memory order of `x`.
 
     Args:
-        x: `[..., E, T, N]`, E even.
-        positions: `[N]`, where each row is, for T = 1; None for positions 0 to T - 1.
-
-    Returns:
-        The same shape, in the same order in memory.
+        x: queries or keys `[..., E, T, N]`, E even.
+        positions: `[N]`, the position of each row if T = 1; None for positions 0 to T - 1.
     """
     width, length, _ = x.shape[-3:]
     speeds = ROTARY_BASE ** (-torch.arange(0, width, 2, device=x.device, dtype=torch.float64) / width)

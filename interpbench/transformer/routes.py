@@ -1,9 +1,10 @@
-"""Routes: each reader of each row sees each writer as some run computed it, this one or a source.
+"""Patching of edges and nodes with activations of source runs: from which run each reader sees each node.
 
-Shapes as in `model.py`; S source runs, B examples, G groups of examples that share their routes: N = G × B
-rows, group-major. G candidate sets on the same B examples, or, with B = 1, every row with routes of its
-own. A node that is patched is a full column of edges. Masks may require gradients: 0 and 1 are then ends of
-a path.
+Rows are G groups of B examples, N = G × B, those of the first group first. A group is a circuit on the same B
+examples, or, with B = 1, a row with routes of its own. Patching all edges out of a node patches the node.
+Masks may require gradients; values between 0 and 1 then mix the row's own activation and the source's.
+
+Shapes: D d_model, T positions, W nodes (writers), R readers, S source runs.
 """
 
 from collections.abc import Sequence
@@ -13,19 +14,20 @@ from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
+from interpbench.transformer.tensors import ReaderInputs, Residual, SharedRows, WriterOutputs
 
 
 class Routes(Interventions):
-    """Readers that see other runs' activations.
+    """Patches edges: each reader sees each node's activation of this run, or that of a source run.
 
-    P is T if routes differ between positions, else 1; a block is what a writer writes at the positions that
-    share their routes, F numbers.
+    P is T if routes differ between positions, else 1. F is the number of activations that a node writes at
+    positions that share their routes.
 
     Args:
-        masks: `[G, R, W, S]`: how much of what reader r sees of writer w comes from source s; the rest of 1
-            is what w writes in this run. With routes of their own for every position, `[G, T, R, W, S]`.
-            Only legal edges may be other than 0.
-        sources: `[W, S, D, T, B]`: what writers wrote in each source run, for all groups alike; with
+        masks: `[G, R, W, S]`, the share of source s in what reader r sees of node w; the rest of 1 is what w
+            writes in this run. If routes differ between positions, `[G, T, R, W, S]`. Shares of edges that
+            the graph does not have must be 0.
+        sources: `[W, S, D, T, B]`, what nodes wrote in each source run, the same for all groups; with
             `by_row`, `[W, S, D, T, G]`.
         by_row: whether every group is one row, with sources of its own.
     """
@@ -42,25 +44,25 @@ class Routes(Interventions):
         self.used = (masks.detach().ne(0).any(0).any(0).any(1).any(1) | masks.requires_grad).tolist()
 
     def _blocks(self, values: Tensor) -> Tensor:
-        """Maps `[K, D, T, G, B]` to `[G, P, K, …]`, the rest F numbers; a view."""
+        """Returns activations `[K, D, T, G, B]` of K nodes as a view `[G, P, K, …]` with F in other axes."""
         if self.by_position:
             return values.permute(3, 2, 0, 1, 4)
         return values.permute(3, 0, 1, 2, 4).unsqueeze(1)
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets an earlier run."""
+        """Clears what an earlier run has left."""
         self._own: list[Tensor] = []
         self._graph = self.masks.requires_grad and torch.is_grad_enabled()
         self._store: Tensor | None = None
         self._written = 0
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Keeps what readers may not see."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Keeps outputs, which readers with routes are to see the source's instead of, and returns them."""
         own = self._blocks(outputs.unflatten(3, (self.groups, self.examples)))
         self._graph |= outputs.requires_grad
         if self._graph:  # a buffer that is written later must not be part of it
             self._own.append(own.flatten(3))
-        else:  # one buffer, where putting them together anew for each reader would copy all of them
+        else:  # one buffer: concatenating the outputs for each reader would copy all of them
             if self._store is None:
                 self._store = own.new_empty(*own.shape[:2], self.writers, *own.shape[3:])
             self._store[:, :, self._written : self._written + len(writers)] = own
@@ -68,14 +70,14 @@ class Routes(Interventions):
         self._written += len(writers)
         return outputs
 
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Gives each reader its own input `[R', D, T, N]`, if any of them has a route."""
+    def read(self, readers: Sequence[int], residual: Residual) -> tuple[SharedRows, ReaderInputs | None]:
+        """Returns an input of its own `[len(readers), D, T, N]` for each reader, if any sees a source."""
         if not any(self.used[reader] for reader in readers):
             return residual, None
         some, given = slice(readers[0], readers[-1] + 1), self._written * self.count
         chosen = some if len(readers) == some.stop - some.start else list(readers)
         masks, sources = self.masks[:, :, chosen, :given], self.sources[..., :given, :]
-        if sources.ndim == 3:  # one product, where a batched one would copy the sources for each group
+        if sources.ndim == 3:  # one product: a batched one would copy the sources for each group
             seen = masks.transpose(0, 1).flatten(1, 2) @ sources
             seen = seen.unflatten(1, (self.groups, -1)).transpose(0, 1).flatten(0, 1)
         else:
@@ -93,19 +95,19 @@ class Routes(Interventions):
 
 
 class RoutedWriters(Interventions):
-    """The same for writers that all readers see as the same run computed them: they write it themselves.
+    """Patches nodes: what a node writes, for all readers, is its activation of this run or of a source run.
 
     Args:
-        masks: `[G, W, S]`: how much of what writer w writes is that of source s.
-        sources: `[W, S, D, T, B]`.
+        masks: `[G, W, S]`, the share of source s in what node w writes; the rest of 1 is its own output.
+        sources: `[W, S, D, T, B]`, what nodes wrote in each source run.
     """
 
     def __init__(self, masks: Tensor, sources: Tensor):
         self.masks, self.sources = masks.transpose(0, 1), sources
         self.used = (masks.detach().ne(0).any(2).any(0) | masks.requires_grad).tolist()
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Mixes."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Returns outputs mixed with those of the source runs."""
         if not any(self.used[writer] for writer in writers):
             return outputs
         some = slice(writers[0], writers[-1] + 1)
@@ -117,19 +119,19 @@ class RoutedWriters(Interventions):
 
 
 class Replaced(Interventions):
-    """Some writers of each row write what they are given instead of their own.
+    """Patches nodes with the values of one tensor, row by row.
 
     Args:
-        replaced: `[W, N]` bool, or `[W, 1]` for all rows alike.
-        patch: `[W, D, T, N]`.
+        replaced: `[W, N]` bool, the nodes that are patched in each row; `[W, 1]` for the same in all rows.
+        patch: `[W, D, T, N]`, what patched nodes write.
     """
 
     def __init__(self, replaced: Tensor | None = None, patch: Tensor | None = None):
         self.replaced, self.patch = replaced, patch
         self.used = [] if replaced is None else replaced.any(1).tolist()
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Replaces."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Returns outputs with those of patched nodes replaced."""
         if self.replaced is None or self.patch is None or not any(self.used[writer] for writer in writers):
             return outputs
         some = slice(writers[0], writers[0] + len(writers))

@@ -1,8 +1,11 @@
-"""Products whose last axis is the row: small contractions as accumulated multiplications of long vectors.
+"""Products of many small matrices, one for each row, as sums of products of vectors over all rows.
 
 PyTorch's batched products treat every row as a matrix of its own; with matrices of 5×3 that costs more in
 calls than in arithmetic. Here a contraction over a small axis is a loop over that axis, each step one
-fused multiply-add over all rows; the backward passes are the same loops.
+fused multiply-add over all rows, and the backward passes are the same loops.
+
+Shapes: D d_model, H heads, E d_head, T positions, Q positions of queries, K positions of keys, N rows, B
+examples of a batch, W nodes (writers), R readers, F = D × T.
 """
 
 from collections.abc import Sequence
@@ -13,46 +16,46 @@ from torch import Tensor
 from torch.autograd import Function
 
 
-class QueryKeyProducts(Function):
-    """`[H, E, Q, N] × [H, E, K, N] → [H, Q, K, N]`: products of queries and keys."""
+class _QueryKeyProducts(Function):
+    """Products of queries and keys over E: `[H, E, Q, N] × [H, E, K, N] → [H, Q, K, N]`."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor) -> Tensor:
-        """Contracts E."""
+        """Returns the products, summed over E."""
         ctx.save_for_backward(q, k)
         return _sum_of_products(q.unsqueeze(3).unbind(1), k.unsqueeze(2).unbind(1))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        """Contracts K for q and Q for k."""
+        """Returns the gradient of `q`, summed over K, and that of `k`, summed over Q."""
         (grad,) = grads
         q, k = ctx.saved_tensors
         return mix(grad, k), mix(grad.transpose(1, 2), q)
 
 
-class Mix(Function):
-    """`[H, Q, K, N] × [H, E, K, N] → [H, E, Q, N]`: values averaged by an attention pattern."""
+class _Mix(Function):
+    """Values averaged by an attention pattern: `[H, Q, K, N] × [H, E, K, N] → [H, E, Q, N]`."""
 
     @staticmethod
     def forward(ctx: Any, pattern: Tensor, v: Tensor) -> Tensor:
-        """Contracts K."""
+        """Returns the products of pattern and values, summed over K."""
         ctx.save_for_backward(pattern, v)
         return mix(pattern, v)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        """Contracts E for the pattern and Q for v."""
+        """Returns the gradient of the pattern, summed over E, and that of `v`, summed over Q."""
         (grad,) = grads
         pattern, v = ctx.saved_tensors
-        return QueryKeyProducts.forward(_Nothing, grad, v), mix(pattern.transpose(1, 2), grad)
+        return _QueryKeyProducts.forward(_Nothing, grad, v), mix(pattern.transpose(1, 2), grad)
 
 
-class Store:
-    """Values `[W, F, N]` that are filled some writers at a time, and their gradients; no tensor of the graph.
+class _Store:
+    """A buffer `[W, F, B]` of nodes' values, filled step by step, and a buffer of their gradients.
 
-    Stacking the writers anew for each reader would copy each of them once a reader. Autograd sees the order
-    alone, by empty tokens, as in `fast/patch_differences.py`: what fills the store returns one, which later
-    calls take.
+    Stacking the nodes' values anew for each reader would copy each of them once a reader. The buffers are no
+    tensors of the autograd graph. Autograd knows only the order of the steps, by empty tokens, as in
+    `fast/patch_differences.py`: filling the buffer returns one, which later calls take.
     """
 
     def __init__(self, values: Tensor):
@@ -60,7 +63,7 @@ class Store:
         self.grads: Tensor | None = None
 
     def add(self, mask: Tensor, grad: Tensor) -> None:
-        """Adds what gradients `[R, F, N]` give the first writers by `mask [R, W', N]`."""
+        """Adds readers' gradients `[R, F, B]`, times `mask [R, W', B]`, to those of the first W' nodes."""
         if self.grads is None:
             self.grads = torch.zeros_like(self.values)
         total = self.grads[: mask.shape[1]]
@@ -68,15 +71,15 @@ class Store:
             total.addcmul_(weight, one)
 
 
-class Blend(Function):
-    """`base [F, N]` plus every reader's own mixture, by `mask [R, W, N]`, of the writers stored so far.
+class _Blend(Function):
+    """The inputs of several readers: `base [F, B]` plus the stored values, weighted by `mask [R, W, B]`.
 
-    Returns `[R, F, N]`. Masks get no gradient.
+    The result is `[R, F, B]`. Masks get no gradient.
     """
 
     @staticmethod
-    def forward(ctx: Any, base: Tensor, mask: Tensor, token: Tensor, store: Store) -> Tensor:
-        """Contracts W."""
+    def forward(ctx: Any, base: Tensor, mask: Tensor, token: Tensor, store: _Store) -> Tensor:
+        """Returns the inputs, summed over W."""
         ctx.save_for_backward(mask)
         ctx.store = store
         total = base.expand(len(mask), *base.shape).contiguous()
@@ -86,21 +89,22 @@ class Blend(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None]:
-        """Contracts R."""
+        """Returns the gradient of `base`, summed over R; those of stored values go to the store."""
         (mask,) = ctx.saved_tensors
         (grad,) = grads
         ctx.store.add(mask, grad)
         return grad.sum(0), None, grad.new_empty(0), None
 
 
-class Swap(Function):
-    """Between worlds of one batch: rows take values from world 0, and the last world is compared with it.
+class _Swap(Function):
+    """Interchange interventions in a batch of worlds: rows take activations from world 0, the source.
 
-    `values [K, D, T, world, B]` to the values after the swaps, world 0's own values `[K, D, T, B]` if they
-    are wanted, and a token. The difference of world 0 from the last goes to `some` writers of the store, if
-    there is one. `swaps` are (world, shift, mask `[K, 1, 1, B]` of 0 and 1): where the mask is 1, row b takes
-    row b + shift (cyclically) of world 0. One copy forward and one backward, where slicing would fill a
-    tensor of zeros for every slice.
+    Maps K nodes' `values [K, D, T, world, B]` to the values after the swaps, world 0's own values
+    `[K, D, T, B]` if they are `wanted`, and a token. `swaps` are (world, shift, mask): where the mask
+    `[K, 1, 1, B]` is 1, row b of the world takes row b + shift (cyclically) of world 0. If there is a store,
+    its rows `some` get the values of world 0 minus those of the last world, where `picks`, as (shift, mask),
+    say which row of world 0 that is. This copies values once forward and once backward, where slicing would
+    fill a tensor of zeros for every slice.
     """
 
     @staticmethod
@@ -110,11 +114,11 @@ class Swap(Function):
         token: Tensor,
         swaps: list[tuple[int, int, Tensor]],
         wanted: bool,
-        store: Store | None,
+        store: _Store | None,
         some: slice,
         picks: list[tuple[int, Tensor]],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Swaps."""
+        """Returns the values after the swaps, world 0's own values or an empty tensor, and a token."""
         ctx.swaps, ctx.wanted, ctx.store, ctx.some, ctx.picks = swaps, wanted, store, some, picks
         source, swapped = values[..., 0, :], values.clone()
         for world, shift, mask in swaps:
@@ -128,7 +132,7 @@ class Swap(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:
-        """Sends each swapped row's gradient to where its value came from."""
+        """Returns the gradient of `values`: a swapped row's gradient goes to the row it was taken from."""
         grad, by_source, by_token = grads
         result = grad.clone()
         if ctx.wanted:
@@ -148,12 +152,12 @@ class Swap(Function):
         return result, by_token, None, None, None, None, None
 
 
-class Normalise(Function):
-    """`[..., D, T, N]` to mean 0 and variance 1 over D: three passes over memory each way."""
+class _Normalise(Function):
+    """LayerNorm of `[..., D, T, N]` over D without weights, in three passes over memory each way."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
-        """Normalises."""
+        """Returns `x` with mean 0 and variance 1."""
         centred = x - x.mean(-3, keepdim=True)
         scale = (centred * centred).mean(-3, keepdim=True).add_(eps).rsqrt_()
         normal = centred.mul_(scale)
@@ -162,7 +166,7 @@ class Normalise(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Takes out of the gradient its mean and what is parallel to the result."""
+        """Returns the gradient of `x`: `grads` without their mean and without the part along the result."""
         (grad,) = grads
         normal, scale = ctx.saved_tensors
         parallel = (grad * normal).mean(-3, keepdim=True)
@@ -171,20 +175,20 @@ class Normalise(Function):
 
 
 class _Nothing:
-    """Stands in for a context where a forward pass is reused inside a backward pass."""
+    """A context that saves nothing, for a forward pass that is reused inside a backward pass."""
 
     @staticmethod
     def save_for_backward(*tensors: Tensor) -> None:
-        """Keeps nothing."""
+        """Saves nothing."""
 
 
 def mix(weights: Tensor, values: Tensor) -> Tensor:
-    """Contracts the middle axis: `[H, Q, K, N] × [H, E, K, N] → [H, E, Q, N]`."""
+    """Returns values `[H, E, K, N]` summed over K with weights `[H, Q, K, N]`: `[H, E, Q, N]`."""
     return _sum_of_products(weights.unsqueeze(1).unbind(3), values.unsqueeze(2).unbind(3))
 
 
 def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-    """Adds up products of broadcast pairs, one fused multiply-add a pair."""
+    """Returns the sum of the products of pairs, which are broadcast, by one fused multiply-add a pair."""
     total = first[0] * second[0]
     for a, b in zip(first[1:], second[1:]):
         total.addcmul_(a, b)
@@ -192,33 +196,33 @@ def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tenso
 
 
 def scores(q: Tensor, k: Tensor) -> Tensor:
-    """Returns query-key products `[H, Q, K, N]`, differentiable."""
-    result: Tensor = QueryKeyProducts.apply(q, k)  # type: ignore[assignment]
+    """Returns products `[H, Q, K, N]` of queries `[H, E, Q, N]` and keys `[H, E, K, N]`, differentiably."""
+    result: Tensor = _QueryKeyProducts.apply(q, k)  # type: ignore[assignment]
     return result
 
 
 def attend_values(pattern: Tensor, v: Tensor) -> Tensor:
-    """Returns averaged values `[H, E, Q, N]`, differentiable."""
-    result: Tensor = Mix.apply(pattern, v)  # type: ignore[assignment]
+    """Returns values `[H, E, K, N]` averaged by a pattern `[H, Q, K, N]`, `[H, E, Q, N]`, differentiably."""
+    result: Tensor = _Mix.apply(pattern, v)  # type: ignore[assignment]
     return result
 
 
 def normalise(x: Tensor, eps: float) -> Tensor:
-    """Returns `x [..., D, T, N]` with mean 0 and variance 1 over D, differentiable."""
-    result: Tensor = Normalise.apply(x, eps)  # type: ignore[assignment]
+    """Returns `x [..., D, T, N]` with mean 0 and variance 1 over D, differentiably."""
+    result: Tensor = _Normalise.apply(x, eps)  # type: ignore[assignment]
     return result
 
 
 class Stack:
-    """What the last of several worlds' readers mix: how all writers' values differ from world 0's.
+    """The differences between source and last world of all nodes, which the last world's readers mix.
 
     Args:
-        writers: how many there will be.
-        like: `[D, T, B]`, one of them.
+        writers: the number of nodes.
+        like: `[D, T, B]`, one node's values in one world, for shape, type and device.
     """
 
     def __init__(self, writers: int, like: Tensor):
-        self._store = Store(like.new_empty(writers, like.shape[:-1].numel(), like.shape[-1]))
+        self._store = _Store(like.new_empty(writers, like.shape[:-1].numel(), like.shape[-1]))
         self._token, self._filled = like.new_empty(0), 0
 
     def swap(
@@ -228,23 +232,44 @@ class Stack:
         wanted: bool = False,
         picks: Sequence[tuple[int, Tensor]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """Swaps some writers' values as `swap` does, and keeps the differences."""
+        """Swaps values of the next nodes, as `swap` does, and keeps their differences.
+
+        Args:
+            values: `[K, D, T, world, B]`, what K nodes write.
+            swaps: (world, shift, mask `[K, 1, 1, B]`) for each kind of swap.
+            wanted: whether the source's own values are returned.
+            picks: (shift, mask `[K, 1, 1, B]`): where the mask is 1, the last world's source is the row
+                `shift` further on.
+
+        Returns:
+            The values after the swaps, and the source's own `[K, D, T, B]`, empty unless wanted.
+        """
         some = slice(self._filled, self._filled + len(values))
         self._filled = some.stop
-        swapped, source, token = Swap.apply(
+        swapped, source, token = _Swap.apply(
             values, self._token, swaps, wanted, self._store, some, list(picks)
         )  # type: ignore[misc]
         self._token: Tensor = token
         return swapped, source
 
     def blend(self, base: Tensor, mask: Tensor) -> Tensor:
-        """Returns `[R, D, T, B]`: `base [D, T, B]` plus each reader's mixture, by `mask [R, W, B]`."""
+        """Returns inputs `[R, D, T, B]`: `base [D, T, B]` plus all differences times `mask [R, W, B]`."""
         some = mask[:, : self._filled]
-        result: Tensor = Blend.apply(base.flatten(0, 1), some, self._token, self._store)  # type: ignore[assignment]
+        result: Tensor = _Blend.apply(base.flatten(0, 1), some, self._token, self._store)  # type: ignore[assignment]
         return result.view(len(mask), *base.shape)
 
 
 def swap(values: Tensor, swaps: list[tuple[int, int, Tensor]], wanted: bool = False) -> tuple[Tensor, Tensor]:
-    """Returns swapped values and world 0's own, if they are wanted; see `Swap`; differentiable."""
-    swapped, source, _ = Swap.apply(values, values.new_empty(0), swaps, wanted, None, slice(0), [])  # type: ignore[misc]
+    """Applies interchange interventions between the worlds of a batch, differentiably.
+
+    Args:
+        values: `[K, D, T, world, B]`, what K nodes write; world 0 is the source.
+        swaps: (world, shift, mask `[K, 1, 1, B]`): where the mask is 1, row b of that world takes row
+            b + shift (cyclically) of world 0.
+        wanted: whether the source's own values are returned.
+
+    Returns:
+        The values after the swaps, and the source's own `[K, D, T, B]`, empty unless wanted.
+    """
+    swapped, source, _ = _Swap.apply(values, values.new_empty(0), swaps, wanted, None, slice(0), [])  # type: ignore[misc]
     return swapped, source

@@ -1,6 +1,6 @@
-"""Taps: activations that are kept, connected to the logits, to take gradients there.
+"""Taps: activations that are kept in the autograd graph, so that gradients of the logits can be taken there.
 
-Shapes as in `model.py`; B examples of a batch.
+Shapes: D d_model, T positions, B examples, N rows, W nodes (writers), R readers.
 """
 
 from collections.abc import Sequence
@@ -10,18 +10,19 @@ from torch import Tensor
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.routes import Replaced
+from interpbench.transformer.tensors import ReaderInputs, Residual, SharedRows, WriterOutputs
 
 
 class Taps(Interventions):
-    """Keeps every reader's input and every writer's output, to take gradients there.
+    """Keeps every reader's input and every node's output, to take gradients there.
 
-    Rows are several points for the same B examples, point-major. A point can move some writers' outputs
-    towards the patch. The network is run on an embedding that requires a gradient.
+    Rows are the same B examples at several points between clean and patched activations, those of the first
+    point first. The network is run on an embedding that requires a gradient.
 
     Args:
-        delta: `[W, D, T, B]`: patch minus clean; None if nothing moves.
-        moved: `[point, W]`, on the CPU: how much of `delta` is added to what each writer writes.
-        blocked: a layer whose outputs pass no gradient on, or None.
+        delta: `[W, D, T, B]`, patched minus clean outputs; None if all points are clean.
+        moved: `[point, W]`, on the CPU: the share of `delta` that is added to what each node writes.
+        blocked: a layer whose outputs pass no gradient on; None for no layer.
     """
 
     def __init__(self, delta: Tensor | None = None, moved: Tensor | None = None, blocked: int | None = None):
@@ -29,15 +30,15 @@ class Taps(Interventions):
         self.moves = [] if moved is None else moved.ne(0).any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets an earlier run."""
+        """Clears what an earlier run has left."""
         self._layers = [node.layer for node in cfg.graph.nodes]
         self.inputs: list[Tensor] = []
-        """`[some readers, D, T, N]`, in the readers' order."""
+        """The inputs of each step's readers, `[len(readers), D, T, N]`, in the order of the graph."""
         self.outputs: list[Tensor] = []
-        """`[some writers, D, T, N]`, in the writers' order."""
+        """The outputs of each step's nodes, `[len(writers), D, T, N]`, in the order of the graph."""
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Moves and keeps the outputs."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Returns outputs moved towards the patch, and keeps them."""
         if self.delta is not None and self.moved is not None and any(self.moves[w] for w in writers):
             chosen = list(writers)
             moved = self.moved[:, chosen].T[:, None, None, :, None].to(self.delta)
@@ -45,26 +46,26 @@ class Taps(Interventions):
         self.outputs.append(outputs)
         return outputs.detach() if self._layers[writers[0]] == self.blocked else outputs
 
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Gives each reader an input of its own, and keeps it."""
+    def read(self, readers: Sequence[int], residual: Residual) -> tuple[SharedRows, ReaderInputs | None]:
+        """Returns the same input for each reader, as tensors of their own, and keeps them."""
         own = residual.expand(len(readers), -1, -1, -1)
         self.inputs.append(own)
         return residual[..., :0], own
 
 
 class WriterTaps(Replaced):
-    """Replaces writers, and keeps what every writer then writes, to take gradients there.
+    """Replaces outputs of nodes, and keeps what every node then writes, to take gradients there.
 
-    What it keeps is connected to the logits, whether the network's weights get gradients or not.
+    Gradients reach what it keeps whether the network's weights require gradients or not.
     """
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets an earlier run."""
+        """Clears what an earlier run has left."""
         self.outputs: list[Tensor] = []
-        """`[some writers, D, T, N]`, in the writers' order."""
+        """The outputs of each step's nodes, `[len(writers), D, T, N]`, in the order of the graph."""
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Replaces and keeps."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Returns outputs with replaced ones in their place, and keeps them."""
         written = super().write(writers, outputs)
         if not written.requires_grad:
             written = written.detach().requires_grad_()

@@ -1,6 +1,7 @@
-"""To and from TransformerLens 4, where a native model has the same parts under other names.
+"""Conversion to and from TransformerLens 4, whose native models have the same parts under other names.
 
-Its own converter of old checkpoints, whose names and shapes ours are, says which number goes where.
+Our names and shapes are those of TransformerLens's old checkpoints, so that its own converter of these
+applies.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FIXED = (
 
 
 def bridge_of(cfg: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerBridge:
-    """Returns a TransformerLens model of a shape, with a copy of weights by our names."""
+    """Returns a TransformerLens model of this configuration, with a copy of `weights` (our state dict)."""
     from transformer_lens.model_bridge.sources.native import boot
     from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
@@ -46,26 +47,28 @@ def bridge_of(cfg: TransformerConfig, weights: Mapping[str, Tensor]) -> Transfor
 
 
 def shape_of(bridge: TransformerBridge) -> TransformerConfig:
-    """Returns the shape of a native TransformerLens model.
+    """Returns the configuration of a native TransformerLens model.
 
     Raises:
-        ConfigError: if its activation, normalization or attention is none of ours.
-        CheckpointError: if it has a part that ours lack.
+        ConfigError: if the model has an activation, normalization or attention that is not supported.
+        CheckpointError: if the model has a part that is not supported.
     """
     theirs = bridge.cfg
     cfg = convert(TransformerConfig, shape_of_settings(vars(theirs)), "TransformerLens model")
     plain = _bridge_config(cfg)
     if theirs.rotary_dim == cfg.d_head:
-        plain.rotary_dim = cfg.d_head  # which None means, too
+        plain.rotary_dim = cfg.d_head  # None means the same
     for name in _FIXED:
         value, ours = getattr(theirs, name, None), getattr(plain, name, None)
         if value != ours:
-            raise CheckpointError(f"cannot read a TransformerLens model with {name}={value!r}, only {ours!r}")
+            raise CheckpointError(
+                f"cannot read a TransformerLens model with {name}={value!r}: only {ours!r} is supported"
+            )
     return cfg
 
 
 def copy_weights(bridge: TransformerBridge, weights: Mapping[str, Tensor]) -> None:
-    """Fills weights, by our names, with those of a native TransformerLens model of the same shape."""
+    """Fills `weights` (our state dict) with those of a native TransformerLens model of the same shape."""
     from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
     given = bridge.state_dict()
@@ -76,7 +79,7 @@ def copy_weights(bridge: TransformerBridge, weights: Mapping[str, Tensor]) -> No
 
 
 def _bridge_config(cfg: TransformerConfig) -> TransformerBridgeConfig:
-    """Translates a shape."""
+    """Returns the TransformerLens configuration that is the same as ours."""
     from transformer_lens.config import TransformerBridgeConfig
 
     settings: Any = settings_of(cfg)

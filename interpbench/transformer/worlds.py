@@ -1,6 +1,10 @@
-"""Several worlds of one batch: in training, interventions take their values from other rows of the same run.
+"""Interventions of training: rows of a batch take activations from other rows of the same run.
 
-Shapes as in `model.py`; B examples of a batch.
+The rows of a batch are several *worlds* of B rows each, those of the first world first. World 0 is the
+source.
+
+Shapes: D d_model, T positions, Q positions of queries, K positions of keys, N rows of all worlds, B rows of
+one world, W nodes (writers), R readers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,25 +15,32 @@ from torch import Tensor
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.row_products import Stack, swap
+from interpbench.transformer.tensors import (
+    Patterns,
+    ReaderInputs,
+    Residual,
+    SharedRows,
+    WriterOutputs,
+)
 
 
 class Worlds(Interventions):
-    """Training: several worlds share a batch, and patched worlds take values from world 0, the source.
+    """Interchange interventions on nodes in any world, and patched edges in the last world.
 
-    Rows are world-major, the source world first, the edge world, if any, last. Patching by whole worlds
-    is a broadcast: no gather of rows, whose backward pass would scatter.
+    Row b of a world is patched from row b of world 0, or from a row further on, so that every base has
+    several sources. Patching whole worlds is a broadcast: no gather of rows, whose backward pass would
+    scatter.
 
     Args:
-        nodes: `[W, world, B]` integers: 0 keeps the row's own output, s takes that of the source row
-            s - 1 places further on, cyclically; so every base has several sources for one source world.
-        edges: `[R, W, B]` float 0/1: in the last world, which edges read the source world; None for no
-            such world.
-        keep: writers whose outputs, swaps included, `kept` has after a run, `[D, T, N]` each.
-        sources: whether `sources` has what writers wrote in world 0 after a run.
-        watch: heads whose attention `patterns` has after a run, `[Q, K, N]` each.
-        places: `[world, T, B]` 0/1: at which positions nodes are swapped; None for all.
-        edge_sources: `[W, B]` integers: how many places further on the source row is from which edges of the
-            last world take a writer; None for 0.
+        nodes: `[W, world, B]` integers: 0 if row b keeps the node's own output, s > 0 if it takes that of
+            row b + s - 1 (cyclically) of world 0.
+        edges: `[R, W, B]` float 0/1, the edges of the last world that are patched; None for none.
+        keep: the nodes whose outputs, swaps included, `kept` holds after a run, `[D, T, N]` each.
+        watch: the heads whose attention patterns `patterns` holds after a run, `[Q, K, N]` each.
+        sources: whether `sources` holds what nodes wrote in world 0 after a run.
+        swap_positions: `[world, T, B]` 0/1, the positions at which nodes are swapped; None for all.
+        edge_sources: `[W, B]` integers s: patched edges out of a node take its output in row b + s
+            (cyclically) of world 0; None for s = 0.
     """
 
     def __init__(
@@ -39,7 +50,7 @@ class Worlds(Interventions):
         keep: Iterable[int] = (),
         watch: Iterable[int] = (),
         sources: bool = False,
-        places: Tensor | None = None,
+        swap_positions: Tensor | None = None,
         edge_sources: Tensor | None = None,
     ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
@@ -52,29 +63,29 @@ class Worlds(Interventions):
                 if any(writer[world] for writer in used):
                     column = [writer[world] for writer in used]
                     mask = masks[:, world, None, None].to(torch.get_default_dtype())
-                    mask = mask if places is None else mask * places[world]
+                    mask = mask if swap_positions is None else mask * swap_positions[world]
                     self.swaps.append((world, source - 1, mask, column))
         self.picks: list[tuple[int, Tensor]] = []
         for shift in range(1, 1 + (0 if edge_sources is None else int(edge_sources.max()))):
             self.picks.append((shift, (edge_sources == shift)[:, None, None].to(torch.get_default_dtype())))
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets an earlier run."""
+        """Clears what an earlier run has left."""
         self._stack: Stack | None = None
         self.sources: list[Tensor] = []
-        """`[some writers, D, T, B]`, in the writers' order."""
+        """What each step's nodes wrote in world 0, `[len(writers), D, T, B]`, in the order of the graph."""
         self.kept: dict[int, Tensor] = {}
         self.patterns: dict[int, Tensor] = {}
 
-    def attend(self, writers: Sequence[int], patterns: list[Tensor]) -> list[Tensor]:
-        """Keeps the patterns of heads that are watched."""
+    def attend(self, writers: Sequence[int], patterns: list[Patterns]) -> list[Patterns]:
+        """Keeps the patterns of heads that are watched, and returns all unchanged."""
         for writer in self.watch.intersection(writers):
             place = writers.index(writer)
             self.patterns[writer] = torch.cat([pattern[place] for pattern in patterns], -1)
         return patterns
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Swaps node-patched rows' outputs; notes how the edge world differs from its source."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Returns outputs after the swaps; keeps how the source differs from the world of patched edges."""
         values = self._swapped(writers, outputs)
         for writer in self.keep.intersection(writers):
             self.kept[writer] = values[writer - writers[0]]
@@ -102,8 +113,8 @@ class Worlds(Interventions):
             self.sources.append(source)
         return values.view(count, features, length, rows)
 
-    def read(self, readers: Sequence[int], residual: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Gives each reader of the edge world its own input."""
+    def read(self, readers: Sequence[int], residual: Residual) -> tuple[SharedRows, ReaderInputs | None]:
+        """Returns an input of its own for each reader of the world of patched edges, the last one."""
         if self.edges is None or self._stack is None:
             return residual, None
         shared, own = residual.split([residual.shape[-1] - self.batch, self.batch], -1)

@@ -160,11 +160,19 @@ def test_an_override_moves_a_variable() -> None:
             TaskError,
             "frac_prevs is at a1.h4, but the network has 2 layers of 4 heads",
         ),
-        ({"frac_prevs": "m1"}, TaskError, "frac_prevs reads by 'q', which m1 has not"),
-        ({"is_x": "a0.h1"}, TaskError, "is_x reads by 'mlp', which a0.h1 has not"),
-        ({"frac_prevs": "a0.h0"}, TaskError, "frac_prevs at a0.h0 reads is_x at m0, which comes too late"),
-        ({"is_x": "m1"}, TaskError, "frac_prevs at a1.h2 reads is_x at m1, which comes too late"),
-        ({"is_x": "embed"}, TaskError, "is_x reads by 'mlp', which embed has not"),
+        (
+            {"frac_prevs": "m1"},
+            TaskError,
+            "frac_prevs is at m1, which has no input 'q'; align it with a head",
+        ),
+        ({"is_x": "a0.h1"}, TaskError, "is_x is at a0.h1, which has no input 'mlp'; align it with an MLP"),
+        (
+            {"frac_prevs": "a0.h0"},
+            TaskError,
+            "at a0.h0 cannot read is_x at m0, which does not come before a0.h0",
+        ),
+        ({"is_x": "m1"}, TaskError, "frac_prevs at a1.h2 cannot read is_x at m1, which does not come before"),
+        ({"is_x": "embed"}, TaskError, "is_x is at embed, which has no input 'mlp'"),
         ({"frac_prev": "a1.h0"}, UnknownNameError, "'frac_prev'; did you mean frac_prevs?"),
         ({"frac_prevs": "head 3"}, InterpBenchError, "'head 3' is not a node; write embed, a0.h1"),
     ],
@@ -177,7 +185,9 @@ def test_illegal_overrides_are_refused(
 
 
 def test_two_steps_do_not_share_an_mlp() -> None:
-    with pytest.raises(TaskError, match="opposite at m1 reads distance at m1, which comes too late"):
+    with pytest.raises(
+        TaskError, match="opposite at m1 cannot read distance at m1, which does not come before m1"
+    ):
         align(get_task("reverse"), Graph(4, 4), {"opposite": "m1"})
 
 

@@ -76,7 +76,7 @@ def test_what_changed_is_what_has_two_values_that_differ() -> None:
 @pytest.mark.parametrize(
     ("variables", "output", "said"),
     [
-        ([TOKENS, SUM, NEXT], "sum", "variable 'sum' reads 'next' before it is computed"),
+        ([TOKENS, SUM, NEXT], "sum", "variable 'sum' reads 'next', which has to be listed before it"),
         ([TOKENS, NEXT], "sum", "needs the variables 'tokens' and 'sum'"),
         ([Variable("x", (), lambda tokens: tokens, None)], "x", "needs the variables 'tokens' and 'x'"),
     ],

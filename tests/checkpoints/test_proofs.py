@@ -53,7 +53,7 @@ def proof(**faults: Any) -> dict[str, Any]:
 
 
 def test_a_certificate_without_a_fault_reaches_everything() -> None:
-    assert list(open_edges(TRUTH)) == ["embed->a1.h1"] and "embed->a1.h1" in TRUTH.required_edges
+    assert list(open_edges(TRUTH)) == ["embed->a1.h1"] and "embed->a1.h1" in TRUTH.required
     verdict = grade(of(proof()))
     assert (verdict.grade, verdict.positions, verdict.missed("adversarial")) == ("adversarial", True, [])
     assert said_of(of(proof())) == "adversarial, positions ≥ 99.9%"
@@ -116,9 +116,7 @@ def test_a_grade_needs_all_below_it_and_the_worst_sets() -> None:
     one["screen"]["edges"]["m0->logits"] = [8000, 40, 0]  # of 16,384 rows
     (said,) = grade(of(one)).failures["siit+edges"]
     assert said == "the screen of single edges may miss 0.0507 > 0.05 of m0->logits's rows"
-    assert grade(of(proof(screen=None))).failures["siit+edges"] == [
-        "how single edges were measured is not said"
-    ]
+    assert grade(of(proof(screen=None))).failures["siit+edges"] == ["no screen of single edges was recorded"]
     empty = proof()
     empty["attacks"]["edges"] |= {"places": [], "sources": []}
     assert grade(of(empty)).failures["adversarial"] == ["no attack on edges was made"]

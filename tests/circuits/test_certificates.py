@@ -75,7 +75,7 @@ DAMAGED: dict[str, tuple[Damage, str]] = {
     ),
     "more wrong rows than rows": (
         lambda data: data["rates"]["accuracy"]["output"]["task"].update(wrong=9000),
-        "rates.accuracy.output.task: 9000 wrong of 8192 rows is no rate",
+        "rates.accuracy.output.task: 9000 of 8192 rows cannot be wrong",
     ),
     "an unknown kind": (lambda data: data["rates"].update(heads={}), "rates.heads.[key]: input should be"),
     "an unknown draw": (
@@ -141,6 +141,6 @@ def test_rates_count_what_is_wrong() -> None:
     assert rate == Rate(2, 8, 0) and rate.share == rate.bound(0.95) == rate.bound(0.5) == 0.75
     drawn = replace(rate, looks=3)
     assert drawn.bound(0.95) == lower_bound(6, 8, level(0.95, 3)) < 0.75
-    with pytest.raises(ValueError, match="3 wrong of 2 rows is no rate"):
+    with pytest.raises(ValueError, match="3 of 2 rows cannot be wrong"):
         Rate(3, 2, 1)
     assert json.loads(json.dumps(Certificate.from_json(made_up()).to_json())) == made_up()

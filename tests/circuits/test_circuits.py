@@ -131,8 +131,12 @@ def test_truth_refuses_names_of_another_network(level: str, key: str, name: str)
 def test_scores_must_be_finite_on_legal_edges(value: float) -> None:
     values = random_scores(SMALL, 0)
     values[tuple(np.argwhere(SMALL.legal)[7])] = value
-    with pytest.raises(ValueError, match="finite on every legal edge"):
+    with pytest.raises(ValueError, match=f"^the score of {SMALL.edges[7]} is {value}; .* must be finite"):
         Scores(SMALL, values)
+    own = np.zeros(len(SMALL.nodes))
+    own[2] = value
+    with pytest.raises(ValueError, match=f"^the score of {SMALL.nodes[2]} is not finite; "):
+        Scores(SMALL, random_scores(SMALL, 0), own)
 
 
 def test_scores_must_be_nan_on_illegal_edges() -> None:

@@ -152,14 +152,14 @@ def without(name: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "not readable as JSON"),
-        ("[" * 100_000, "not readable as JSON"),
-        ('{"a": ' * 100_000, "not readable as JSON"),
-        ("1" * 10_000, "not readable as JSON"),
+        ("", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
+        ('{"a": ' * 100_000, "cannot be read as JSON"),
+        ("1" * 10_000, "cannot be read as JSON"),
         ("3", "neither a list of edges nor a graph of EAP-IG"),
         ("{}", "neither scores nor a circuit"),
         ("[]", "no edge of the residual stream"),
-        (without("m0->logits"), "no score to 1 of 46 edges, for one m0->logits"),
+        (without("m0->logits"), "no score to 1 of 46 edges, such as m0->logits"),
         (
             whole(**{"m0->a0.h0<q>": 1}),
             "'m0->a0.h0<q>', an edge that this network does not have; did you mean",
@@ -206,7 +206,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, said: str)
         ("m0->logits,1\nm1->logits", "row 2 has 1 columns"),
         ("m0,logits,1,1", "row 1 has 4 columns"),
         ("m0->logits,1", "no score to 45 of 46 edges"),
-        ('"' + "x" * 200_000, "not readable as CSV"),
+        ('"' + "x" * 200_000, "cannot be read as CSV"),
     ],
 )
 def test_mistakes_in_csv(tmp_path: Path, text: str, said: str) -> None:

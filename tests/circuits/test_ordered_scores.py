@@ -36,7 +36,7 @@ def test_scores_come_back_to_the_bit_from_what_a_record_writes() -> None:
 def test_the_same_names_in_another_order_are_refused(names: list[object]) -> None:
     edges = OrderedScores.of(names, range(len(names)))
     assert edges.order != order_of(GRAPH.edges)
-    with pytest.raises(ScoresError, match=f"{len(names)} scores are not those of these {len(names)} names"):
+    with pytest.raises(ScoresError, match=f"{len(names)} scores are not of the {len(names)} nodes or edges"):
         scores_of(GRAPH, edges, None)
 
 
@@ -47,9 +47,9 @@ def test_nodes_in_another_order_or_of_another_graph_are_refused() -> None:
         OrderedScores.of(GRAPH.nodes[1:], NODES[1:]),
         OrderedScores(order_of(GRAPH.nodes), (1.0,)),
     ):
-        with pytest.raises(ScoresError, match="are not those of these"):
+        with pytest.raises(ScoresError, match="scores are not of the"):
             scores_of(GRAPH, edges, nodes)
-    with pytest.raises(ScoresError, match="are not those of these"):
+    with pytest.raises(ScoresError, match="scores are not of the"):
         scores_of(Graph(2, 3), edges, None)
 
 

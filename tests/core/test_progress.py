@@ -1,11 +1,14 @@
-"""The progress display where there is no terminal: a line of the log now and then, with counts and a rate."""
+"""The progress display: a line of the log now and then where there is no terminal, two live lines on one."""
 
 import logging
+from collections.abc import Callable
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from interpbench.core import progress
-from interpbench.core.progress import Display
+from interpbench.core.progress import Display, duration
 
 
 @pytest.fixture
@@ -61,3 +64,56 @@ def test_an_error_passes_through_and_ends_the_display(clock: list[float]) -> Non
     with pytest.raises(ZeroDivisionError), display:
         1 / 0  # noqa: B018
     assert display._progress.finished or not display._progress.live.is_started
+
+
+METRICS = (
+    "accuracy 0.9987 iia 0.9312 siia 0.9921 edges 0.9843 loss 0.02314 behaviour 0.001 iit 0.011 strict 0.009"
+)
+
+
+def live(width: int, title: str, update: Callable[[Display], None]) -> list[str]:
+    """Returns the two lines that a terminal of so many columns shows at last."""
+    console = Console(file=StringIO(), width=width, force_terminal=True, record=True, legacy_windows=False)
+    with Display(title, 20_000, console=console) as display:
+        update(display)
+    shown = console.export_text().rstrip()
+    return [line.rstrip() for line in shown[shown.rindex(title[:12]) :].splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("title", ["ioi seed 0", "differs_from_both_neighbours seed 12"])
+def test_metrics_hide_neither_bar_nor_rate_nor_time(clock: list[float], width: int, title: str) -> None:
+    """They have a line of their own, which is cut at the terminal's width."""
+
+    def update(display: Display) -> None:
+        clock[0] += 1
+        display.update(1, METRICS)
+        clock[0] += 99
+        display.update(1200, METRICS)
+
+    bar, status = live(width, title, update)
+    assert bar.startswith(title[:19]) and "━" in bar and len(bar) <= width
+    assert bar.endswith("1200/20000 12.0/s 26 min 07 s left")
+    assert status.startswith("  accuracy 0.9987 iia 0.9312") and len(status) <= width
+    assert ("…" in status) == (len(METRICS) + 2 > width)
+
+
+def test_a_slow_job_fits_into_80_columns(clock: list[float]) -> None:
+    def update(display: Display) -> None:
+        clock[0] += 210
+        display.update(19_000, METRICS)
+
+    bar, _ = live(80, "identity_by_attention seed 12", update)
+    assert bar.startswith("identity_by_attenti… ━") and len(bar) <= 80
+    assert bar.endswith("19000/20000 3 min 30 s each 2 d 10 h left")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *((0, "0 s"), (20.4, "20 s"), (59.6, "1 min 00 s"), (130, "2 min 10 s"), (3599, "59 min 59 s")),
+        *((3900, "1 h 05 min"), (86_400, "24 h 00 min"), (200_000, "2 d 7 h")),
+    ],
+)
+def test_times_are_in_readable_units(seconds: float, said: str) -> None:
+    assert duration(seconds) == said

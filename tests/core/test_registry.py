@@ -37,7 +37,7 @@ def test_a_taken_name_or_alias_is_refused_and_nothing_changes(
     fruit: Registry[str], name: str, aliases: tuple[str, ...]
 ) -> None:
     taken = aliases[0] if aliases else name
-    with pytest.raises(ValueError, match=f"^fruit '{taken}' is registered twice$"):
+    with pytest.raises(ValueError, match=f"^fruit '{taken}' is registered twice; choose another name$"):
         fruit.add(name, "blue", aliases)
     assert fruit.items() == [("apple", "red"), ("pear", "green")] and fruit["7"] == "green"
 

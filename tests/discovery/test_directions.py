@@ -68,9 +68,11 @@ def test_a_path_has_no_direction(name: str) -> None:
 
 
 def test_denoising_patches_clean_activations_and_nothing_else() -> None:
-    with pytest.raises(DiscoveryError, match="direction=both needs ablation=resample, not learned"):
+    with pytest.raises(DiscoveryError, match="direction=both needs ablation=resample, not ablation=learned"):
         get_method("ugs", {"direction": "both"})(problem())
-    with pytest.raises(DiscoveryError, match="direction=denoising needs ablation=resample, not mean"):
+    with pytest.raises(
+        DiscoveryError, match="direction=denoising needs ablation=resample, not ablation=mean"
+    ):
         get_method("eap", {"direction": "denoising", "ablation": "mean"})(problem())
 
 

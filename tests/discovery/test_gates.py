@@ -22,7 +22,7 @@ def test_gates_have_the_distribution_that_they_say():
     torch.testing.assert_close(
         (drawn > 0).double().mean(1), hard_concrete.open_probability(theta[:, 0]), atol=0.01, rtol=0
     )
-    torch.testing.assert_close(hard_concrete.settled(torch.zeros(1)), torch.full((1,), 0.5))
+    torch.testing.assert_close(hard_concrete.without_noise(torch.zeros(1)), torch.full((1,), 0.5))
 
 
 def test_learned_masks_and_ablation_values_get_the_metrics_gradient(monkeypatch):

@@ -1,4 +1,4 @@
-"""ACDC, literally: one edge at a time, one example at a time, full forward passes."""
+"""ACDC as literal loops: one edge and one example at a time, each by a full forward pass."""
 
 import torch
 
@@ -6,7 +6,15 @@ from tests.oracles import transformer
 
 
 def kl(model, problem, removed, clean_outputs, patches):
-    """Mean KL from the clean output to the output with `removed` edges patched."""
+    """Returns the mean KL divergence from the clean output to the output with `removed` edges patched.
+
+    Args:
+        model: the network.
+        problem: the discovery problem.
+        removed: set of (writer name, reader name).
+        clean_outputs: for each example, the logits at each position.
+        patches: for each example, the writers' outputs on the corrupted input.
+    """
     total = 0.0
     for b in range(len(problem.clean)):
         logits, _ = transformer.run(model, problem.clean[b].tolist(), removed, (), patches[b])
@@ -23,7 +31,7 @@ def kl(model, problem, removed, clean_outputs, patches):
 
 
 def acdc(problem, threshold):
-    """Returns the set of kept edges (writer name, reader name) and the number of forward passes."""
+    """Returns the edges of the circuit, (writer name, reader name), and the number of forward passes."""
     model, graph = problem.network, problem.graph
     with torch.no_grad():
         clean = [transformer.run(model, row.tolist())[0] for row in problem.clean]

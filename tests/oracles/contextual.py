@@ -1,7 +1,7 @@
-"""Contextual decomposition as literal loops: one row, one source, one position, one head; pairs of parts.
+"""Contextual decomposition as literal loops over rows, source nodes, positions and heads.
 
-A pair is (relevant part, rest), vectors that add up to the activation; `settle` and the maps are the paper's
-section 3.2 and appendix, entry by entry.
+A pair is (relevant part, rest): two vectors that add up to an activation. `_settle` and the maps are those of
+section 3.2 and the appendix of the paper, entry by entry.
 """
 
 import math
@@ -14,7 +14,7 @@ TINY = 1e-8
 
 
 def _bias(pair, sizes, bias):
-    """Shares out a bias, entry by entry, by the sizes of two vectors."""
+    """Returns a pair with a bias added, split between the parts in proportion to the sizes of two vectors."""
     ours, rest = (x.clone() for x in pair)
     for i in range(len(ours)):
         a, b = abs(sizes[0][i]), abs(sizes[1][i])
@@ -41,7 +41,7 @@ def _normed(model, name, pair):
 
 
 def _settle(pair):
-    """Where the parts have opposite signs, the larger becomes the whole, and the other 0."""
+    """Returns the pair with the whole in the larger part, and 0 in the other, where their signs differ."""
     ours, rest = pair[0].clone(), pair[1].clone()
     for i in range(len(ours)):
         if ours[i] * rest[i] < 0:
@@ -60,7 +60,10 @@ def _sum(*pairs):
 
 
 class _Row:
-    """Follows one source's parts through one row; `blind` names a reader that takes its own part for rest."""
+    """The decomposition of the activations of one row by one source node.
+
+    If `blind` names a reader, that reader counts what the source node itself writes as rest.
+    """
 
     def __init__(self, model, clean, corrupted, source, blind=None):
         self.model, self.source, self.blind = model, source, blind
@@ -70,9 +73,9 @@ class _Row:
         zero = torch.zeros(model.cfg.d_model, dtype=torch.float64)
         self.stream = [(zero, x) for x in outputs["embed"]]
         self.direct = [zero] * self.length
-        """How much of the relevant part is what the source wrote itself."""
+        """The part of the relevant part at each position that the source node itself has written."""
         self.passed = {}
-        """Of heads and MLPs, what each gathers or writes at each position, as a pair."""
+        """The pairs that each head gathers, and that each MLP writes, at each position."""
         if source == "embed":
             self.stream, self.direct = list(self.written), [pair[0] for pair in self.written]
 
@@ -83,7 +86,7 @@ class _Row:
         return ours, rest
 
     def head(self, layer, head, t):
-        """What a head gathers at one position."""
+        """Returns the pair that a head gathers at one position."""
         cfg, a = self.model.cfg, f"blocks.{layer}.attn."
 
         def part(kind, at):
@@ -101,7 +104,7 @@ class _Row:
         return ours, sum(w * sum(value) for w, value in zip(whole, values)) - ours
 
     def mlp(self, layer, pair):
-        """What an MLP writes, from the pair in the residual stream."""
+        """Returns the pair that an MLP writes, given the pair in the residual stream."""
         m = f"blocks.{layer}.mlp."
         pair = _normed(self.model, f"blocks.{layer}.ln2", pair)
         ours, rest = _settle(_linear(pair, self.p[f"{m}W_in"], self.p[f"{m}b_in"]))
@@ -149,9 +152,13 @@ class _Row:
 
 
 def relevance(made, metric, writer, blind=None):
-    """Minus the metric of a writer's relevant logits; and of each later node, its relevant part's share.
+    """Returns minus the metric of a writer's relevant logits, and the relevant share of each later node.
 
-    With `blind`, the index of a reader, that reader takes what the writer wrote itself for rest.
+    Args:
+        made: the discovery problem.
+        metric: a function of logits.
+        writer: the index of the writer.
+        blind: the index of a reader that counts what the writer itself writes as rest; None for none.
     """
     graph = made.graph
     node, reader = graph.nodes[writer], None if blind is None else str(graph.readers[blind])
@@ -171,7 +178,7 @@ def relevance(made, metric, writer, blind=None):
 
 
 def reached(relevance, shares, threshold):
-    """Which nodes (indices) are targets: relevant to the logits or to a later target, and so on back."""
+    """Returns the indices of the targets: nodes that are relevant to the logits, or to a later target."""
     found = {node for node, value in enumerate(relevance) if value >= threshold}
     while True:
         more = {

@@ -7,13 +7,13 @@ from tests.oracles.transformer import run
 
 
 def _biases(network, writers):
-    """What has been added to the stream by output biases once these writers have written."""
+    """Returns the sum of the attention biases that are in the residual stream after these writers."""
     mlps = [name for name in writers if name.startswith("m")]
     return sum((network.blocks[int(name[1:])].attn.b_O for name in mlps), torch.tensor(0.0))
 
 
 def importance(made):
-    """Each writer's share of what each reader sees, in information flow routes."""
+    """Returns the importance of each edge in information flow routes, `[reader, writer]`."""
     graph, network = made.graph, made.network
     names = [str(node) for node in graph.nodes]
     total, count = np.zeros(graph.legal.shape), np.zeros(len(graph.readers))
@@ -39,7 +39,7 @@ def importance(made):
 
 
 def routes(graph, scores, threshold):
-    """The edges that are reached from the logits through edges of at least the threshold."""
+    """Returns the edges that are reached from the logits through edges that score at least `threshold`."""
     names = [str(node) for node in graph.nodes]
     kept, waiting, done = np.zeros(graph.legal.shape, bool), ["logits"], set()
     while waiting:
@@ -55,7 +55,16 @@ def routes(graph, scores, threshold):
 
 
 def path_effect(made, metric, r, w, frozen):
-    """What patching the paths from one writer to one reader does to the metric."""
+    """Returns the change of a metric when the paths from writer `w` to reader `r` are patched.
+
+    Args:
+        made: the discovery problem.
+        metric: a function of logits.
+        r: the index of the reader.
+        w: the index of the writer.
+        frozen: `all` if every other node keeps its clean output, so that only the direct edge is patched;
+            else only heads keep theirs.
+    """
     graph, network = made.graph, made.network
     names, reader = [str(node) for node in graph.nodes], graph.readers[r]
     held = [name for name in names if frozen == "all" or not name.startswith("m")]

@@ -1,4 +1,4 @@
-"""Indirect-object identification, literally: one prompt, Python lists, the reference program line by line."""
+"""Indirect-object identification as literal loops: one prompt, in Python lists."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ Row = Sequence[str | None]
 
 
 def duplicates(tokens: Row) -> list[int | None]:
-    """dup[j] = largest i < j with t[i] = t[j]."""
+    """Returns dup, where dup[j] is the largest i < j with t[i] = t[j], or None."""
     found: list[int | None] = []
     for j, token in enumerate(tokens):
         earlier = [i for i in range(j) if token is not None and tokens[i] == token]
@@ -15,13 +15,16 @@ def duplicates(tokens: Row) -> list[int | None]:
 
 
 def inhibitions(duplicate: Sequence[int | None], tokens: Row, names: Sequence[str]) -> list[str | None]:
-    """inh[j] = t[dup[j]], if that is a name."""
+    """Returns inh, where inh[j] is t[dup[j]] if that is a name, or else None."""
     found = [None if place is None else tokens[place] for place in duplicate]
     return [token if token in names else None for token in found]
 
 
 def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool) -> list[str | None]:
-    """The one name up to j that no name up to j inhibits, where only names up to j are inhibited."""
+    """Returns, for each j, the only name up to j that is not inhibited by a name up to j.
+
+    It is None if there is not exactly one such name, or a name is inhibited that is not among those up to j.
+    """
     answers: list[str | None] = []
     for j in range(len(tokens)):
         seen = {token for token in tokens[: j + 1] if token in names}
@@ -36,7 +39,10 @@ def movers(tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool
 def published_movers(
     tokens: Row, inhibition: Row, names: Sequence[str], only_at_end: bool
 ) -> list[str | None]:
-    """The name v with the highest L[j, v] = sum over i <= j of 10 [v = t[i]] - 15 [v = inh[i]]."""
+    """Returns, for each j, the name v with the highest L[j, v], or None if several have it.
+
+    L[j, v] is the sum over i <= j of 10 [v = t[i]] - 15 [v = inh[i]].
+    """
     answers: list[str | None] = []
     for j in range(len(tokens)):
         score = dict.fromkeys(names, 0)

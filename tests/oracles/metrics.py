@@ -20,7 +20,11 @@ def mse(clean, corrupted, run):
 
 
 def logit_diff(clean, corrupted, run):
-    """Of the answers; of a number, how large it is in the direction of the corrupted one."""
+    """Returns the logit of the corrupted answer minus that of the clean one.
+
+    For a numerical output it is the output, with its sign changed if the corrupted output is smaller than the
+    clean one.
+    """
     if len(clean) == 1:
         return run[0] * math.copysign(1, corrupted[0] - clean[0])
     return run[corrupted.index(max(corrupted))] - run[clean.index(max(clean))]

@@ -1,7 +1,7 @@
-"""The published programs, literally: published id to a function from a list of tokens to a list of outputs.
+"""The published programs as plain functions from a list of tokens to a list of outputs, by published number.
 
-Written from what each task means, with no RASP and no arrays. None is where a program gives no value. What
-looks odd (a None at an edge, 1 not being a power of two) is what the published program does.
+They are written from the meaning of each task, without RASP and without arrays. None stands for no value.
+What looks odd (a None at an end, or that 1 is not a power of two) is what the published program does.
 """
 
 import math
@@ -13,42 +13,42 @@ Program = Callable[[list], list]
 
 
 def each(f) -> Program:
-    """Token by token."""
+    """Returns the program that applies `f` to each token."""
     return lambda s: [f(t) for t in s]
 
 
 def placed(f) -> Program:
-    """Token by token, knowing the position: `f(token, i)`."""
+    """Returns the program that computes `f(token, i)` at each position i."""
     return lambda s: [f(t, i) for i, t in enumerate(s)]
 
 
 def broadcast(f) -> Program:
-    """One answer about the whole sequence, at every position."""
+    """Returns the program that gives one answer, `f` of the whole sequence, at every position."""
     return lambda s: [f(s)] * len(s)
 
 
 def with_previous(f, first=None) -> Program:
-    """`f(previous, token)`, and `first(token)` at the first position; None there without `first`."""
+    """Returns the program that computes `f(previous, token)`, but `first(token)` or None at the beginning."""
     return lambda s: [first(s[0]) if first else None, *map(f, s, s[1:])]
 
 
 def with_next(f, last=None) -> Program:
-    """`f(token, next)`, and `last(token)` at the last position; None there without `last`."""
+    """Returns the program that computes `f(token, next)`, but `last(token)` or None at the end."""
     return lambda s: [*map(f, s, s[1:]), last(s[-1]) if last else None]
 
 
 def with_both(f) -> Program:
-    """`f(previous, token, next)`; None at both ends."""
+    """Returns the program that computes `f(previous, token, next)`, with None at both ends."""
     return lambda s: [None, *map(f, s, s[1:], s[2:]), None]
 
 
 def running(f) -> Program:
-    """`f` of the tokens so far, the present one included."""
+    """Returns the program that computes `f` of the tokens up to and including each position."""
     return lambda s: [f(s[: i + 1]) for i in range(len(s))]
 
 
 def gather(place) -> Program:
-    """The token from position `place(i, n)` at each position `i` of `n`."""
+    """Returns the program that gives, at each position i of n, the token at position `place(i, n)`."""
     return lambda s: [s[place(i, len(s))] for i in range(len(s))]
 
 

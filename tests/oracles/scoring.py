@@ -1,4 +1,4 @@
-"""Scores of rankings and circuits as literal loops. No shared code but the transformer's own oracle."""
+"""Scores of rankings and circuits as literal loops, which use no code of the project."""
 
 from itertools import combinations, pairwise, permutations, product
 
@@ -9,7 +9,7 @@ from tests.oracles.transformer import run
 
 
 def measure(made, circuit):
-    """The logit of the clean answer minus the corrupted one's, for each pair, edges outside patched."""
+    """Returns a circuit's logit difference (clean answer minus corrupted answer) for each pair of inputs."""
     graph, network = made.graph, made.network
     removed = {(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(graph.legal & ~circuit)}
     values = []
@@ -25,7 +25,7 @@ def measure(made, circuit):
 
 
 def paths(graph, circuit):
-    """The edges on a path from the embedding to the logits, by walking all paths."""
+    """Returns the edges of a circuit on a path from the embedding to the logits, by walking all paths."""
     kept = np.zeros_like(circuit)
 
     def walk(node, trail):
@@ -44,7 +44,7 @@ def paths(graph, circuit):
 
 
 def signed_rank(differences):
-    """The exact two-sided p-value by trying every sign."""
+    """Returns the exact two-sided p-value of the signed-rank test, by trying every choice of signs."""
     differences = [d for d in differences if d]
     sizes = [abs(d) for d in differences]
     ranks = [np.mean([i + 1 for i, x in enumerate(sorted(sizes)) if x == size]) for size in sizes]
@@ -55,7 +55,7 @@ def signed_rank(differences):
 
 
 def mib_auroc(graph, circuit, scores, shares):
-    """MIB's number without ties: each step looks at all edges, and loose ends are what is on no path."""
+    """Returns MIB's AUROC of scores without ties, looking at all edges in each step of the greedy search."""
     edges = [tuple(place) for place in np.argwhere(graph.legal)]
     points = []
     for share in shares:
@@ -74,18 +74,18 @@ def mib_auroc(graph, circuit, scores, shares):
     return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points))
 
 
-# Rankings: truth is 1 or 0 for each item, and larger scores come first.
+# Metrics of rankings. `truth` is 1 for required items and 0 for forbidden ones; larger scores rank higher.
 
 
 def auroc(truth, scores):
-    """Pairs of a required and a forbidden item, ties counted half."""
+    """Returns the share of pairs whose required item ranks above the forbidden one; ties count half."""
     items = list(zip(truth, scores))
     pairs = [(x, y) for (a, x), (b, y) in product(items, items) if a and not b]
     return sum(1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs) / len(pairs)
 
 
 def average_precision(truth, scores):
-    """The precision at each threshold, weighted by the recall that it adds."""
+    """Returns the sum of the precisions at all thresholds, each weighted by the recall that it adds."""
     total, recall = 0.0, 0.0
     for cut in sorted(set(scores), reverse=True):
         taken = [a for a, x in zip(truth, scores) if x >= cut]
@@ -95,14 +95,14 @@ def average_precision(truth, scores):
 
 
 def precision_at_size(truth, scores):
-    """The mean over every order of the items, ties standing as they are given."""
+    """Returns the precision of the best items, as many as are required, as a mean over all orders of ties."""
     size = sum(truth)
     orders = [sorted(order, key=lambda item: -item[1]) for order in permutations(zip(truth, scores))]
     return float(np.mean([sum(a for a, _ in order[:size]) / size for order in orders]))
 
 
 def best_f1(truth, scores):
-    """The best harmonic mean of precision and recall of what is at or above one of the scores."""
+    """Returns the largest harmonic mean of precision and recall over all thresholds."""
     found = []
     for cut in scores:
         taken = [a for a, x in zip(truth, scores) if x >= cut]
@@ -112,7 +112,7 @@ def best_f1(truth, scores):
 
 
 def staircase(truth, scores):
-    """For each required item the share of forbidden ones below it; those that tie are above it."""
+    """Returns the mean share of forbidden items below a required item; ties count as above it."""
     forbidden = [x for a, x in zip(truth, scores) if not a]
     shares = [sum(y < x for y in forbidden) / len(forbidden) for a, x in zip(truth, scores) if a]
     return sum(shares) / len(shares)
@@ -121,10 +121,10 @@ def staircase(truth, scores):
 RANKING = {
     one.__name__: one for one in (auroc, average_precision, precision_at_size, best_f1, staircase, mib_auroc)
 }
-"""The metrics of rankings by their names."""
+"""The oracles of the metrics of rankings, by the metrics' names."""
 
 
-# Behaviour: areas below curves, and sets of nodes that are knocked out.
+# The behaviour of circuits: areas under curves, and knocked-out sets of nodes.
 
 
 def cpr(curve, sizes):
@@ -136,19 +136,19 @@ def cmd(curve, sizes):
 
 
 def without(measured, circuit, writers):
-    """The measure of a circuit with all edges from some writers removed."""
+    """Returns the measure of a circuit from which all edges out of some writers are removed."""
     changed = circuit.copy()
     changed[:, list(writers)] = False
     return measured(changed)
 
 
 def gap(measured, circuit, whole, sets):
-    """The largest difference between a circuit and the whole, the same writers knocked out of both."""
+    """Returns the largest difference of a circuit and the network with one of `sets` knocked out of both."""
     return max(abs(without(measured, circuit, out) - without(measured, whole, out)) for out in sets)
 
 
 def least_effect(measured, circuit, sets, nodes):
-    """The least of the nodes' effects, which are what knocking one out changes at most besides a set."""
+    """Returns the smallest effect of a node, which is the largest change by knocking it out besides a set."""
     return min(
         max(
             abs(without(measured, circuit, out) - without(measured, circuit, (*out, node)))
@@ -159,17 +159,17 @@ def least_effect(measured, circuit, sets, nodes):
     )
 
 
-# Stability: several runs, each a list of scores of the same items, no two of them equal.
+# Stability: each run is a list of scores of the same items, no two of which are equal.
 
 
 def jaccard(runs, size):
-    """The mean over pairs of runs of what their best items share."""
+    """Returns the mean, over pairs of runs, of the Jaccard index of their `size` best items."""
     tops = [set(sorted(range(len(run)), key=lambda place: -run[place])[:size]) for run in runs]
     return float(np.mean([len(a & b) / len(a | b) for a, b in combinations(tops, 2)]))
 
 
 def rank_correlation(runs):
-    """The mean over pairs of runs of 1 - 6 Σ d² / (n³ - n), where d are differences of ranks."""
+    """Returns the mean, over pairs of runs, of 1 - 6 Σ d² / (n³ - n), where d are differences of ranks."""
     ranks = [[sum(other < value for other in run) for value in run] for run in runs]
     n = len(runs[0])
     found = [1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b)) / (n**3 - n) for a, b in combinations(ranks, 2)]
@@ -177,7 +177,7 @@ def rank_correlation(runs):
 
 
 def auroc_deviation(truth, runs):
-    """The sample standard deviation of the runs' AUROC."""
+    """Returns the sample standard deviation of the AUROC of the runs."""
     values = [auroc(truth, run) for run in runs]
     mean = sum(values) / len(values)
     return (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
@@ -186,4 +186,4 @@ def auroc_deviation(truth, runs):
 ROW = {
     one.__name__: one for one in (cpr, cmd, gap, least_effect, jaccard, rank_correlation, auroc_deviation)
 } | {"jaccard_over_seeds": jaccard}
-"""The other metrics that score a method, by their names."""
+"""The oracles of the other metrics of methods, by the metrics' names."""

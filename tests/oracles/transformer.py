@@ -1,4 +1,4 @@
-"""A slow, literal transformer: one row, one position, one head, one edge at a time. No shared code."""
+"""A transformer as literal loops over rows, positions, heads and edges, which uses no code of the project."""
 
 import math
 
@@ -19,7 +19,7 @@ def _norm(model, name, x):
 
 
 def _turn(model, x, position):
-    """Turns each pair of features of a query or key by an angle that grows with its position."""
+    """Returns a query or key with each pair of features rotated by an angle proportional to its position."""
     if model.cfg.positions == "learned":
         return x
     turned = list(x)
@@ -48,7 +48,7 @@ def _mlp(cfg, p, m, x):
 
 
 def _seen(edge, vectors, patch, position, patched_edges, mixed, routes):
-    """Returns what the edge's reader sees of its writer at a position."""
+    """Returns the vector that the reader of an edge reads from its writer at a position; see `run`."""
     if routes is not None:
         other = routes.get((*edge, position))
         return vectors[position] if other is None else other[edge[0]][position]
@@ -71,16 +71,21 @@ def run(
     """Runs one row of token ids.
 
     Args:
-        patched_edges: set of (writer name, reader name) whose reader sees `patch[writer]`.
-        patched_nodes: set of writer names whose output is `patch[writer]`.
-        patch: writer name -> list over positions of vectors.
-        mixed: (writer name, reader name) -> function of output and patch, which gives what is seen.
-        routes: (writer name, reader name, position) -> the outputs of another run, which its reader sees.
-        first: whether every writer writes its patch at the first position.
-        parts: (head name, "q", "k", "v" or "pattern") -> list over positions of vectors, which the head has.
+        model: the network whose weights are used.
+        tokens: the token ids.
+        patched_edges: the edges, (writer name, reader name), whose reader reads `patch[writer]`.
+        patched_nodes: the names of the writers whose output is replaced by `patch[writer]`.
+        patch: for each writer's name, a list of vectors, one for each position.
+        mixed: for each edge, (writer name, reader name), a function from the output and the patch to the
+            vector that is read.
+        first: whether the output of every writer at the first position is replaced by its patch.
+        routes: for (writer name, reader name, position), the outputs of another run, which are read instead.
+        parts: for (head name, "q", "k", "v" or "pattern"), the values, one for each position, that replace
+            those of the head.
 
     Returns:
-        logits: list over positions of vectors; outputs: writer name -> list over positions of vectors.
+        The logits, a list of vectors, one for each position; and for each writer's name, its outputs, a list
+        of vectors, one for each position.
     """
     p, parts = dict(model.named_parameters()), parts or {}
     cfg, length = model.cfg, len(tokens)

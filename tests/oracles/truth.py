@@ -1,18 +1,19 @@
-"""Truth, literally: one pair of inputs, one node or edge at a time, RASP values in dictionaries.
+"""The ground truth as literal loops over pairs of inputs, nodes and edges, with RASP values in dictionaries.
 
-Shares nothing with `interpbench.causal` and `interpbench.alignment.find_ground_truth` but the names of the
-variables and where they are placed.
+It shares nothing with `interpbench.causal` and `interpbench.alignment.find_ground_truth` but the names of the
+variables and the nodes that carry them.
 """
 
 from collections import Counter
 
 from tracr.rasp import rasp
 
-HEAD = "_head"  # the head that counts for a selector width; its MLP hands the count on
+HEAD = "_head"
+"""The suffix of the variable that a selector width's head computes; an MLP turns it into the count."""
 
 
 def strict(function, *values):
-    """Applies a program's function; None in, or an arithmetic error, is None."""
+    """Returns a program's function of some values; None if one of them is None, or on an arithmetic error."""
     if None in values:
         return None
     try:
@@ -22,7 +23,7 @@ def strict(function, *values):
 
 
 class Oracle:
-    """One task's variables: name -> its reads, as (slot, parent), and the function of what they give."""
+    """The variables of a task: by name, the reads (slot, parent) and the function of the values read."""
 
     def __init__(self, task, nodes):
         self.task, self.nodes = task, {variable: str(node) for variable, node in nodes.items()}
@@ -97,7 +98,13 @@ class Oracle:
         return self.expressions[id(expression)]
 
     def run(self, tokens, swapped=None, reads=None):
-        """Evaluates every variable, some set to other values, or only as (child, slot, parent) reads them."""
+        """Returns the value of every variable.
+
+        Args:
+            tokens: the input.
+            swapped: values that replace those of variables, by the variable's name.
+            reads: values that replace those of a parent for one child only, by (child, slot, parent).
+        """
         swapped, reads, trace = swapped or {}, reads or {}, {}
 
         def value(name):
@@ -124,7 +131,7 @@ class Oracle:
         return self.clean[tokens]
 
     def program_edges(self):
-        """Returns (node, reader) -> the reads (child, slot, parent) through it, without the logits."""
+        """Returns the reads, (child, slot, parent), of each edge, (node, reader), but those of the logits."""
         edges = {}
         for child in self.variables:
             for slot, parent in self.reads(child):
@@ -134,7 +141,7 @@ class Oracle:
         return edges
 
     def differs(self, before, after):
-        """Returns whether two outputs, neither of them None, differ somewhere: numbers beyond rounding."""
+        """Returns whether two outputs differ where neither is None; numbers by more than rounding errors."""
         pairs = [pair for pair in zip(before[self.output], after[self.output]) if None not in pair]
         return any(abs(x - y) > 1e-6 if isinstance(x, float) else x != y for x, y in pairs)
 

@@ -8,7 +8,7 @@ from tests.oracles.transformer import run
 
 
 def _edges(graph):
-    """Names of writer and reader, and the node that the reader feeds, in the order of the legal edges."""
+    """Returns the names of writer, reader and the reader's node of each edge, in the graph's order."""
     return [
         (str(graph.nodes[w]), str(reader), reader.destination)
         for r, reader in enumerate(graph.readers)
@@ -18,7 +18,7 @@ def _edges(graph):
 
 
 def _on_a_path(edges, masks):
-    """Which edges are on a path of open edges from the embedding to the logits."""
+    """Returns which edges are on a path from the embedding to the logits, along edges with a mask above 0."""
     open_ones = [edge for edge, mask in zip(edges, masks) if mask > 0]
 
     def reached(node):
@@ -31,16 +31,16 @@ def _on_a_path(edges, masks):
 
 
 def gradients(made, theta, uniform, rows, constants, penalty, clip):
-    """Returns the gradients of θ, clipped, and of the constants of each writer.
+    """Returns the clipped gradients by θ of each of the E edges, and the gradients by each writer's constant.
 
     Args:
         made: the problem, scored at one position of each example.
-        theta: `[E]`.
-        uniform: `[N, E]`.
-        rows: `[N]`.
-        constants: writer name -> vector.
-        penalty: λ.
-        clip: the largest norm in each group.
+        theta: the parameters θ of the edges, `[E]`.
+        uniform: the uniform random numbers of the N sampled masks, `[N, E]`.
+        rows: the index of the example on which each mask is run, `[N]`.
+        constants: for each writer's name, the constant vector by which it is ablated.
+        penalty: the weight λ of the penalties.
+        clip: the largest norm of the gradients in each group of edges.
     """
     network, graph = made.network, made.graph
     edges, count = _edges(graph), len(rows)
@@ -96,7 +96,7 @@ def _heads(graph):
 
 
 def _penalties(graph, edges, probability, penalty):
-    """The gradients by θ of λ Σ π and of the penalty on heads."""
+    """Returns the gradients by θ of λ Σ π, and of the penalty on heads."""
     heads = _heads(graph)
     half = len(heads) / 2
     found = []
@@ -111,7 +111,7 @@ def _penalties(graph, edges, probability, penalty):
 
 
 def _clipped(graph, edges, slopes, clip):
-    """Clips the norm of each of four groups."""
+    """Returns the gradients clipped in each of four groups of edges: from heads or not, into heads or not."""
     heads, result, groups = _heads(graph), list(slopes), {}
     for e, (start, _, end) in enumerate(edges):
         groups.setdefault((start in heads, end in heads), []).append(e)

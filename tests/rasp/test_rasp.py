@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 import torch
 from tracr.compiler import assemble, compiling
 from tracr.craft.transformers import MLP
-from tracr.rasp import rasp
+from tracr.rasp import causal_eval, rasp
 
 import interpbench.rasp.compile as compile_module
 from interpbench.causal.model import has_value
@@ -322,3 +323,40 @@ UNCOMPILABLE = {
 def test_what_tracr_cannot_compile_is_a_task_error(expression: Any) -> None:
     with pytest.raises(TaskError, match="cannot compile"):
         compile_program(Program(expression, ("a", "b"), 3, False))
+
+
+def pair(a: Any, b: Any) -> Any:
+    return rasp.SequenceMap(lambda a, b: (a, b), a, b)
+
+
+BEFORE = rasp.Select(rasp.indices, rasp.indices, rasp.Comparison.LT)
+PLACES = pair(rasp.tokens, rasp.indices)
+COMPOSED = {
+    "and": (
+        rasp.SelectorAnd(SAME_TOKEN, BEFORE),
+        "Select(pair(k1, k2), pair(q1, q2), lambda k, q: first(k[0], q[0]) and second(k[1], q[1]))",
+        rasp.Select(PLACES, PLACES, lambda k, q: k[0] == q[0] and k[1] < q[1]),
+    ),
+    "or": (
+        rasp.SelectorOr(SAME_TOKEN, BEFORE),
+        "Select(k, q, lambda k, q: first(k, q) or second(k, q))",
+        rasp.Select(PLACES, PLACES, lambda k, q: k[0] == q[0] or k[1] < q[1]),
+    ),
+    "not": (
+        rasp.SelectorNot(SAME_TOKEN),
+        "Select(k, q, lambda k, q: not predicate(k, q))",
+        rasp.Select(rasp.tokens, rasp.tokens, lambda k, q: k != q),
+    ),
+}
+
+
+@pytest.mark.parametrize(("refused", "said", "instead"), COMPOSED.values(), ids=COMPOSED.keys())
+def test_a_refused_selector_says_what_to_write_instead(refused: Any, said: str, instead: Any) -> None:
+    """What it says compiles, and selects the same."""
+    with pytest.raises(TaskError, match="composite selector") as caught:
+        _ = Program(rasp.SelectorWidth(refused), ("a", "b"), 3, True).causal_model
+    assert said in str(caught.value)
+    theirs, ours = rasp.SelectorWidth(refused), Program(rasp.SelectorWidth(instead), ("a", "b"), 3, True)
+    for tokens in itertools.product("ab", repeat=3):
+        assert ours.interpret(tokens) == causal_eval.evaluate(theirs, list(tokens))
+    assert compile_program(ours).program is ours

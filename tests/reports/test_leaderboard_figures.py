@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,9 +16,12 @@ from matplotlib.lines import Line2D
 from interpbench.reports import leaderboard_figures
 from interpbench.reports.leaderboard_figures import draw_figures
 from interpbench.reports.palette import BLUE
+from interpbench.runs.leaderboard_files import read_board
 from interpbench.scoring.comparison import mean_interval
 from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import BOARD
 from interpbench.scoring.results import RunCost
+from tests import ROOT
 from tests.evaluation_records import REQUIRED, board, record
 
 MODELS = ("x", "y", "z")
@@ -137,6 +141,21 @@ def test_cost_is_mean_passes_and_the_frontier_is_not_beaten(noisy: Board, figure
         assert ((x, y) in blue) == (not beaten)
     assert len(blue) in (2, 3) and axes.get_xscale() == "log"
     assert {text.get_text() for text in axes.texts} == set(NOISE)
+
+
+def test_names_beside_costs_cover_neither_each_other_nor_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the released leaderboard, on which many methods cost the same and score the same."""
+    found: dict[str, Figure] = {}
+    monkeypatch.setattr(leaderboard_figures, "save", lambda figure, path: found.update({path.stem: figure}))
+    leaderboard_figures.cost_figure(read_board(ROOT / "docs" / BOARD), Path("cost"))
+    figure = found["cost"]
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    names = [text.get_window_extent() for text in axes.texts]
+    points = [axes.transData.transform(line.get_xydata()[0]) for line in marked(axes, "o")]
+    assert len(names) == len(points) > 10
+    assert not [(a, b) for a, b in combinations(names, 2) if a.overlaps(b)]
+    assert not [(name, point) for name, point in product(names, points) if name.contains(*point)]
 
 
 def test_the_heat_map_holds_every_auroc_the_hardest_model_first(

@@ -19,7 +19,8 @@ from interpbench.core.errors import CheckpointError, InterpBenchError
 from interpbench.core.estimate import Estimate
 from interpbench.core.files import write_json
 from interpbench.reports.page import Network, write_page
-from interpbench.runs.evaluations_page import PAGE, read_results, write_folder_page
+from interpbench.runs.evaluations_page import PAGE, write_folder_page
+from interpbench.runs.result_files import read_results
 from interpbench.scoring.circuits_from_scores import SIZES
 from interpbench.scoring.curves import compare
 from interpbench.scoring.evaluation_record import EvaluationRecord

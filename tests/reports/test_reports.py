@@ -17,15 +17,16 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.ground_truth import State
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.reports.certificates import certificate_table
-from interpbench.reports.drawing import _summary, draw_circuit, found_edges
+from interpbench.reports.drawing import _legend, _summary, draw_circuit, found_edges
 from interpbench.reports.labels import NOTHING, method_labels, share
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
-from interpbench.reports.tables import circuit_lines, records_table, rows_table
+from interpbench.reports.tables import circuit_lines, records_table, rows_table, sweep_facts
+from interpbench.scoring.leaderboard_rows import row
 from interpbench.tasks.catalogue import get_task
 from tests.evaluation_records import GRAPH, PERFECT, REQUIRED, TIED, TRUTH, record, scores
 from tests.made_up_certificates import proof_of
@@ -54,6 +55,45 @@ def test_records_table_holds_numbers_means_and_dashes() -> None:
     assert "mean of 2" in shown and "mean of 1" in shown
     assert "mean of" not in text(records_table([PERFECT, TIED]))
     assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_seconds_are_cpu_seconds_everywhere(tmp_path: Path) -> None:
+    """Of a record that was made before they were measured, the wall-clock time stands in."""
+    assert PERFECT.cost is not None and PERFECT.cpu_seconds == PERFECT.seconds == 1.5
+    both = replace(PERFECT, cost=replace(PERFECT.cost, cpu_seconds=7.25))
+    assert both.cpu_seconds == row(both).cost.seconds == 7.25
+    assert replace(PERFECT, cost=None).cpu_seconds is None
+    table = text(records_table([both, replace(both, task="reverse")]))
+    assert "CPU" in table and "7.25" in table and "1.50" not in table
+    page = write_report(tmp_path, [both], {}, {}).read_text()
+    assert "CPU seconds" in page and "7.25" in page and "1.50" not in page
+
+
+def test_a_sweep_s_table_says_scores() -> None:
+    assert sweep_facts([PERFECT]) == {
+        **{"nodes": "1.000 / 1.000", "head edges": "1.000 / 1.000", "q/k/v edges": "1.000 / 1.000"},
+        **{"forward passes": "1,234", "backward passes": "0", "CPU seconds": "1.50"},
+    }
+    both = sweep_facts([PERFECT, replace(TIED, task="reverse")])
+    assert both["nodes"].startswith("0.750 / ") and both["forward passes"] == "1,234"
+    assert sweep_facts([]) == {}
+
+
+def test_the_legend_has_free_where_the_truth_has() -> None:
+    ioi = Truth.from_json(
+        Graph(1, 1),
+        {
+            "node": {"required": ["embed", "a0.h0"], "allowed": []},
+            "head_edge": {"required": ["embed->a0.h0", "a0.h0->logits"], "allowed": []},
+            "qkv_edge": {
+                "required": ["a0.h0->logits"],
+                "allowed": [],
+                "free": [f"embed->a0.h0<{slot}>" for slot in SLOTS],
+            },
+        },
+    )
+    assert all("free" in _legend(ioi, found) for found in (False, True))
+    assert not any("free" in _legend(TRUTH, found) for found in (False, True))
 
 
 def test_labels_tell_apart_what_differs() -> None:

@@ -1,11 +1,14 @@
 """Importing the package, any module of it, changes nothing in the process; commands do that when they run."""
 
+import importlib
 import json
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+import interpbench
 from tests import ROOT
 
 MODULES = [
@@ -120,3 +123,31 @@ def test_such_effects_are_found() -> None:
         *("torch's threads", "denormal numbers", "torch's generator", "numpy's errors and generator"),
         *("generator", "filters of warnings", "logging", "sys.path", "environment", "mallopt"),
     ]
+
+
+PUBLIC = """
+import interpbench, json, sys
+from interpbench import checkpoints, scoring, transformer
+heavy = [name for name in ("torch", "jax", "rich", "scipy") if name in sys.modules]
+print(json.dumps([dir(interpbench), heavy]))
+"""
+
+
+def test_public_names_are_listed_before_anything_is_imported_for_them() -> None:
+    """So that completion in a notebook shows them."""
+    names, heavy = run(PUBLIC, None)  # type: ignore[misc]
+    assert names == sorted(interpbench.__all__) and heavy == []
+    assert {"load", "discover", "compare", "tasks", "Truth", "__version__"} <= set(names)
+
+
+@pytest.mark.parametrize("package", ["", ".checkpoints", ".circuits", ".causal", ".scoring", ".transformer"])
+def test_every_public_name_is_there(package: str) -> None:
+    module = importlib.import_module(f"interpbench{package}")
+    assert set(module.__all__) <= set(dir(module)) and all(hasattr(module, name) for name in module.__all__)
+    assert not hasattr(module, "no_such_name")
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert interpbench.__version__ == said
+    assert (ROOT / "interpbench" / "py.typed").read_bytes() == b""

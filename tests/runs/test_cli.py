@@ -1,7 +1,9 @@
 """The commands as users run them: exit status, one-line errors, files, a run that is killed and resumed."""
 
+import inspect
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -12,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+import interpbench
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.runs import cli
+from interpbench.runs.evaluate_settings import evaluate_config
 from interpbench.runs.subcommand import SUBCOMMANDS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
@@ -69,7 +73,9 @@ def assert_one_line(err: str, *said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ([], "show"),
         (["--help"], "show"),
+        (["--version"], interpbench.__version__),
         (["tasks"], "frac_prevs"),
         (["models"], "grade"),
         (["show", "frac_prevs"], "logits <- a1.h2"),
@@ -81,6 +87,12 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert (status, err) == (0, "")
     assert said in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_python_and_the_command_line_give_methods_as_many_pairs() -> None:
+    given = inspect.signature(interpbench.discover).parameters["examples"].default
+    assert given == inspect.signature(interpbench.load_problem).parameters["examples"].default
+    assert given == evaluate_config({"method": {"name": "acdc"}, "checkpoint": "hist"}).examples
 
 
 def test_an_error_of_ours_keeps_its_traceback(tmp_path: Path) -> None:
@@ -112,6 +124,38 @@ def test_the_console_command_is_installed(tmp_path: Path) -> None:
 
 
 # Mistakes.
+
+NAMES = {
+    **{"show": ["show", "hsit"], "demo": ["demo", "--ot"], "tasks": ["tasks", "--group", "srting"]},
+    **{"methods": ["methods", "acdc"], "configs": ["configs", "--chek"], "models": ["models", "--hbu"]},
+    **{"download": ["download", "hsit"], "publish": ["publish", "hsit", "--to", "a/b"]},
+    **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
+    **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
+    **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
+    **{"export-problem": ["export-problem", "hsit"], "verify-problem": ["verify-problem", "problme"]},
+    **{"train": ["train", "task=hsit"], "evaluate": ["evaluate", "checkpoint=hsit"]},
+}
+"""A wrong name for each command; of those that take none, a wrong option."""
+
+
+@pytest.mark.parametrize("command", SUBCOMMANDS)
+@pytest.mark.parametrize("wrong", ["name", "option"])
+def test_a_typo_is_answered_within_a_cpu_second_by_every_command(
+    tmp_path: Path, command: str, wrong: str
+) -> None:
+    """The best of three: other processes on the machine slow this one down, but never make it faster."""
+    typed = NAMES[command] if wrong == "name" else [command, "--hepl"]
+    spent: list[float] = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        status, _, err = run(tmp_path, "-c", LOOK, *typed)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert status == 2
+        assert_one_line(err)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if spent[-1] < 1:
+            return
+    raise AssertionError(f"{spent} CPU seconds")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +265,7 @@ def test_an_evaluation_that_cannot_be_written_is_refused(
     monkeypatch.setattr(sys, "argv", ["evaluate.py", *overrides])
     with pytest.raises(SystemExit, match="2"):
         cli.evaluate()
-    assert capsys.readouterr().err == f"error: cannot write {tmp_path / 'file'}: it is no folder\n"
+    assert capsys.readouterr().err == f"error: cannot write {tmp_path / 'file'}: it is not a folder\n"
 
 
 def test_a_finished_run_is_not_run_again(

@@ -1,16 +1,42 @@
 """What the options of `train.py` and `evaluate.py` answer, through Hydra's public interfaces."""
 
 import sys
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import yaml
 
 from interpbench.core.config import convert
+from interpbench.discovery.known_methods import known_methods
 from interpbench.runs import cli
 from interpbench.runs.entry import contained
 from interpbench.runs.hydra_options import NAMES
 from interpbench.runs.train_settings import TrainConfig
 
+OWN = '''"""Sizes."""
+
+from pydantic.dataclasses import dataclass
+
+from interpbench.discovery.method import MethodRecord, method
+
+
+@method("sizes_helped")
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes.
+
+    Attributes:
+        power: how large sizes count.
+    """
+
+    power: float = 2.0
+
+    record = MethodRecord(sign="larger: more", cost="nothing", granularity="edge")
+
+    def __call__(self, problem):
+        """Nothing."""
+'''
 Captured = pytest.CaptureFixture[str]
 
 
@@ -27,7 +53,7 @@ def test_help_lists_groups_and_settings_with_their_defaults(capsys: Captured, op
     said = asked(capsys, "train", option)
     assert said.startswith("Train a transformer to have a known circuit")
     assert "objective: behaviour, iit, siit, siit_edges\n" in said and "logger: jsonl, wandb\n" in said
-    assert "  max_steps: 4000\n" in said and "task: ???\n" in said and "Sweeps:     -m task=" in said
+    assert "  max_steps: 4000 " in said and "task: ??? " in said and "Sweeps:     -m task=" in said
     assert "\nmethod:" not in said and "hydra/" not in said.split("Sweeps:")[0] and "$" not in said
     evaluation = asked(capsys, "evaluate", option)
     assert "\nmethod: acdc, activation_std, atp" in evaluation and "\nobjective:" not in evaluation
@@ -35,7 +61,35 @@ def test_help_lists_groups_and_settings_with_their_defaults(capsys: Captured, op
 
 def test_help_is_of_the_settings_given(capsys: Captured) -> None:
     said = asked(capsys, "train", "--help", "task=hist", "-m", "trainer.max_steps=7")
-    assert "  max_steps: 7\n" in said and "task: hist\n" in said
+    assert "  max_steps: 7 " in said and "task: hist " in said
+
+
+def unexplained(said: str) -> list[str]:
+    """The settings of a help text that have a comment neither beside nor above them."""
+    lines = ["", *said.split("Settings and their defaults:\n\n")[1].split("\n\n")[0].splitlines()]
+    return [
+        line
+        for above, line in pairwise(lines)
+        if "  # " not in line and not line.lstrip().startswith("# ") and not above.lstrip().startswith("# ")
+    ]
+
+
+def test_help_says_what_every_setting_means_and_what_it_can_be(capsys: Captured) -> None:
+    said = asked(capsys, "train", "--help")
+    assert unexplained(said) == []
+    assert "# adamw, adam: the rule that updates the weights\n" in said
+    assert "certificate: default" not in said, "a group with one choice is no choice"
+    for method in known_methods():
+        said = asked(capsys, "evaluate", "--help", f"method={method}")
+        assert unexplained(said) == [f"  name: {method}"], method
+    assert "data: stored          # stored, fresh: where pairs come from\n" in said
+
+
+def test_help_says_what_settings_of_an_own_method_mean(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "own_method_helped.py"
+    file.write_text(OWN)
+    said = asked(capsys, "evaluate", "--help", f"method={file}")
+    assert "  power: 2.0" in said and "# how large sizes count\n" in said
 
 
 def test_help_of_hydra_lists_our_options_and_its_groups(capsys: Captured) -> None:

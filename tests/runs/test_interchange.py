@@ -3,9 +3,11 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -274,3 +276,59 @@ def test_its_guide_opens_it_in_transformer_lens(exported: Path, monkeypatch: pyt
     logits = names["model"](problem.clean[:8])
     torch.testing.assert_close(logits, problem.network(problem.clean[:8]), atol=1e-4, rtol=1e-4)
     assert set(load_file("model.safetensors")) == set(problem.network.state_dict())
+
+
+HEAVY = ("torch", "jax", "tracr", "transformer_lens", "statsmodels", "pandas")
+LOOK = f"""
+import sys
+from interpbench.runs.cli import main
+try:
+    main()
+finally:
+    loaded = [name for name in {HEAVY} if name in sys.modules]
+    assert not loaded, loaded
+"""
+
+
+def light(where: Path, *arguments: str) -> str:
+    """Runs a command that must not import anything heavy; returns all that it says."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, *arguments], cwd=where, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_what_exchanges_files_needs_no_torch(tmp_path: Path) -> None:
+    """`score`, `convert`, `export-problem`, `verify-problem` and `report`, from beginning to end."""
+    saved(tmp_path, noise())
+    assert "record in runs/evaluate/hist/mine.json" in light(
+        tmp_path, "score", "theirs.json", "--name", "mine", "--checkpoint", HIST
+    )
+    assert (tmp_path / "runs" / "evaluate" / "hist" / "circuit-mine.png").is_file()
+    assert "wrote t.csv (csv)" in light(tmp_path, "convert", "truth", "t.csv", "--checkpoint", HIST)
+    assert "given away" in light(tmp_path, "export-problem", HIST, "--out", "problem")
+    assert "receipt:" in light(tmp_path, "verify-problem", "problem", "theirs.json")
+    assert "page:" in light(tmp_path, "report", "--checkpoint", HIST)
+
+
+def test_a_problem_is_the_same_whether_torch_wrote_it_or_not(exported: Path) -> None:
+    loaded, written = CHECKPOINT.network.state_dict(), load_file(exported / "model.safetensors")
+    assert loaded.keys() == written.keys() and all(torch.equal(loaded[k], v) for k, v in written.items())
+
+
+def test_results_with_other_options_and_of_other_scores_stay(tmp_path: Path) -> None:
+    """The same once more is one result; anything else has a file of its own."""
+    path, folder = saved(tmp_path, noise(signed=True)), tmp_path / "hist"
+    score = partial(score_file, path, HIST, pictures=False, out=str(tmp_path))
+    for options in ({}, {"absolute": True}, {"structural": True}, {}, {"absolute": True}):
+        score(**options)
+    names = {"theirs.json", "theirs-absolute=true.json", "theirs-structural=true.json"}
+    assert {file.name for file in folder.glob("*.json")} == names
+    first = (folder / "theirs.json").read_bytes()
+    saved(tmp_path, noise(seed=1))
+    for _ in range(2):
+        score()
+    (other,) = {file.name for file in folder.glob("*.json")} - names
+    assert re.fullmatch(r"theirs-[0-9a-f]{8}\.json", other)
+    assert (folder / "theirs.json").read_bytes() == first

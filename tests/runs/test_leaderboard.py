@@ -188,7 +188,9 @@ def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
         assert (tmp_path / f"leaderboard-{name}.png").read_bytes().startswith(b"\x89PNG")
     older = {"format": 1, "missing": [], "rows": []}
     (tmp_path / "leaderboard.json").write_text(json.dumps(older))
-    with pytest.raises(InterpBenchError, match="made by an older version, of other columns: make it anew"):
+    with pytest.raises(
+        InterpBenchError, match="an older version, with other columns; make the leaderboard again"
+    ):
         read_board(tmp_path / "leaderboard.json")
     (tmp_path / "leaderboard.json").write_text("[]")
     with pytest.raises(InterpBenchError, match="not a leaderboard"):

@@ -186,12 +186,12 @@ def harmful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("positions", "method positions alters which positions are scored"),
         ("leaves", r"method leaves fails: mine\.py:\d+: it calls sys\.exit\(0\)"),
         ("raises", r"method raises fails: mine\.py:\d+: KeyError: 'no such thing'"),
-        ("nothing", "method nothing returns NoneType, not Scores"),
+        ("nothing", "method nothing returns NoneType instead of Scores"),
         ("classes", r"method classes alters interpbench\.transformer\.model\.Transformer\.run"),
         ("hooks", r"method hooks alters torch\.nn\.modules\.module\._global_forward_hooks"),
         ("original", r"method original alters the network's blocks\.0\.mlp\.W_in"),
-        ("complex", "method complex returns no scores"),
-        ("costly", "method costly returns a cost that is no number of passes"),
+        ("complex", "method complex returns scores of type complex"),
+        ("costly", "method costly returns a Cost whose numbers of passes are"),
     ],
 )
 def test_what_a_method_does_wrong_is_said_by_name(harmful: Path, name: str, said: str) -> None:

@@ -244,7 +244,7 @@ def test_records_are_plain_finite_json(truth: Truth) -> None:
     place = list(map(str, GRAPH.edges)).index("embed->a0.h1<v>")
     assert data["edges"]["values"][place] == 1
     np.testing.assert_array_equal(record.edges.array(GRAPH.edges), scores.edges[GRAPH.legal])
-    with pytest.raises(ScoresError, match="are not those of these"):
+    with pytest.raises(ScoresError, match="scores are not of the"):
         record.edges.array(GRAPH.edges[::-1])
 
 

@@ -129,8 +129,8 @@ def test_whose_program_a_member_has_is_known_by_its_name(declared: None) -> None
         ("shift[]", "unknown parameter of task shift ''; choose from"),
         ("shift[steps=x]", "task shift: steps: input should be a valid integer"),
         ("shift[kind=tokn]", r"task shift: kind: input should be 'token' or 'same' \(got 'tokn'\)"),
-        ("shift[steps=1,steps=2]", "task shift: steps is said twice"),
-        ("shift[folder=" + "x" * 300 + "]", "314 characters, more than 200, are too many"),
+        ("shift[steps=1,steps=2]", "task shift: parameter steps is given twice"),
+        ("shift[folder=" + "x" * 300 + "]", "the name has 314 characters, more than 200"),
         ("shift[steps=0", r"unknown task 'shift\[steps=0'"),
         ("shif[steps=2]", "unknown task 'shif'; did you mean shift"),
         ("hist[steps=2]", "task hist has no parameters; ioi, "),
@@ -159,7 +159,7 @@ def test_parameters_have_defaults_and_documentation() -> None:
 
         steps: int
 
-    for kind, said in ((Undocumented, "say under Attributes: what steps is"), (Open, "steps has no default")):
+    for kind, said in ((Undocumented, "steps is not documented"), (Open, "steps has no default")):
         with pytest.raises(TaskError, match=said):
             task_family("shift", kind)
     with pytest.raises(TaskError, match="a task cannot be called"):

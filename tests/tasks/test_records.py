@@ -85,3 +85,15 @@ def test_show_draws_the_circuit(tmp_path: Path) -> None:
     for part in ("rank = width(", "10 classes: 0, 1, 2", "logits <- a2.h0", "makes up", "Picture"):
         assert part in text
     assert (tmp_path / "circuit.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [("hist", "1 unreached by these inputs: 0"), ("docstring", '27 unreached by these inputs: ", (, ), ,')],
+)
+def test_unreached_classes_are_named(task: str, said: str) -> None:
+    console = Console(width=120, file=io.StringIO(), record=True)
+    show_task(console, task)
+    assert said in console.export_text()
+    (line,) = [line for line in tasks_page().splitlines() if line.startswith(f"| `{task}` ")]
+    assert ("1 unreached: `0`" if task == "hist" else "27 unreached |") in line

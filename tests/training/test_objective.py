@@ -71,7 +71,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
         trace = alignment.task.causal_model.run(sources)
         drawn = world._which_required(rng, bases, (trace, trace))
         shares[kind] = np.bincount(drawn, minlength=len(world.required_edges)) / len(drawn)
-    ends = [name.split("->")[1].split("<")[0] for name in truth.required_edges]
+    ends = [name.split("->")[1].split("<")[0] for name in truth.required]
     wanted = np.array([(1.0 + aligned.index(end)) ** 2 if end in aligned else 1.0 for end in ends])
     ratio = shares["deep"] / shares["even"]
     assert len(set(wanted)) > 1 and ratio / ratio.max() == pytest.approx(wanted / wanted.max(), rel=0.35)

@@ -86,5 +86,5 @@ def test_parts_and_nodes_are_patched_in_one_run(model):
 def test_places_that_are_no_part_of_a_head_are_refused(place):
     model = network(*SHAPES[0])
     for parts in (HeadParts({place: torch.ones(4, 4, 3)}), HeadParts(keep=[place])):
-        with pytest.raises(ValueError, match=f"node {place[0]} is no head with a {place[1]}"):
+        with pytest.raises(ValueError, match=f"node {place[0]} is not a head with a {place[1]}"):
             run(model, inputs(1), parts)

@@ -100,7 +100,7 @@ def test_a_network_with_parts_of_its_own_is_refused_by_name(rules, part):
     ruled = with_rules(network(*SHAPES[1]), rules)
     with torch.no_grad():
         clean, patch = record(ruled, inputs(1))[1], record(ruled, inputs(2))[1].stack
-    with pytest.raises(TypeError, match=f"a {part} has no fast way; Transformer.run runs it"):
+    with pytest.raises(TypeError, match=f"run_circuits cannot run a {part}; use Transformer.run"):
         list(run_circuits(ruled, clean, patch, edges=np.zeros((1, *ruled.cfg.graph.legal.shape), bool)))
 
 
@@ -123,10 +123,10 @@ def _tapped(network_):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda network_: setattr(network_, "__class__", OwnTransformer), "a OwnTransformer has no fast way"),
-        (lambda network_: setattr(network_.unembed, "__class__", OwnUnembed), "a OwnUnembed has no fast way"),
-        (_hooked, "hooks of Mlp would not be called"),
-        (_tapped, "hooks of Norm would not be called"),
+        (lambda network_: setattr(network_, "__class__", OwnTransformer), "cannot run a OwnTransformer"),
+        (lambda network_: setattr(network_.unembed, "__class__", OwnUnembed), "cannot run a OwnUnembed"),
+        (_hooked, "does not call the hooks of Mlp"),
+        (_tapped, "does not call the hooks of Norm"),
     ],
 )
 def test_what_only_the_plain_way_would_see_is_refused(change, message):

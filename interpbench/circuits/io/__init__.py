@@ -1,5 +1,5 @@
-"""Files of scores and circuits in the forms of other projects: one file a form.
+"""Files of scores and circuits in the formats of other projects; each format has a file in this folder.
 
-A form is a class with a reader and a writer that `@form` registers under a name; a new file in this folder
-that declares one is all that it takes. Nothing that is read is executed.
+A format (here called a form) is a class with a reader and a writer, which `@form` registers under a name. A
+new format is added as a new file in this folder. Nothing that is read is executed.
 """

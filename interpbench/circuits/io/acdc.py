@@ -1,4 +1,7 @@
-"""A JSON list of ACDC's edges, `[child hook, index, parent hook, index]`, with effect sizes or without."""
+"""The format of ACDC: a JSON list of edges `[child hook, index, parent hook, index]`.
+
+The child is the reader, the parent the node. Each edge may have an effect size.
+"""
 
 import json
 from typing import ClassVar
@@ -11,20 +14,20 @@ from interpbench.core.errors import ScoresError
 
 @form("acdc")
 class AcdcEdges:
-    """A list of the edges in a circuit: rows, or pairs of a row and an effect size."""
+    """A list of the edges in a circuit: each is a row, or a pair of a row and an effect size."""
 
     title: ClassVar[str] = "a list of edges"
     suffix: ClassVar[str] = JSON
 
     def recognises(self, document: object) -> bool:
-        """Whether a document is a list."""
+        """Returns whether a document is a list."""
         return isinstance(document, list)
 
     def read(self, document: object, found: FoundScores) -> None:
         """Reads a list of edges.
 
-        Edges that the list leaves out are not in the circuit, and rank last. Of an edge that comes twice,
-        from the token and from the position embedding, the larger effect counts.
+        Edges that are not in the list are not in the circuit, and rank last. If an edge is in the list twice,
+        once from the token and once from the position embedding, the larger effect size counts.
         """
         assert isinstance(document, list)
         sizes = dict[tuple[int, int], float | None]()
@@ -40,7 +43,7 @@ class AcdcEdges:
                 before = sizes.get(place)
                 sizes[place] = size if before is None else before if size is None else max(before, size)
         if not sizes:
-            raise ScoresError("holds no edge of the residual stream")
+            raise ScoresError("the file holds no edge of the residual stream")
         effects = [size for size in sizes.values() if size is not None]
         scored = len(effects) == len(sizes)
         legal = found.graph.legal
@@ -51,7 +54,7 @@ class AcdcEdges:
             found.put(place, size if scored else None, True)
 
     def write(self, contents: Contents) -> str:
-        """Returns the edges in the circuit, a row a line."""
+        """Returns the edges in the circuit, one on each line, with scores as effect sizes."""
         rows: list[object] = []
         for edge, at in contents.kept.items():
             row = [part for name, index in acdc_hooks(edge) for part in (name, index_name(index))]
@@ -60,7 +63,11 @@ class AcdcEdges:
 
 
 def _hook(name: object, index: object) -> Hook:
-    """Returns a place; its index is `[null, null, 3]`, or ACDC's text for that, `[:, :, 3]`."""
+    """Returns a hook and its index, which is `[null, null, 3]` or the text `[:, :, 3]`.
+
+    Raises:
+        ScoresError: if they are not a hook and an index.
+    """
     parts = parse_index(index) if isinstance(index, str) else index
     if isinstance(name, str) and isinstance(parts, list | tuple) and len(parts) <= 3:
         if all(part is None or type(part) is int for part in parts):

@@ -1,4 +1,4 @@
-"""CSV, a row an edge: `edge,score` or `source,target,score`; without scores it is a circuit."""
+"""The CSV format: a row `edge,score` or `source,target,score` for each edge, or a circuit without scores."""
 
 import csv
 from io import StringIO
@@ -12,17 +12,17 @@ from interpbench.core.errors import ScoresError
 
 @form("csv")
 class CsvEdges:
-    """A table of edges, with a header or without. A row may also name a node and its score."""
+    """A table of edges, with or without a header. A row may also hold a node and its score."""
 
     title: ClassVar[str] = "a table of edges"
     suffix: ClassVar[str] = ".csv"
 
     def recognises(self, document: object) -> bool:
-        """Whether a document is text."""
+        """Returns whether a document is text."""
         return isinstance(document, str)
 
     def read(self, document: object, found: FoundScores) -> None:
-        """Reads a table."""
+        """Reads a table of edges and nodes."""
         assert isinstance(document, str)
         circuit = False
         for number, row in enumerate(_rows(document), 1):
@@ -30,7 +30,7 @@ class CsvEdges:
             name, *rest = [edge_name(*row[:2]), *row[2:]] if apart else row
             if len(rest) > 1 or (number > 1 and circuit != (not rest)):
                 raise ScoresError(
-                    f"row {number} has {len(row)} columns; write edge,score or source,target,score"
+                    f"row {number} has {len(row)} columns; write edge,score or source,target,score in each"
                 )
             circuit = not rest
             score = None if circuit else finite_number(name, _float(name, rest[0]))
@@ -42,7 +42,7 @@ class CsvEdges:
             found.member[found.graph.legal & (found.member < 0)] = False
 
     def write(self, contents: Contents) -> str:
-        """Returns a table of the edges in the circuit, then of the nodes' own scores."""
+        """Returns a table of the edges in the circuit, then of the nodes that have scores of their own."""
         scores, text = contents.scores, StringIO()
         write = csv.writer(text, lineterminator="\n").writerow
         write(["edge"] if scores is None else ["edge", "score"])
@@ -55,11 +55,11 @@ class CsvEdges:
 
 
 def _rows(text: str) -> list[list[str]]:
-    """Returns the rows that are not empty, without the header."""
+    """Returns the rows that are not empty, without a header."""
     try:
         rows = [[cell.strip() for cell in row] for row in csv.reader(StringIO(text)) if row]
     except csv.Error as error:
-        raise ScoresError(f"not readable as CSV: {error}") from None
+        raise ScoresError(f"the file cannot be read as CSV: {error}") from None
     return rows[1:] if rows and rows[0][0].lower() in ("edge", "name", "source") else rows
 
 

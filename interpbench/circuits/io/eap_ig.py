@@ -1,7 +1,7 @@
-"""The JSON of EAP-IG and MIB: `cfg`, `nodes` and `edges`, with `score` and `in_graph`.
+"""The JSON format of EAP-IG and MIB: `cfg`, `nodes` and `edges`, with `score` and `in_graph`.
 
-A plain mapping of edges to scores, or to true and false, is read as well; and the record of an evaluation,
-whose scores are in the order of the graph.
+A mapping from edges to scores, or to true and false, can be read as well, and so can the record of an
+evaluation, whose scores are in the order of the graph.
 """
 
 import json
@@ -19,17 +19,17 @@ from interpbench.core.errors import ScoresError
 
 @form("eap_ig")
 class EapIgGraph:
-    """A graph of EAP-IG."""
+    """A graph as EAP-IG writes it."""
 
     title: ClassVar[str] = "a graph of EAP-IG"
     suffix: ClassVar[str] = JSON
 
     def recognises(self, document: object) -> bool:
-        """Whether a document is a mapping."""
+        """Returns whether a document is a mapping."""
         return isinstance(document, dict)
 
     def read(self, document: object, found: FoundScores) -> None:
-        """Reads a graph's nodes and edges."""
+        """Reads the scores of a graph's nodes and edges, and which of them are in the circuit."""
         assert isinstance(document, dict)
         whole = document if {"edges", "nodes"} & set(document) else {"edges": document}
         parts = {key: whole.get(key) or {} for key in ("cfg", "nodes", "edges")}
@@ -42,7 +42,7 @@ class EapIgGraph:
                 raise ScoresError(f"its {key!r} is not a mapping")
         for key, ours in (("n_layers", found.graph.n_layers), ("n_heads", found.graph.n_heads)):
             if (theirs := parts["cfg"].get(key, ours)) != ours:
-                raise ScoresError(f"of a network with {key}={short(theirs)}; this one has {ours}")
+                raise ScoresError(f"the file is of a network with {key}={short(theirs)}; this one has {ours}")
         for name, entry in parts["edges"].items():
             found.edge(name, *_entry(name, entry))
         for name, entry in parts["nodes"].items():
@@ -52,7 +52,7 @@ class EapIgGraph:
         found.problem = problem if isinstance(problem, str) else None
 
     def write(self, contents: Contents) -> str:
-        """Returns a graph; without scores every edge has 1 or 0, as readers of EAP-IG want a score."""
+        """Returns a graph. EAP-IG needs scores: without any, edges in the circuit have 1 and others 0."""
         graph, scores, circuit = contents.graph, contents.scores, contents.circuit
         inside = np.zeros_like(graph.legal) if circuit is None else circuit & graph.legal
         shape = {"n_layers": graph.n_layers, "n_heads": graph.n_heads, "d_model": contents.d_model}
@@ -74,7 +74,13 @@ class EapIgGraph:
 
 
 def _entry(name: str, entry: object, unscored: bool = False) -> tuple[float | None, bool | None]:
-    """Returns score and membership from what stands beside a name: both, a number, or true or false."""
+    """Returns the score of an edge or node, and whether it is in the circuit; None for what is not said.
+
+    Args:
+        name: its name, for error messages.
+        entry: a number, true or false, or a mapping with `score` and `in_graph`.
+        unscored: whether a score may be NaN, which stands for no score.
+    """
     if isinstance(entry, bool):
         return None, entry
     if not isinstance(entry, dict):

@@ -1,4 +1,7 @@
-"""What a form of files is, and the registry of all of them."""
+"""The protocol of a file format (a form) for scores and circuits, and the registry of all formats.
+
+Letters of shapes: W writers (nodes), R readers.
+"""
 
 import importlib
 import pkgutil
@@ -16,18 +19,18 @@ from interpbench.circuits.scores import Scores
 from interpbench.core.registry import Registry
 
 JSON = ".json"
-"""How the names of files end that hold JSON, which several forms do."""
+"""The suffix of the files of all formats that are JSON."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file is to say.
+    """The contents of a file to be written.
 
     Attributes:
-        graph: of the network.
-        scores: of its edges; None if edges are only in the circuit or not.
-        circuit: `[reader, writer]` bool, the edges in the circuit; None if there is none.
-        d_model: the network's width.
+        graph: the network's graph.
+        scores: the scores of edges and nodes; None for a circuit without scores.
+        circuit: the edges in the circuit, bool `[R, W]`; None for scores without a circuit.
+        d_model: the width of the network's residual stream.
     """
 
     graph: Graph
@@ -37,45 +40,45 @@ class Contents:
 
     @cached_property
     def places(self) -> dict[Edge, tuple[int, int]]:
-        """Every edge and its place `(reader, writer)`."""
+        """All edges, each with its place `(reader, writer)` in arrays."""
         rows, columns = np.nonzero(self.graph.legal)
         return dict(zip(self.graph.edges, zip(rows.tolist(), columns.tolist())))
 
     @property
     def kept(self) -> dict[Edge, tuple[int, int]]:
-        """The edges in the circuit, all if there is none, and their places."""
+        """The edges in the circuit (all edges if there is no circuit), each with its place."""
         return {edge: at for edge, at in self.places.items() if self.circuit is None or self.circuit[at]}
 
 
 class Form(Protocol):
-    """A form of files.
+    """A file format for scores and circuits.
 
     Attributes:
-        title: what such a file is, for people.
-        suffix: how the names of such files end; `.json` for all forms in JSON.
+        title: the name of the format in error messages.
+        suffix: the suffix of its files; `.json` for all formats that are JSON.
     """
 
     title: ClassVar[str]
     suffix: ClassVar[str]
 
     def recognises(self, document: object) -> bool:
-        """Whether a document, of which only the suffix is known, is of this form."""
+        """Returns whether a document is in this format; its suffix is that of the format."""
         ...
 
     def read(self, document: object, found: FoundScores) -> None:
-        """Puts what a document says into `found`.
+        """Reads scores and circuit from a document into `found`.
 
         Args:
-            document: what was parsed if the form is JSON, otherwise the text of the file.
-            found: takes edges and nodes by their names.
+            document: the parsed JSON if the format is JSON, otherwise the text of the file.
+            found: collects the scores and the circuit, by the names of edges and nodes.
 
         Raises:
-            InterpBenchError: in one line, for a document that is damaged or not of the graph.
+            InterpBenchError: if the document is damaged or does not fit the graph.
         """
         ...
 
     def write(self, contents: Contents) -> str:
-        """Returns the text of a file."""
+        """Returns the text of a file with these contents."""
         ...
 
 
@@ -83,7 +86,7 @@ _forms: Registry[Form] = Registry("form")
 
 
 def form(name: str) -> Callable[[type[Form]], type[Form]]:
-    """Returns a decorator that registers a form under `name`."""
+    """Returns a decorator that registers the class of a format under `name`."""
 
     def register(made: type[Form]) -> type[Form]:
         _forms.add(name, made())
@@ -94,7 +97,7 @@ def form(name: str) -> Callable[[type[Form]], type[Form]]:
 
 @cache
 def forms() -> Registry[Form]:
-    """Returns all forms, importing every file of this folder once."""
+    """Returns the registry of all formats; the first call imports every file of this folder."""
     package = importlib.import_module("interpbench.circuits.io")
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")

@@ -1,7 +1,9 @@
-"""What a file says of a graph's edges and nodes, collected name by name and checked.
+"""The scores and circuit that are read from a file, collected and checked name by name.
 
-What is allocated is of the graph's size, whatever the file holds; every name has to be one of the graph's.
-An edge into a head without `<q>`, `<k>` or `<v>` is all three.
+Every name must be one of the graph's, and memory is used for the graph alone, whatever the file holds. An
+edge into a head without `<q>`, `<k>` or `<v>` stands for all three.
+
+Letters of shapes: W writers (nodes), R readers.
 """
 
 import math
@@ -20,13 +22,13 @@ LONGEST_NAME = 80
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file says.
+    """The scores and circuit that were read from a file.
 
     Attributes:
-        scores: larger for more important; of a file without scores, 1 in the circuit and 0 outside.
-        circuit: `[reader, writer]` bool, the edges in the circuit, if the file says so.
-        form: the name of the file's form.
-        problem: the problem that the file says it answers, if it does.
+        scores: the scores; if the file has a circuit only, 1 for edges in the circuit and 0 for others.
+        circuit: the edges in the circuit, bool `[R, W]`; None if the file has none.
+        form: the name of the file's format.
+        problem: the blind problem that the file says it answers; None if it names none.
     """
 
     scores: Scores
@@ -37,14 +39,14 @@ class Imported:
 
 @dataclass
 class FoundScores:
-    """What has been read so far.
+    """The scores and circuit that have been read from a file so far.
 
     Attributes:
-        graph: of the network.
-        edges: `[reader, writer]`, the scores; NaN where nothing was said.
-        member: `[reader, writer]`, 1 in the circuit, 0 outside, -1 where nothing was said.
-        nodes: index of a node to its score.
-        problem: the problem that the file says it answers.
+        graph: the network's graph.
+        edges: the scores of edges, `[R, W]`; NaN where the file has given none.
+        member: 1 for edges in the circuit, 0 for edges outside, -1 where the file has not said, `[R, W]`.
+        nodes: the scores of nodes, by the node's index.
+        problem: the blind problem that the file says it answers; None if it names none.
     """
 
     graph: Graph
@@ -58,80 +60,112 @@ class FoundScores:
         self.member = np.full(self.graph.legal.shape, -1, np.int8)
 
     def edge(self, name: str, score: float | None, member: bool | None) -> None:
-        """Takes one edge by its name, ours or EAP-IG's."""
+        """Adds what a file says of an edge.
+
+        Args:
+            name: the edge's name, ours or EAP-IG's; that of a head edge stands for its q, k and v edges.
+            score: its score; None if the file gives none.
+            member: whether it is in the circuit; None if the file does not say.
+
+        Raises:
+            InterpBenchError: if the graph has no such edge, or the file names it twice.
+        """
         edges = [self.place(edge, name) for edge in parse_edges(checked_name(name), self.graph.n_layers)]
         for place in edges:
             if not (np.isnan(self.edges[place]) and self.member[place] == -1):
-                raise ScoresError(f"names {self._name(place)} twice")
+                raise ScoresError(f"the file names {self._name(place)} twice")
             self.put(place, score, member)
 
     def put(self, place: tuple[int, int], score: float | None, member: bool | None) -> None:
-        """Takes what is said of the edge at a place `(reader, writer)`."""
+        """Sets what a file says of an edge.
+
+        Args:
+            place: the edge's place `(reader, writer)`.
+            score: its score; None if the file gives none.
+            member: whether it is in the circuit; None if the file does not say.
+        """
         if score is not None:
             self.edges[place] = score
         if member is not None:
             self.member[place] = member
 
     def node(self, name: str, score: float | None) -> None:
-        """Takes one node; NaN, as in EAP-IG, for one that is always in the circuit."""
+        """Adds the score of a node; as in EAP-IG, NaN means that the node is always in the circuit.
+
+        Raises:
+            InterpBenchError: if the graph has no such node, or the file names it twice.
+        """
         index = self.graph.node_index.get(parse_node(checked_name(name)))
         if index is None:
-            raise ScoresError(f"names {name!r}, which this network does not have")
+            raise ScoresError(f"the file names {name!r}, which this network does not have")
         if index in self.nodes:
-            raise ScoresError(f"names {name!r} twice")
+            raise ScoresError(f"the file names {name!r} twice")
         if score is not None:
             self.nodes[index] = score
 
     def place(self, edge: Edge, name: str) -> tuple[int, int]:
-        """Returns the place `(reader, writer)` of an edge that a file calls `name`."""
+        """Returns the place `(reader, writer)` of an edge, which the file calls `name`.
+
+        Raises:
+            ScoresError: if the graph has no such edge.
+        """
         graph = self.graph
         reader, writer = graph.reader_index.get(edge.target), graph.node_index.get(edge.source)
         if reader is None or writer is None or not graph.legal[reader, writer]:
             near = did_you_mean(name, map(str, graph.edges))
-            raise ScoresError(f"names {name!r}, an edge that this network does not have{near}")
+            raise ScoresError(f"the file names {name!r}, an edge that this network does not have{near}")
         return reader, writer
 
     def finish(self, form: str) -> Imported:
-        """Checks that the file is complete, and returns what it says."""
+        """Checks that the file is complete, and returns its scores and circuit; `form` is its format.
+
+        Raises:
+            ScoresError: if some edges or nodes have a score and others have none, or nothing was read.
+        """
         legal = self.graph.legal
         nodes = self._own_nodes()
         missing = np.isnan(self.edges) & legal
-        says = (self.member >= 0).any() if missing.any() else (self.member == 1).any()
-        circuit = self.member == 1 if says else None
+        has_circuit = (self.member >= 0).any() if missing.any() else (self.member == 1).any()
+        circuit = self.member == 1 if has_circuit else None
         if not missing.any():
             values = self.edges
         elif not missing[legal].all():
             first = self._name(tuple(np.argwhere(missing)[0]))
             raise ScoresError(
-                f"gives no score to {missing.sum():,} of {legal.sum():,} edges, for one {first}"
+                f"the file gives no score to {missing.sum():,} of {legal.sum():,} edges, such as {first}"
             )
         elif nodes is not None:
             values = edges_from_nodes(self.graph, nodes)
         elif circuit is not None:
             values = np.where(legal, circuit, np.nan)
         else:
-            raise ScoresError("holds neither scores nor a circuit")
+            raise ScoresError("the file holds neither scores nor a circuit")
         return Imported(Scores(self.graph, values, nodes), circuit, form, self.problem)
 
     def _name(self, place: tuple[int, int]) -> str:
         return edge_name(self.graph.nodes[place[1]], self.graph.readers[place[0]])
 
     def _own_nodes(self) -> np.ndarray | None:
-        """Returns the nodes' scores; those that have none by intention, and the embedding, rank first."""
+        """Returns the scores of nodes, or None; the embedding and nodes with NaN have the highest score."""
         given = np.array([self.nodes.get(index, np.nan) for index in range(len(self.graph.nodes))])
         if np.isnan(given).all():
             return None
         for index in range(1, len(given)):
             if index not in self.nodes:
-                raise ScoresError(f"gives scores to nodes, but none to {self.graph.nodes[index]}")
+                raise ScoresError(f"the file gives scores to nodes, but none to {self.graph.nodes[index]}")
         return np.where(np.isnan(given), np.nanmax(given), given)
 
 
 def finite_number(name: str, value: object, unscored: bool = False) -> float:
-    """Returns a finite number, or NaN where that may stand for no score.
+    """Returns a score as a float, after checking that it is a finite number.
+
+    Args:
+        name: the name of the edge or node, for the error message.
+        value: the score as it was read.
+        unscored: whether NaN is allowed, which stands for no score.
 
     Raises:
-        ScoresError: for anything else, naming what it was to be the score of.
+        ScoresError: if the score is not a number, or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ScoresError(f"{short(name)}: {short(value)} is not a score")
@@ -143,17 +177,17 @@ def finite_number(name: str, value: object, unscored: bool = False) -> float:
 
 
 def checked_name(text: str) -> str:
-    """Returns a name as it is.
+    """Returns a name unchanged, after checking its length.
 
     Raises:
-        ScoresError: if it is too long for one.
+        ScoresError: if it has more than `LONGEST_NAME` characters.
     """
     if len(text) > LONGEST_NAME:
-        raise ScoresError(f"{short(text)} is not a name")
+        raise ScoresError(f"{short(text)} is not a name: names have at most {LONGEST_NAME} characters")
     return text
 
 
 def short(value: object) -> str:
-    """Returns a value for an error line."""
+    """Returns the representation of a value for an error message, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

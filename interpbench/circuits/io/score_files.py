@@ -1,4 +1,4 @@
-"""Reads and writes files of scores and circuits in any of the registered forms."""
+"""Reads and writes files of scores and circuits in any of the registered formats (forms)."""
 
 from pathlib import Path
 
@@ -12,17 +12,20 @@ from interpbench.core.errors import InterpBenchError, ScoresError
 from interpbench.core.files import MOST_SCORES, JsonError, parse_json, read_bytes, write_text
 
 MOST_BYTES = MOST_SCORES
-"""The largest file that is read: far more than any network of this project needs."""
+"""The size of the largest file that is read, in bytes: far more than any network of this project needs."""
 DEFAULT = "eap_ig"
-"""The form of files whose name does not say another."""
+"""The format of files whose suffix belongs to no other format."""
 
 
 def read_scores(path: Path, graph: Graph) -> Imported:
-    """Reads scores or a circuit from a file of any of the forms; which one it is shows in the file.
+    """Reads scores or a circuit from a file in any of the formats; the format is recognised.
+
+    Args:
+        path: the file.
+        graph: the graph of the network that the scores are of.
 
     Raises:
-        ScoresError: in one line, for a file that is missing, too large, damaged, incomplete, or not of this
-            graph.
+        ScoresError: if the file is missing, too large, damaged, incomplete, or does not fit the graph.
     """
     text = _text(path)
     try:
@@ -36,7 +39,7 @@ def read_scores(path: Path, graph: Graph) -> Imported:
             if form.recognises(document):
                 form.read(document, found)
                 return found.finish(name)
-        raise ScoresError(f"neither {' nor '.join(form.title for _, form in near)}")
+        raise ScoresError(f"the file is neither {' nor '.join(form.title for _, form in near)}")
     except InterpBenchError as error:
         raise ScoresError(f"{path}: {error}") from None
 
@@ -50,21 +53,21 @@ def write_scores(
     circuit: np.ndarray | None = None,
     d_model: int = 1,
 ) -> None:
-    """Writes scores, a circuit, or both; ACDC's list and CSV then hold the circuit's edges only.
+    """Writes scores, a circuit, or both; with both, ACDC's format and CSV hold only scores in the circuit.
 
     Args:
         path: the file.
-        graph: of the network.
-        form: the name of a registered form.
-        scores: what to write; without, edges are only in the circuit or not.
-        circuit: `[reader, writer]` bool.
-        d_model: the network's width, which EAP-IG wants to know.
+        graph: the network's graph.
+        form: the name of a registered format.
+        scores: the scores; None to write a circuit without scores.
+        circuit: the edges in the circuit, bool `[reader, writer]`; None to write scores without a circuit.
+        d_model: the width of the network's residual stream, which is written in EAP-IG's format.
     """
     write_text(path, forms()[form].write(Contents(graph, scores, circuit, d_model)))
 
 
 def form_for(path: Path) -> str:
-    """Returns the form in which a file of that name is written: that of its suffix, else `DEFAULT`."""
+    """Returns the format in which a file is written, by its suffix; `DEFAULT` if the suffix decides none."""
     suffix = path.suffix.lower()
     return next((name for name, form in forms().items() if form.suffix == suffix != JSON), DEFAULT)
 
@@ -72,12 +75,13 @@ def form_for(path: Path) -> str:
 def _text(path: Path) -> str:
     if path.suffix.lower() in (".pt", ".pth", ".pkl", ".pickle"):
         raise ScoresError(
-            f"{path}: a pickle, which could execute code, is not read; save JSON (EAP-IG: Graph.to_json)"
+            f"{path}: the file is a pickle, which could execute code, and is not read; save it as JSON "
+            "(in EAP-IG with Graph.to_json)"
         )
     try:
         return read_bytes(path, MOST_BYTES, ScoresError).decode()
     except UnicodeDecodeError:
-        raise ScoresError(f"{path}: not a text file") from None
+        raise ScoresError(f"{path}: the file is not a text file") from None
 
 
 def _parsed(text: str) -> object:
@@ -86,4 +90,4 @@ def _parsed(text: str) -> object:
     except JsonError as error:
         raise ScoresError(str(error)) from None
     except ValueError:
-        raise ScoresError("not readable as JSON") from None
+        raise ScoresError("the file cannot be read as JSON") from None

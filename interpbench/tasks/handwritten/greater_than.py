@@ -19,13 +19,13 @@ VERBS = ("continued", "dragged", "endured", "lasted", "ran")
 CENTURIES = ("15", "16", "17", "18")
 YEARS = tuple(f"{year:02}" for year in range(2, 62))
 START, FINISH, END = 5, 8, 9
-"""The positions of the two years and of the answer."""
+"""The positions of the two years, and of the last token, where the answer is."""
 INCIDENTAL = (1, 2, 4, 7)
-"""Those of noun, verb and centuries."""
+"""The positions of noun, verb and centuries, which the output never depends on."""
 
 
 class Comparisons(Slots):
-    """The prompts; the first year is never the last one there is, so that another can be later."""
+    """Prompts with two years; the first is never the last year of `YEARS`, so that a year can be later."""
 
     def __init__(self) -> None:
         years = (YEARS[:-1], "to", CENTURIES, YEARS, ":")
@@ -36,9 +36,9 @@ class Comparisons(Slots):
         self.years = np.array(self.codes(YEARS), np.int16)
 
     def strata(self) -> Sequence[Stratum]:
-        """Returns the first and last words, years that are equal, next to each other, or far apart.
+        """Returns strata by word, and of years that are equal, next to each other, or far apart.
 
-        The same century twice is one, too: only the word at a position tells the two apart.
+        One more stratum has the same century twice: only their positions tell the two apart.
         """
         last = len(YEARS) - 1
         by = {"the same year": 0, "one year later": 1, "one year earlier": -1}
@@ -52,7 +52,7 @@ class Comparisons(Slots):
         return strata
 
     def _by(self, name: str, low: int, high: int) -> Stratum:
-        """Returns the stratum of prompts whose second year is `low` to `high` places after the first."""
+        """Returns the stratum of prompts whose second year is `low` to `high` years after the first."""
 
         def has(rows: np.ndarray) -> np.ndarray:
             start, finish = (np.searchsorted(self.years, rows[:, place]) for place in (START, FINISH))
@@ -77,21 +77,21 @@ class Comparisons(Slots):
         return rows
 
     def redrawn(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts with two other years, of which the other one is later."""
+        """Returns prompts with two other years and the other answer."""
         corrupted = tokens.copy()
         corrupted[:, START] = self.years[rng.integers(len(YEARS) - 1, size=len(tokens))]
         return self._answering(rng, corrupted, ~self._later(tokens))
 
     def flipped(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts in which the second year is on the other side of the first."""
+        """Returns prompts with the same first year, another second year, and the other answer."""
         return self._answering(rng, tokens.copy(), ~self._later(tokens))
 
     def _later(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns whether the second year is later, `[row]`: years are sorted like their codes."""
+        """Returns bool `[row]`, whether the second year is later: years are sorted like their codes."""
         return tokens[:, FINISH] > tokens[:, START]
 
     def _answering(self, rng: np.random.Generator, tokens: np.ndarray, later: np.ndarray) -> np.ndarray:
-        """Puts a second year into `tokens` that is later than the first, or not."""
+        """Puts a second year into `tokens` that is later than the first where `later [row]` says so."""
         start, draw = np.searchsorted(self.years, tokens[:, START]), rng.random(len(tokens))
         number = np.where(later, start + 1 + draw * (len(YEARS) - 1 - start), draw * (start + 1))
         tokens[:, FINISH] = self.years[number.astype(int)]
@@ -101,11 +101,11 @@ class Comparisons(Slots):
 PROMPTS = Comparisons()
 VOCAB = PROMPTS.vocab
 YEAR_OF = np.array([int(word) if word.isdigit() else NONE for word in (*VOCAB, "none")])
-"""The number that a code stands for; the last one is None's."""
+"""The number that the token of each code stands for, or None; the last entry is for None."""
 
 
 def year_at(position: int, name: str) -> Variable:
-    """Returns the variable that is the token at a position, at the end; none elsewhere."""
+    """Returns a variable whose value at the end is the token at `position`; it is None elsewhere."""
 
     def mechanism(query: np.ndarray, key: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         return selected((query == END)[:, :, None] & (key == position)[:, None, :], tokens)
@@ -115,7 +115,7 @@ def year_at(position: int, name: str) -> Variable:
 
 
 def comparison(start: np.ndarray, finish: np.ndarray) -> np.ndarray:
-    """Returns whether the finish is later, none where one of them is no number."""
+    """Returns whether the finish is later than the start; None where one of them is no number."""
     first, second = YEAR_OF[start], YEAR_OF[finish]
     return np.where((first >= 0) & (second >= 0), second > first, NONE).astype(np.int16)
 

@@ -1,4 +1,4 @@
-"""Induction (Olsson et al. 2022): what followed this token before will follow it again."""
+"""Induction (Olsson et al. 2022): the token that followed this one before follows it again."""
 
 import numpy as np
 
@@ -14,12 +14,24 @@ EDITS = [repeats(2), repeats(3), repeats(4)]
 
 
 def previous(query: np.ndarray, key: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Returns the token one position back."""
+    """Returns the token one position back.
+
+    Args:
+        query: the position of each query, `[row, query]`.
+        key: the position of each key, `[row, key]`.
+        tokens: the token of each key, `[row, key]`.
+    """
     return selected(key[:, None, :] == query[:, :, None] - 1, tokens)
 
 
 def follower(tokens: np.ndarray, before: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Returns the one value at the positions up to here whose previous token is this one."""
+    """Returns the value at the positions up to here whose previous token is this one; None if they differ.
+
+    Args:
+        tokens: the token of each query, `[row, query]`.
+        before: the previous token at each key, `[row, key]`.
+        values: the token of each key, which is the result, `[row, key]`.
+    """
     return selected((before[:, None, :] == tokens[:, :, None]) & earlier(LENGTH), values)
 
 

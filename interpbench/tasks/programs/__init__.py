@@ -1,1 +1,1 @@
-"""The programs, in groups: one decorated function a task."""
+"""RASP programs in groups, one a file; each decorated function is a task."""

@@ -1,4 +1,4 @@
-"""Tokens of a few fixed places, shown at every position or combined with every token."""
+"""Programs that take tokens from fixed positions, to every position or to combine them with every token."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Counts of equal, larger or smaller tokens in the whole sequence, and what is decided from them."""
+"""Programs that count equal, larger or smaller tokens in the whole sequence, or decide by such counts."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def _count(
     duplicate_of: str | None = None,
     balance: Sequence[Edit] = (),
 ) -> None:
-    """Registers a task that counts the tokens that satisfy `predicate(key, query)`."""
+    """Registers a task that counts, at each token, the keys that satisfy `predicate(key, query)`."""
 
     @task(
         name,

@@ -1,4 +1,4 @@
-"""Functions of single integers: arithmetic, divisibility, primes, limits."""
+"""Programs that compute functions of single integers: arithmetic, divisibility, primes, limits."""
 
 from collections.abc import Callable, Sequence
 from math import factorial
@@ -18,7 +18,7 @@ def _integers(
     vocab: Sequence[int] = range(11),
     balance: Sequence[Edit] = (),
 ) -> None:
-    """Registers one map over the tokens as a task."""
+    """Registers a function of each token, a RASP Map, as a task."""
 
     @task(
         name,

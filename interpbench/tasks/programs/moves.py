@@ -1,4 +1,4 @@
-"""Tokens moved to, fetched from or compared with other places, which do not depend on the tokens."""
+"""Programs that move tokens between positions, or compare them, in a way that the tokens do not change."""
 
 from collections.abc import Callable
 from string import ascii_lowercase
@@ -43,7 +43,7 @@ def _move(
     length_over: SOp = indices,
     by: Callable[[SOp, str], SOp] = take,
 ) -> None:
-    """Registers a task in which position `i` of `n` fetches from (or puts to) `source(i, n)`."""
+    """Registers a task in which position i of n takes its token from (or moves it to) `source(i, n)`."""
 
     @task(
         name,

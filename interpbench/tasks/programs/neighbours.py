@@ -1,4 +1,4 @@
-"""Tokens compared or combined with their neighbours."""
+"""Programs that compare or combine tokens with their neighbours."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def _with_previous(
     offset: int = -1,
     balance: Sequence[Edit] = (),
 ) -> None:
-    """Registers `function(token, token at the offset)`: causal, None where the offset leads outside."""
+    """Registers a function of each token and the one at an offset (None beyond the ends) as a task."""
 
     @task(
         name,

@@ -1,4 +1,4 @@
-"""Shares of tokens in each prefix, as numbers, and what is decided from them."""
+"""Programs that compute shares of tokens in each prefix as numbers, or decide by such shares."""
 
 from string import ascii_lowercase
 

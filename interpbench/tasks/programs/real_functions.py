@@ -1,4 +1,4 @@
-"""Functions of single numbers with real values, each of which is a class."""
+"""Programs that compute real functions of single numbers; each possible value is an output class."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ def _reals(
     function: Callable[[Any], float],
     vocab: Sequence[float] = range(11),
 ) -> None:
-    """Registers one map over the tokens as a task."""
+    """Registers a function of each token, a RASP Map, as a task."""
 
     @task(
         name,

@@ -1,7 +1,7 @@
-"""Tokens in sorted order, and what sorting finds: medians and the maximum.
+"""Programs that sort the sequence, or find its median or maximum in the same way.
 
-Sorting makes all keys different by adding a small multiple of the position, ranks the keys by counting, and
-fetches by rank.
+They make all keys different by adding a small multiple of the position, rank the keys by counting smaller
+ones, and take tokens by rank.
 """
 
 from tracr.rasp.rasp import SOp
@@ -57,7 +57,7 @@ def median_fine() -> SOp:
 
 
 def _maximum() -> SOp:
-    """The token whose key no other exceeds: as many keys up to it as there are tokens."""
+    """Returns the largest token: the number of keys that are not larger than its own is the length."""
     key = rasp.SequenceMap(lambda v, i: v + i * 1e-14, tokens, indices).named("key")
     rank = rasp.SelectorWidth(select(key, key, lambda k, q: k <= q)).named("rank")
     return rasp.Aggregate(select(rank, length()), tokens).named("maximum")

@@ -1,4 +1,4 @@
-"""One answer about the whole sequence: every position is checked, and the failures are counted."""
+"""Programs with one output for the whole sequence: every position is checked, and failures are counted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +22,13 @@ from interpbench.tasks.samplers import constant as constant_rows
 
 
 def _previous() -> SOp:
-    """The left neighbour; the first token has itself."""
+    """Returns the left neighbour of each token; that of the first token is itself."""
     before = select(indices, indices, lambda k, q: k == q - 1 or (k == 0 and q == 0))
     return rasp.Aggregate(before, tokens).named("previous")
 
 
 def _number(of: Any, value: int, predicate: Callable[[Any, Any], bool] = equal) -> SOp:
-    """How many positions have `value` (or satisfy `predicate` with it) in the sequence `of`."""
+    """Returns how many positions of `of` have `value`, or satisfy `predicate` with it."""
     wanted = constant(value, name="wanted")
     return rasp.SelectorWidth(select(of, wanted, predicate)).named("number")
 

@@ -1,4 +1,4 @@
-"""Functions of a token with its position or with the length."""
+"""Programs that compute functions of a token with its position, or with the length of the sequence."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def _of_position(
     prepare: Callable[[int], int] | None = None,
     vocab: Sequence[object] = range(11),
 ) -> None:
-    """Registers `function(token, position)`, or of what a separate map `prepare` makes of the position."""
+    """Registers a function of token and position, or of token and `prepare(position)`, as a task."""
 
     @task(name, legacy_id=legacy_id, description=description, vocab=vocab, length=9, attention="causal")
     def _() -> SOp:

@@ -1,4 +1,4 @@
-"""Functions of single words: their letters, length, case and meaning."""
+"""Programs that compute functions of single words: of their letters, length, case or meaning."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def _words(
     only: Sequence[str] = (),
     balance: Sequence[Edit] = (),
 ) -> None:
-    """Registers one map over the tokens as a task; its vocabulary is WORDS and `vocab`, or `only`."""
+    """Registers a function of each token as a task; its vocabulary is WORDS and `vocab`, or just `only`."""
 
     @task(
         name,

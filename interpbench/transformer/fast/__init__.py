@@ -1,1 +1,1 @@
-"""What is fast because no weight of a trained network gets a gradient, and what stays is not run."""
+"""Faster runs of trained networks: weights get no gradient, and what no patch can change is not computed."""

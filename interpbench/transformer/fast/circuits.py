@@ -1,7 +1,8 @@
-"""Circuits of a frozen network: which edges and nodes of each read, or write, a patch instead.
+"""Circuits of a trained network: the edges and nodes that each of them patches, in one run.
 
-Shapes as in `model.py`; K circuits, B examples. Patched values are data (activations of other inputs, a mean,
-zero), not a mode.
+Patched values are data (activations of other inputs, a mean, zero), not a mode.
+
+Shapes: D d_model, T positions, K circuits, B examples, N = K × B rows, W nodes (writers), R readers.
 """
 
 from collections.abc import Sequence
@@ -12,36 +13,37 @@ from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.fast.patch_differences import Differences, Mixture
+from interpbench.transformer.tensors import Patch, SoftEdgeMasks, WriterOutputs
 
 
 class Circuits:
-    """K circuits, each on the same B examples: what their readers see and their writers write.
+    """Interventions of K circuits on the same B examples: which edges and nodes each of them patches.
 
-    Rows are circuit-major, which `frozen_run` and this class alone know.
+    Rows are the examples of the first circuit, then those of the second, and so on.
 
     Args:
-        masks: `[K, R, W]` float: 1 where a circuit's reader sees the patch instead of the writer. Masks and
-            shifts may require gradients.
-        patch: `[W, D, T, B]`: the patched values; `[W, D, T, K, B]` if each circuit has its own, which only
-            masks of edges can take, in a run from the embedding on without `only`.
-        clean: `[W, D, T, B]`: what the writers below layer `start` write in every circuit; with
-            `start > 0` they are not computed again.
+        masks: `[K, R, W]` float, 1 where the circuit's reader sees the patch instead of what the node writes;
+            None if no edge is patched. Masks and shifts may require gradients.
+        patch: `[W, D, T, B]`, the values that are patched in; `[W, D, T, K, B]` if each circuit has its own,
+            which is possible with `masks` alone, in a run from the embedding on at all positions.
+        clean: `[W, D, T, B]`, what nodes below layer `start` write in every circuit; if `start > 0` they are
+            not computed again.
         start: the layer at which the run starts.
-        nodes: `[K, W]` bool: writers whose output is replaced by the patch as a whole.
-        live: `[W]`: writers of the layers from `start` on that have to be computed; None for all. The others
-            are replaced by `nodes`, or write what they write in `clean`: either they come before all
-            patches, or nobody sees them because every edge out of them is patched.
-        shifts: `[K, W, D]`: what each circuit's masks add to the patch, for all examples, at all positions
-            but BOS.
-        whole: whether shifts get gradients only from edges that are replaced whole, by a mask above 0.999.
-        bos: whether everything writes its patch at BOS.
+        nodes: `[K, W]` bool, the nodes that are patched: the patch takes the place of their whole output.
+        live: `[W]`, whether a node of the layers from `start` on has to be computed; None for all. The others
+            are patched by `nodes`, or write what `clean` says: they come before all patches, or are seen by
+            no reader because all edges out of them are patched.
+        shifts: `[K, W, D]`, what is added to the patch in each circuit, for all examples, at all positions
+            but BOS; None for nothing.
+        whole: whether shifts get gradients only from edges that are patched entirely, by a mask above 0.999.
+        bos: whether all nodes are patched at BOS.
     """
 
     def __init__(
         self,
-        masks: Tensor | None,
-        patch: Tensor,
-        clean: Tensor | None = None,
+        masks: SoftEdgeMasks | None,
+        patch: Patch,
+        clean: WriterOutputs | None = None,
         start: int = 0,
         nodes: Tensor | None = None,
         live: Sequence[bool] | None = None,
@@ -61,33 +63,36 @@ class Circuits:
         self.used_nodes = None if nodes is None else nodes.any(0).tolist()
 
     def begin(self, cfg: TransformerConfig) -> None:
-        """Sets up the writers that are known before the first layer."""
+        """Prepares a run: finds which nodes are known before the first layer and which edges are patched."""
         below = 1 + self.start * (cfg.n_heads + 1) if self.start else 0
         layer, place = divmod(max(np.flatnonzero(self.used).tolist(), default=0), 3 * cfg.n_heads + 1)
         self.seen: int = 1 + layer * (cfg.n_heads + 1) + (cfg.n_heads if place == 3 * cfg.n_heads else 0)
-        """Writers from this one on come after every patched edge."""
+        """The first node that comes after every patched edge."""
         self.fixed = [writer for writer in range(below) if self.used_writers[writer]]
-        self.places: Tensor | None = None
+        self.indices: Tensor | None = None
         self.computed: list[int] = []
         if self.masks is not None:
             self.differences = Differences(self.masks, self.patch[: self.seen - below], cfg.centred)
 
-    def narrow(self, places: Tensor) -> None:
-        """Goes on with some places, the same ones for every circuit."""
+    def keep_positions(self, indices: Tensor) -> None:
+        """Keeps only some positions of the rows; from now on T = 1.
+
+        `indices` are flat indices into T × N, in the order of circuits, with the same positions for each.
+        """
         examples = self.patch.shape[-1]
         rows = self.count * examples
-        first = places[: len(places) // self.count]
-        self.places = first // rows * examples + first % rows
+        first = indices[: len(indices) // self.count]
+        self.indices = first // rows * examples + first % rows
         if self.masks is not None:
-            self.differences.narrow(self.places)
+            self.differences.keep_positions(self.indices)
 
     def _given(self, values: Tensor, writers: Sequence[int]) -> Tensor:
-        """Returns the patch, or clean activations, of some writers, at the places that the run is at."""
+        """Returns the patch, or clean activations, of some nodes, at the positions that the run has kept."""
         some = _some(values, writers)
-        return some if self.places is None else some.flatten(2)[:, :, None, self.places]
+        return some if self.indices is None else some.flatten(2)[:, :, None, self.indices]
 
     def given(self, writers: Sequence[int]) -> Tensor:
-        """Sums what writers that are not computed write."""
+        """Returns the sum `[D, T, N]` of what nodes that are not computed write: clean or patched values."""
         assert self.clean is not None
         self.fixed += [writer for writer in writers if self.used_writers[writer]]
         clean = self._given(self.clean, writers)
@@ -99,23 +104,23 @@ class Circuits:
         return total.flatten(2)
 
     def _patches(self, writers: Sequence[int]) -> bool:
-        """Returns whether any circuit replaces one of these writers."""
+        """Returns whether any circuit patches one of these nodes."""
         return self.used_nodes is not None and any(self.used_nodes[writer] for writer in writers)
 
     def ignores(self, writers: Sequence[int]) -> bool:
-        """Returns whether these writers are neither replaced nor read by a patched edge."""
+        """Returns whether neither these nodes nor any edges out of them are patched."""
         unread = self.masks is None or writers[0] >= self.seen
-        return unread and not self._patches(writers) and not (self.bos and self.places is None)
+        return unread and not self._patches(writers) and not (self.bos and self.indices is None)
 
-    def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
-        """Patches nodes; keeps each circuit's difference from the patch."""
+    def write(self, writers: Sequence[int], outputs: WriterOutputs) -> WriterOutputs:
+        """Returns outputs with patched nodes' replaced; keeps how the patch differs from them, for `read`."""
         count, features, length, rows = outputs.shape
         own = outputs.view(count, features, length, self.count, -1)
         if self._patches(writers):
             assert self.nodes is not None
             chosen = self.nodes[:, list(writers)].T[:, None, None, :, None]
             own = torch.where(chosen, self._given(self.patch, writers).unsqueeze(3), own)
-        if self.bos and self.places is None:
+        if self.bos and self.indices is None:
             patch = _some(self.patch, writers)[:, :, :1]
             first = patch if patch.ndim == own.ndim else patch.unsqueeze(3)
             own = torch.cat([first.expand(*own.shape[:2], 1, *own.shape[3:]), own[:, :, 1:]], 2)
@@ -125,7 +130,7 @@ class Circuits:
         return own.reshape(count, features, length, rows)
 
     def read(self, readers: Sequence[int], residual: Tensor) -> Tensor | Mixture:
-        """Adds the masked differences to each reader's input, where any circuit patches an edge."""
+        """Returns what readers see: the residual stream `[D, T, N]`, or its mixture with patches."""
         if self.masks is None or not any(self.used[reader] for reader in readers):
             return residual
         more = None
@@ -140,14 +145,14 @@ class Circuits:
         return self.differences.read(list(readers), residual, more)
 
     def _shifted(self, masks: Tensor, shifts: Tensor) -> Tensor:
-        """Returns what shifts add to inputs, `[K, R', D, T, 1]`, or `[…, 1, 1]` at places after BOS."""
+        """Returns what shifts add to the inputs of R' readers, `[K, R', D, T, 1]`, with T = 1 after BOS."""
         if self.whole:
             settled = shifts.detach()
             entire = torch.where(masks > 0.999, masks, 0).detach()
             moved = masks @ settled + entire @ (shifts - settled)
         else:
             moved = masks @ shifts
-        if self.places is not None:
+        if self.indices is not None:
             return moved[..., None, None]
         after = moved.new_ones(self.patch.shape[2], 1)
         after[0] = 0
@@ -155,7 +160,7 @@ class Circuits:
 
 
 def _some(values: Tensor, writers: Sequence[int]) -> Tensor:
-    """Returns `values [W, …]` of some writers, without a copy if they are consecutive."""
+    """Returns `values [W, …]` of some nodes, without a copy if these are consecutive."""
     if writers[-1] - writers[0] == len(writers) - 1:
         return values[writers[0] : writers[-1] + 1]
     return values[list(writers)]

@@ -1,6 +1,7 @@
-"""Attention and MLP of frozen networks, whose weights get no gradient: one step each, in cached pieces.
+"""Attention and MLP of trained networks, whose weights get no gradient, in pieces that fit into the cache.
 
-Shapes as in `model.py`; Q positions of queries, K of keys.
+Shapes: D d_model, H heads, E d_head, M d_mlp, T positions, Q positions of queries, K positions of keys, N
+rows.
 """
 
 import math
@@ -16,13 +17,20 @@ from interpbench.transformer.fast.packed import Packed
 
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
+"""The coefficients of `gelu_new`, which is x · sigmoid(LINEAR x + CUBIC x³)."""
 
 CACHED = 1 << 18
-"""Numbers worked on at once: half of a core's cache."""
+"""The number of floats that are worked on at once on a CPU: half of a core's cache."""
 
 
 def fitting(each: int, count: int, device: torch.device) -> int:
-    """Returns how many of `count` things, of `each` numbers each, fit into the cache; at least one."""
+    """Returns how many pieces of work to do at once, so that they fit into the cache; at least one.
+
+    Args:
+        each: how many numbers one piece takes.
+        count: how many pieces there are.
+        device: the device, all of whose pieces are done at once if it is no CPU.
+    """
     return min(count, max(1, CACHED // each)) if device.type == "cpu" else count
 
 
@@ -39,19 +47,17 @@ def attend_and_write(
     packed: Packed | None = None,
     others: Tensor | None = None,
 ) -> Tensor:
-    """Softmax attention and what heads write, for inputs with features last.
+    """Returns what heads write, `[H, D, Q, N]`, of queries, keys and values with features last in memory.
 
     Args:
-        projected: queries, keys and values `[3, H, E, T, N]`, or queries `[1, H, E, Q, N]`, and keys and
+        projected: queries, keys and values `[3, H, E, T, N]`; or queries `[1, H, E, Q, N]`, then keys and
             values `[2, H, E, T, N]`.
-        output: `[H, D, E]`; gets no gradient.
-        causal: whether keys come no later than queries.
-        only: `[N]`: the queries' positions if there is one a row.
-        packed: which positions T × N are; without `only` the queries' too.
-        others: its keys and values in this layer.
-
-    Returns:
-        `[H, D, Q, N]`.
+        output: the output maps `[H, D, E]`, which get no gradient.
+        causal: whether a query sees only keys up to its own position.
+        only: `[N]`, the position of each row's query if it has only one; None for all positions.
+        packed: which positions are computed, if not all: those of keys and values, and without `only` those
+            of queries.
+        others: keys and values `[2, H, M, E]` at the M earlier positions that are not computed.
     """
     constants = output.detach(), causal, only, packed, others
     written: Tensor = _AttendAndWrite.apply(*constants, *projected)  # type: ignore[assignment]
@@ -59,7 +65,7 @@ def attend_and_write(
 
 
 class _AttendAndWrite(Function):
-    """Batched products copy nothing but runs of E numbers; some heads at a time stay in the cache."""
+    """Attention by batched products, a few heads at a time, so that their patterns stay in the cache."""
 
     @staticmethod
     def forward(
@@ -125,29 +131,29 @@ class _AttendAndWrite(Function):
 
 
 def _by_example(one: Tensor, packed: Packed | None, others: Tensor | None) -> Tensor:
-    """Maps `[H, E, T, N]` to `[H × N, T, E]`; what is not computed is `others [H, M, E]`, or 0."""
+    """Returns `one [H, E, T, N]` as `[H × N, T, E]`; positions not computed get `others [H, M, E]`, or 0."""
     if packed is None:
         return one.permute(0, 3, 2, 1).flatten(0, 1)
     return packed.spread(one[:, :, 0].transpose(1, 2), others)
 
 
 def _by_position(values: Tensor, packed: Packed | None, heads: int) -> Tensor:
-    """Maps `[H × N, T, E]` to `[H, T × N, E]`."""
+    """Returns `values [H × N, T, E]` as `[H, T × N, E]`, without positions that are not computed."""
     if packed is not None:
         return packed.gather(values, heads)
     return values.unflatten(0, (heads, -1)).transpose(1, 2).flatten(1, 2)
 
 
 def mlp(x: Tensor, w_in: Tensor, b_in: Tensor, w_out: Tensor, b_out: Tensor, activation: str) -> Tensor:
-    """Returns an MLP's output `[D, T, N]` of `x [D, T, N]`.
+    """Returns an MLP's output `[D, T, N]`; its weights get no gradient.
 
     Args:
-        x: its input.
-        w_in: `[M, D]`; like the others, it gets no gradient.
-        b_in: `[M]`.
-        w_out: `[D, M]`.
-        b_out: `[D]`.
-        activation: `gelu_new` (a sigmoid is faster than its tanh), `gelu`, `relu` or `silu`.
+        x: its input `[D, T, N]`.
+        w_in: the input weights `[M, D]`.
+        b_in: the input biases `[M]`.
+        w_out: the output weights `[D, M]`.
+        b_out: the output biases `[D]`.
+        activation: `gelu_new` (by a sigmoid, which is faster than its tanh), `gelu`, `relu` or `silu`.
     """
     constants = w_in.detach(), b_in.detach()[:, None], w_out.detach(), b_out.detach()[:, None]
     kept = torch.is_grad_enabled() and x.requires_grad
@@ -156,7 +162,7 @@ def mlp(x: Tensor, w_in: Tensor, b_in: Tensor, w_out: Tensor, b_out: Tensor, act
 
 
 class _Mlp(Function):
-    """Some rows at a time, so that hidden ones do not go through memory; their slopes do, for a gradient."""
+    """An MLP on some columns at a time, so that hidden units stay in the cache; their slopes are kept."""
 
     @staticmethod
     def forward(
@@ -188,13 +194,13 @@ class _Mlp(Function):
 
 
 def _pieces(width: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yields some columns of all, so many that `width` times as many numbers fit into the cache."""
+    """Yields the same columns of all tensors, as many as fit into the cache at `width` numbers each."""
     columns = max(1, fitting(width, tensors[0].shape[1], tensors[0].device))
     return zip(*(tensor.split(columns, 1) for tensor in tensors))
 
 
 def _activated(hidden: Tensor, activation: str, kept: bool) -> tuple[Tensor, Tensor | None]:
-    """Returns what the activation function makes of `hidden`, and its slope there if that is to be kept."""
+    """Returns `hidden` after the activation function, and the function's slope there if `kept`, else None."""
     if activation == "relu":
         return hidden.relu(), (hidden > 0).to(hidden) if kept else None
     if activation == "gelu":

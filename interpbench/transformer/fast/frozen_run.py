@@ -1,10 +1,13 @@
-"""The forward pass of a frozen network under several circuits at once: `Transformer.run`, and what is faster.
+"""The forward pass of a trained network with several circuits at once: `Transformer.run`, but faster.
 
-No weight gets a gradient; masks and shifts of circuits may. Beside the plain pass it can start at a layer,
-leave out writers whose outputs are known, compute the last layer at one position of each row alone, and leave
-out positions that cannot matter. What readers see goes from masks to projections in one step.
+No weight gets a gradient; masks and shifts of circuits may. The pass can start at a layer, leave out nodes
+whose outputs are known, compute the last layer at one position of each row only, and leave out positions that
+cannot matter. Readers' inputs are projected to queries, keys and values in one step from masks and
+differences.
 
-Shapes as in `model.py`; K circuits, B examples, N = K × B rows, circuit-major.
+Shapes: D d_model, V outputs, H heads, E d_head, T positions, Q positions of queries, K circuits, B examples,
+N = K × B rows, those of the first circuit first; `kind` is 3 for queries, keys and values, or the number of
+these that are asked for.
 """
 
 from collections.abc import Sequence
@@ -21,14 +24,15 @@ from interpbench.transformer.gated_mlp import GatedMlp
 from interpbench.transformer.layers import Attention, Block, Embed, Mlp, Norm, PosEmbed, Unembed
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.rms_norm import RMSNorm
+from interpbench.transformer.tensors import GroupedLogits
 
 KNOWN = (
     *(Transformer, Embed, PosEmbed, Block, nn.ModuleList, nn.Identity),
     *(Norm, RMSNorm, Attention, Mlp, GatedMlp, Unembed),
 )
-"""The parts that have a fast way, or need none."""
+"""The modules that a fast run can take the place of, or uses as they are."""
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-"""Where a module of PyTorch keeps its hooks."""
+"""The attributes in which a PyTorch module keeps its hooks."""
 
 
 def frozen_run(
@@ -37,44 +41,47 @@ def frozen_run(
     circuits: Circuits,
     only: Tensor | None = None,
     packed: Packed | None = None,
-) -> Tensor:
-    """Runs circuits from the layer on at which they start.
+) -> GroupedLogits:
+    """Runs circuits from the layer at which they start, and returns the logits of each.
 
     Args:
         network: the network.
-        stream: `[D, T, B]`: what the embedding writes, or the residual stream before the layer at which
+        stream: `[D, T, B]`, what the embedding writes, or the residual stream before the layer at which the
             circuits start; `[D, T, K, B]` if each circuit has its own.
-        circuits: the circuits.
-        only: `[B]`: the one position of each example whose logits are wanted; None for all.
-        packed: instead of `only`, which positions the examples `[D, 1, F]` are, for circuits that patch all
-            readers. It needs learned positions and causal attention.
+        circuits: the circuits, with what they patch.
+        only: `[B]`, the one position of each example whose logits are wanted; None for all positions.
+        packed: instead of `only`, the F positions of all examples that are computed, `stream` being
+            `[D, 1, F]`; for circuits whose readers are all patched, and a network with learned positions and
+            causal attention.
 
     Returns:
-        Logits `[V, T, K, B]`, T one with `only` or `packed`.
+        Logits `[V, T, K, B]`, with T = 1 if `only` or `packed` is given.
 
     Raises:
-        TypeError: for a network with a part, as a changed backward pass, that has no fast way, or with hooks.
+        TypeError: if the network has a module of another class, such as those of `backward_rules`, or hooks.
     """
     check(network)
     return _FrozenRun(network, stream, circuits, only, packed).logits()
 
 
 def check(network: Transformer) -> None:
-    """Refuses a network with parts of one's own, as `backward_rules` makes them, or with PyTorch's hooks.
+    """Refuses a network with modules that a fast run does not know, or with PyTorch hooks.
+
+    Modules of `backward_rules` are such, as they have another backward pass.
 
     Raises:
-        TypeError: if it has one.
+        TypeError: if the network has such a module.
     """
     for part in network.modules():
         name = type(part).__name__
         if type(part) not in KNOWN:
-            raise TypeError(f"a {name} has no fast way; Transformer.run runs it")
+            raise TypeError(f"run_circuits cannot run a {name}; use Transformer.run")
         if any(getattr(part, hooks) for hooks in HOOKS):
-            raise TypeError(f"hooks of {name} would not be called; Transformer.run calls them")
+            raise TypeError(f"run_circuits does not call the hooks of {name}; use Transformer.run")
 
 
 class _FrozenRun:
-    """One run. `at` is where in T × N the residual stream is, once it is at one position of each row."""
+    """One run: its residual stream `[D, T, N]`, which after `keep_positions` has one position of each row."""
 
     def __init__(
         self,
@@ -88,13 +95,13 @@ class _FrozenRun:
         count = circuits.count
         self.only = only if only is None else only.repeat(count)
         if packed is not None:
-            assert self.cfg.positions == "learned", "where packed rows are is not known to rotary positions"
+            assert self.cfg.positions == "learned", "packed positions need learned positions, not rotary ones"
             self.only = packed.only.repeat(count)
         rows = stream.unsqueeze(2).expand(-1, -1, count, -1) if stream.ndim == 3 else stream
         self.residual = rows.flatten(2)
 
     def logits(self) -> Tensor:
-        """Runs all layers."""
+        """Runs all layers and returns the logits `[V, T, K, B]`."""
         cfg, circuits, unembed = self.cfg, self.circuits, self.network.unembed
         circuits.begin(cfg)
         if circuits.start == 0:
@@ -104,8 +111,8 @@ class _FrozenRun:
             heads = self._live(layer)
             self._attend(layer, block, heads, last=layer == cfg.n_layers - 1)
             self._transform(layer, block)
-        if circuits.start == cfg.n_layers and (places := self._places()) is not None:
-            self._narrow(places)
+        if circuits.start == cfg.n_layers and (indices := self._wanted()) is not None:
+            self._keep_positions(indices)
         last = cfg.n_layers * (3 * cfg.n_heads + 1)
         seen = circuits.read(range(last, last + 1), self.residual)
         if isinstance(seen, Mixture):
@@ -121,7 +128,7 @@ class _FrozenRun:
         return [head for head in range(self.cfg.n_heads) if live is None or live[first + head]]
 
     def _attend(self, layer: int, block: Block, heads: Sequence[int], last: bool) -> None:
-        """Adds what a layer's heads write; in the last layer at the wanted positions alone."""
+        """Adds what a layer's heads write to the stream, in the last layer at the wanted positions only."""
         attn, circuits, count = block.attn, self.circuits, self.cfg.n_heads
         reader, writer = layer * (3 * count + 1), 1 + layer * (count + 1)
         rows_last = self.packed is None and by_rows(self.residual.shape[1], self.residual.device)
@@ -131,15 +138,15 @@ class _FrozenRun:
             seen = circuits.read(readers, self.residual)
             return _projected(attn, seen, block.ln1, kinds, heads, rows_last)
 
-        places = self._places() if last else None
-        projected = [project(slice(places is not None, 3))] if heads else []
-        if places is not None:  # of queries alone
-            self._narrow(places)
+        indices = self._wanted() if last else None
+        projected = [project(slice(indices is not None, 3))] if heads else []
+        if indices is not None:  # keys and values are at all positions, queries at the wanted ones only
+            self._keep_positions(indices)
             projected = [project(slice(1)), *projected] if heads else []
         if heads:
             writers = [writer + head for head in heads]
             summed = circuits.ignores(writers)
-            written = self._written(layer, attn, projected, heads, summed, places is not None)
+            written = self._written(layer, attn, projected, heads, summed, indices is not None)
             total = written if summed else circuits.write(writers, written).sum(0)
             self.residual = total.add_(self.residual)
         if len(heads) < count:
@@ -156,7 +163,7 @@ class _FrozenRun:
         summed: bool,
         narrowed: bool,
     ) -> Tensor:
-        """Returns what heads write, `[H, D, Q, N]`, or its sum over them, from queries, keys and values."""
+        """Returns what heads write, `[H, D, Q, N]`, or its sum over heads, from queries, keys and values."""
         at, output = self.only if narrowed else None, attn.outputs(heads)
         others = self.packed.others[layer] if self.packed else None
         if self.packed or features_last(projected[0]):
@@ -173,7 +180,7 @@ class _FrozenRun:
         return total.view(-1, *mixed.shape[2:])
 
     def _transform(self, layer: int, block: Block) -> None:
-        """Adds what a layer's MLP writes."""
+        """Adds what a layer's MLP writes to the residual stream."""
         circuits, count = self.circuits, self.cfg.n_heads
         writer, reader = (layer + 1) * (count + 1), (layer + 1) * (3 * count + 1) - 1
         if circuits.live is not None and not circuits.live[writer]:
@@ -188,13 +195,13 @@ class _FrozenRun:
             written = block.mlp(block.ln2(seen.copied()[0] if isinstance(seen, Mixture) else seen))
         self.residual = self.residual + circuits.write(range(writer, writer + 1), written[None])[0]
 
-    def _narrow(self, places: Tensor) -> None:
-        """Leaves the wanted positions alone."""
-        self.circuits.narrow(places)
-        self.residual = self.residual.flatten(1)[:, None, places]
+    def _keep_positions(self, indices: Tensor) -> None:
+        """Keeps only some positions, flat `indices` into T × N; from now on T = 1."""
+        self.circuits.keep_positions(indices)
+        self.residual = self.residual.flatten(1)[:, None, indices]
 
-    def _places(self) -> Tensor | None:
-        """Returns where in T × N of the residual stream the wanted positions are; None for all."""
+    def _wanted(self) -> Tensor | None:
+        """Returns the flat indices into T × N of the positions whose logits are wanted; None for all."""
         rows, device = self.residual.shape[2], self.residual.device
         if self.packed is not None:
             firsts = torch.arange(0, rows, self.packed.count, device=device)
@@ -210,9 +217,9 @@ def _projected(
     heads: Sequence[int],
     rows_last: bool,
 ) -> Tensor:
-    """Normalises what heads read, and makes queries, keys or values of it, `[kind, H, E, T, N]`.
+    """Returns queries, keys or values `[kind, H, E, T, N]` of what heads see, normalised.
 
-    What a mixture gives has its features last in memory unless `rows_last`.
+    Those of a mixture have their features last in memory unless `rows_last`.
     """
     maps = attn.maps(kinds, heads)
     if isinstance(seen, Tensor):
@@ -230,7 +237,7 @@ def _projected(
 def _normalised(
     seen: Mixture, norm: nn.Module, weight: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalises a single reader's input `[D, T, N]`, and folds a norm's weights into the next ones."""
+    """Returns a single reader's normalised input `[D, T, N]`, and a map with the norm's weights folded in."""
     if isinstance(norm, Norm):
         weights, biases = norm.folded(weight[None], bias[None])
         return seen.inputs(norm.eps)[0], weights[0], biases[0]

@@ -1,6 +1,9 @@
-"""Positions that can matter, packed: what comes after the wanted position, or before any patch, is not run.
+"""Packed positions: a run computes only those positions of each example that can change the wanted logits.
 
-Shapes as in `model.py`.
+Positions after the wanted one are not seen by it, and positions before any patch stay as in the clean run.
+
+Shapes: T positions, B examples, F computed positions of all examples, M earlier positions that are not
+computed, K circuits, H heads, E d_head.
 """
 
 from collections.abc import Iterable
@@ -9,29 +12,28 @@ import torch
 from torch import Tensor
 
 ALIGNED = 64
-"""Rows come in multiples of this where they are packed: products of others are slower."""
+"""The number of computed positions is rounded up to a multiple of this, as other products are slower."""
 
 
 class Packed:
-    """A run that computes some positions of each example of a causal network, in one row each.
+    """The positions that a run of a causal network computes, each as a row of its own.
 
-    What comes after the position whose logits are wanted is nowhere seen. What comes before and is not
-    computed stays as it is: its keys and values come from a clean run.
-
-    F computed positions, in the order of `[T, B]`, M earlier ones, B examples of T positions.
+    Positions after the wanted one are left out. Earlier positions that are not computed keep the keys and
+    values of the clean run.
 
     Args:
-        live: `[T, B]`: which positions are computed; the wanted ones are among them. Some more may be.
-        only: `[B]`: the wanted positions.
-        keys_and_values: for each layer, clean `[2, H, E, T, B]`.
+        live: `[T, B]` bool, the positions that have to be computed, the wanted ones among them; a few more
+            may be computed.
+        only: `[B]`, the position of each example whose logits are wanted.
+        keys_and_values: the clean keys and values `[2, H, E, T, B]` of each layer.
 
     Attributes:
-        length: T.
-        examples: B.
-        count: F.
-        only: as above.
-        others: for each layer, keys and values `[2, H, M, E]`.
-        rows: `[B]`: where wanted positions are among those that are computed.
+        length: the number of positions T.
+        examples: the number of examples B.
+        count: the number of computed positions F, in the order of `[T, B]`.
+        only: `[B]`, the position of each example whose logits are wanted.
+        others: the clean keys and values `[2, H, M, E]` of each layer at earlier positions not computed.
+        rows: `[B]`, the index of each example's wanted position among the computed ones.
     """
 
     def __init__(self, live: Tensor, only: Tensor, keys_and_values: Iterable[Tensor]):
@@ -50,15 +52,19 @@ class Packed:
         self._many: dict[tuple[int, bool], Tensor] = {}
 
     def _in_example(self, places: Tensor) -> Tensor:
-        """Maps places in `[T, B]` to those in `[B, T]`."""
+        """Returns flat indices into `[B, T]` for flat indices into `[T, B]`."""
         return places % self.examples * self.length + places // self.examples
 
     def pack(self, values: Tensor) -> Tensor:
-        """Maps `[..., T, B]` to `[..., 1, F]`."""
+        """Returns the computed positions `[..., 1, F]` of `values [..., T, B]`."""
         return values.flatten(-2)[..., self._computed].unsqueeze(-2)
 
     def spread(self, rows: Tensor, others: Tensor | None) -> Tensor:
-        """Maps `[H, K × F, E]` and `[H, M, E]`, or 0 for all that is not computed, to `[H × K × B, T, E]`."""
+        """Returns all positions `[H × K × B, T, E]`: computed `rows [H, K × F, E]`, and `others [H, M, E]`.
+
+        If `others` is None, positions that are not computed are 0. Positions after the wanted one may hold
+        anything: the causal mask hides them.
+        """
         heads, _, width = rows.shape
         every = self._select(rows, self._source, self.count)
         if others is None:
@@ -69,12 +75,12 @@ class Packed:
         return every.view(-1, self.length, width)
 
     def gather(self, spread: Tensor, heads: int) -> Tensor:
-        """Maps `[H × K × B, T, E]` to `[H, K × F, E]`."""
+        """Returns the computed positions `[H, K × F, E]` of `spread [H × K × B, T, E]`."""
         width = spread.shape[-1]
         return self._select(spread, self._places, len(self._source)).view(heads, -1, width)
 
     def _select(self, rows: Tensor, chosen: Tensor, size: int) -> Tensor:
-        """Selects of every `size` rows, of E numbers each, some: `[..., E]` to `[-1, chosen, E]`."""
+        """Returns the `chosen` ones of every `size` vectors of `rows [..., E]`, as `[groups, chosen, E]`."""
         flat = rows.reshape(-1, rows.shape[-1])
         groups = len(flat) // size
         key = groups, chosen is self._source

@@ -1,70 +1,84 @@
-"""How patches differ from what writers write, in one buffer from which every reader takes its mixture.
+"""Patched edges: patched minus own activations of all nodes in one buffer, which readers' inputs are sums of.
 
-Stacking the writers anew for each reader copies every writer once a reader, and its gradient as often. Here
-writers fill one buffer in place and readers' inputs another; an input is a product with the writers that are
-there so far. In the backward pass inputs give way to their gradients, a writer's gradient is a product with
-those of its readers, and the masks' is one product of the two buffers. Autograd sees only the order: what
-fills a buffer returns an empty token, which later writes and reads take, so that a writer's gradient is asked
-for after all its readers have given theirs, and the masks' last.
+Stacking the nodes anew for each reader copies every node once a reader, and its gradient as often. Here nodes
+fill one buffer in place and readers' inputs another; an input is a product of masks and the differences that
+are there so far. In the backward pass inputs are overwritten by their gradients, a node's gradient is a
+product with those of its readers, and the masks' gradient is one product of the two buffers. Autograd knows
+only the order: filling a buffer returns an empty token, which later writes and reads take, so that a node's
+gradient is asked for after those of all its readers, and the masks' last.
 
-What readers see is larger by far than what they do with it: 12 inputs of D a layer for 12 projections of E.
+Inputs are far larger than what is projected from them: 12 of size D in a layer for 12 projections of size E.
 So `Mixture.project` goes from masks to normalised projections in one step.
 
-K candidates, W writers, R readers, D d_model, E width of a projection, T positions, B examples, N rows
-(K × B), F numbers of one activation (D × T × B).
+Shapes: K circuits, W nodes (writers), R readers, D d_model, E d_head, T positions, B examples, N rows (K ×
+B), F numbers of one activation (D × T × B).
 """
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-READERS_AT_ONCE = 16
-"""Whose masks get their gradients at once, illegal edges included."""
-
-PIECE = 1_536
-"""Of a reader and of a writer, how many numbers are multiplied at once for that, at most."""
+from interpbench.transformer.fast.difference_buffers import DifferenceBuffers, masks_of
 
 
 class Differences:
-    """The differences of one run, and what readers see of them.
+    """The differences between patched and own activations in one run.
 
     Args:
-        masks: `[K, R, W]`: how much each reader sees of each difference.
-        patch: `[W', D, T, (K,) B]`, for shape, type and device; W' is how many writers there may be.
-        centred: whether every reader ignores the mean over D, as LayerNorm does; it is left out then.
+        masks: `[K, R, W]`, the factor by which each reader sees each difference: 1 for a patched edge.
+        patch: `[W', D, T, (K,) B]`, for shape, type and device; W' is the largest number of nodes.
+        centred: whether every reader ignores the mean over D, as LayerNorm does; it is subtracted then.
     """
 
     def __init__(self, masks: Tensor, patch: Tensor, centred: bool):
-        self._buffers = _Buffers(masks.detach(), patch, centred)
+        self._buffers = DifferenceBuffers(masks.detach(), patch, centred)
         self._token: Tensor = _Start.apply(masks, self._buffers)  # type: ignore[assignment]
 
     def write(self, writers: list[int], patch: Tensor, own: Tensor) -> None:
-        """Adds some writers: `patch [W', D, T, (K,) B]`, a constant, minus `own [W', D, T, K, B]`."""
-        self._token = _Write.apply(patch, own, self._token, self._buffers, writers)  # type: ignore[assignment]
-
-    def narrow(self, places: Tensor) -> None:
-        """Goes on with what there is at some `places [P]` of T × B, as one position of P examples."""
-        self._buffers = self._buffers.narrowed(places)
-
-    def read(self, readers: list[int], residual: Tensor, more: Tensor | None) -> "Mixture":
-        """Returns what readers see.
+        """Adds the differences of some nodes.
 
         Args:
-            readers: which.
-            residual: `[D, T, N]`: what all of them see: the sum of all writers so far, and constants.
-            more: `[K, R, D, T, B]`, T and B possibly 1: what each reader sees besides; None for nothing.
+            writers: their indices.
+            patch: `[W', D, T, (K,) B]`, the patched values, which get no gradient.
+            own: `[W', D, T, K, B]`, what they write themselves.
+        """
+        self._token = _Write.apply(patch, own, self._token, self._buffers, writers)  # type: ignore[assignment]
+
+    def keep_positions(self, indices: Tensor) -> None:
+        """Keeps only some positions, flat `indices [P]` into T × B; from now on T = 1 and B = P."""
+        self._buffers = self._buffers.at_positions(indices)
+
+    def read(self, readers: list[int], residual: Tensor, more: Tensor | None) -> "Mixture":
+        """Returns the inputs of some readers: the residual stream plus masked differences.
+
+        Args:
+            readers: their indices.
+            residual: the residual stream `[D, T, N]`, which is the same for all of them.
+            more: `[K, R, D, T, B]`, T and B possibly 1, what is added for each reader; None for nothing.
         """
         return Mixture(readers, residual, more, self._token, self._buffers)
 
 
 class Mixture:
-    """What readers see: the residual stream plus each one's mixture of differences."""
+    """The inputs of some readers, computed when asked for: the residual stream plus masked differences.
+
+    Args:
+        readers: their indices.
+        residual: the residual stream `[D, T, N]`.
+        more: `[K, R, D, T, B]`, what is added for each reader, or None.
+        token: the empty tensor by which autograd knows what has been written before.
+        buffers: the differences so far.
+    """
 
     def __init__(
-        self, readers: list[int], residual: Tensor, more: Tensor | None, token: Tensor, buffers: "_Buffers"
+        self,
+        readers: list[int],
+        residual: Tensor,
+        more: Tensor | None,
+        token: Tensor,
+        buffers: DifferenceBuffers,
     ):
         if more is not None and buffers.centred:
             more = more - more.mean(2, keepdim=True)
@@ -74,26 +88,25 @@ class Mixture:
         )
 
     def inputs(self, eps: float | None = None) -> Tensor:
-        """Returns what readers see, `[R, D, T, N]`, with mean 0 over D if the differences are centred.
+        """Returns the inputs `[R, D, T, N]`, with mean 0 over D if every reader ignores it.
 
-        Args:
-            eps: of a LayerNorm without weights that they go through; None for none.
+        They are normalised by a LayerNorm without weights with this `eps`, or not if it is None.
         """
         inputs: Tensor = _Inputs.apply(*self._parts, eps, self._kept)  # type: ignore[assignment]
         return inputs.permute(0, 2, 3, 1, 4).flatten(3)
 
     def copied(self) -> Tensor:
-        """Returns what readers see, for parts that keep it for a gradient: the buffer's gives way."""
+        """Returns a copy of the inputs for modules that save them: gradients overwrite the buffer's."""
         return self.inputs().clone()
 
     def project(self, weight: Tensor, bias: Tensor, eps: float | None, rows_last: bool = True) -> Tensor:
-        """Returns `weight [R, E, D]` times the inputs, plus `bias [R, E]`, as `[R, E, T, N]`.
+        """Returns linear maps of the normalised inputs, `[R, E, T, N]`.
 
         Args:
-            weight: gets no gradient.
-            bias: gets no gradient.
-            eps: of the LayerNorm without weights that inputs go through first; None for none.
-            rows_last: the order in memory; else it is `[R, T, N, E]`.
+            weight: the maps `[R, E, D]`, which get no gradient.
+            bias: the biases `[R, E]`, which get no gradient.
+            eps: that of a LayerNorm without weights, which is applied first; None for no norm.
+            rows_last: whether rows are last in memory; else the order is `[R, T, N, E]`.
         """
         if eps is not None:
             weight = weight - weight.mean(2, keepdim=True)  # so that an input's gradient has mean 0
@@ -104,140 +117,11 @@ class Mixture:
         return projected.transpose(1, 2).flatten(2, 3).permute(0, 3, 1, 2)
 
 
-class _Buffers:
-    """What the run has so far; no tensor of the graph, which would be a cycle.
-
-    Attributes:
-        values: `[1 + W, K, D, T, B]`: the residual stream, then differences of writers in the order in which
-            they came.
-        inputs: `[R, K, D, T, B]`: of readers in their order; in the backward pass, their gradients.
-    """
-
-    def __init__(self, masks: Tensor, patch: Tensor, centred: bool):
-        self.masks, self.centred = masks, centred
-        writers, features, length, *_, examples = patch.shape
-        self.values = patch.new_empty(1 + writers, len(masks), features, length, examples)
-        self.inputs: Tensor | None = None
-        self.writers: list[int] = []
-        self.readers: list[int] = []
-        self.seen: list[int] = []
-        """How many writers each of the readers saw."""
-        self.raw: set[tuple[int, int]] = set()
-        """Readers, from and to, whose inputs have not given way to gradients."""
-        self.groups: list[tuple[list[int], int]] = []
-        """Writers that came together, and how many readers had come before them."""
-        self._ahead: dict[int, tuple[int, Tensor]] = {}
-        """Of some groups, what all readers from one on give them, `[K, W', D, T, B]`."""
-        self.later: tuple[_Buffers, Tensor] | None = None
-        """What goes on with some places, and these places of T × B."""
-
-    def narrowed(self, places: Tensor) -> "_Buffers":
-        """Returns buffers with the same writers, at `places [P]` of T × B, into which the run goes on."""
-        writers, _, features = self.values.shape[:3]
-        shape = self.values.new_empty(1).expand(writers - 1, features, 1, len(places))
-        later, filled = _Buffers(self.masks, shape, self.centred), 1 + len(self.writers)
-        now = self.values[:filled].flatten(3)
-        later.values[:filled] = now.gather(3, places.expand(*now.shape[:3], -1)).unsqueeze(3)
-        later.writers = self.writers.copy()
-        self.later = later, places
-        return later
-
-    def fill(self, first: int, own: Tensor, patch: Tensor | None = None) -> None:
-        """Sets values from one on to `own [W', D, T, K, B]`, or what `patch [W', D, T, (K,) B]` has more."""
-        filled = self.values[first : first + len(own)]
-        if patch is None:
-            filled.copy_(own.movedim(-2, 1))
-        else:
-            patch = patch.unsqueeze(1) if patch.ndim == 4 else patch.movedim(-2, 1)
-            torch.sub(patch, own.movedim(-2, 1), out=filled)
-        if self.centred:
-            filled -= filled.mean(2, keepdim=True)
-
-    def reserve(self, readers: list[int]) -> Tensor:
-        """Returns where inputs `[R', K, D, T, B]` of more readers go, to be kept."""
-        if self.inputs is None:
-            self.inputs = self.values.new_empty(self.masks.shape[1], *self.values.shape[1:])
-        first = len(self.readers)
-        self.readers += readers
-        self.seen += [len(self.writers)] * len(readers)
-        self.raw.add((first, len(self.readers)))
-        return self.inputs[first : len(self.readers)]
-
-    def by_group(self, group: int) -> Tensor:
-        """Returns the gradients `[W', D, T, K, B]` of what was written together, by all readers since then.
-
-        The groups are asked for from the last to the first. Readers between two writes are few, so what the
-        others give is found for two groups at once.
-        """
-        writers, first = self.groups[group]
-        if group in self._ahead:
-            until, total = self._ahead.pop(group)
-            total.flatten(2).baddbmm_(*self._pulled(writers, first, until))
-        elif group:
-            before, _ = self.groups[group - 1]
-            both = torch.bmm(*self._pulled([*before, *writers], first)).unflatten(2, self.values.shape[2:])
-            earlier, total = both.split([len(before), len(writers)], 1)
-            self._ahead[group - 1] = first, earlier
-        else:
-            total = torch.bmm(*self._pulled(writers, first)).unflatten(2, self.values.shape[2:])
-        if self.later is not None:
-            later, places = self.later
-            total.flatten(3).index_add_(
-                3, places, torch.bmm(*later._pulled(writers)).view(*total.shape[:3], -1)
-            )
-        return total.permute(1, 2, 3, 0, 4)
-
-    def _pulled(self, writers: list[int], first: int = 0, last: int | None = None) -> tuple[Tensor, Tensor]:
-        """Returns `[K, W', R']` and `[K, R', F]`, whose product writers get from some readers."""
-        coefficients = 1 - _at(self.masks, self.readers[first:last], writers).transpose(1, 2)
-        return coefficients, self._gradients(first, last).transpose(0, 1).flatten(2)
-
-    def _gradients(self, first: int = 0, last: int | None = None) -> Tensor:
-        """Returns inputs' gradients `[R', K, D, T, B]` from one reader on; 0 for what nobody asked for."""
-        if self.inputs is None:
-            return self.values[:0]
-        for start, stop in self.raw:
-            if start >= first:
-                self.inputs[start:stop] = 0
-        return self.inputs[: len(self.readers)][first:last]
-
-    def by_masks(self) -> Tensor:
-        """Returns the masks' gradient `[K, R, W]`."""
-        result = torch.zeros_like(self.masks) if self.later is None else self.later[0].by_masks()
-        count, features, *rest = self.values.shape[1:]
-        each = math.prod(rest)
-        pieces = next(n for n in range(-(-each // PIECE), each + 1) if each % n == 0)
-        shape = count * features * pieces, each // pieces
-        by_inputs = self._gradients().flatten(1).unflatten(1, shape).transpose(0, 1)
-        values = self.values[1:].flatten(1).unflatten(1, shape).permute(1, 2, 0)
-        for first in range(0, len(self.readers), READERS_AT_ONCE):
-            some = slice(first, first + READERS_AT_ONCE)
-            readers, seen = self.readers[some], self.seen[some]
-            if not any(seen):
-                continue
-            products = by_inputs[:, some] @ values[..., : max(seen)]  # one for each piece
-            total = products.unflatten(0, (count, -1)).sum(1)
-            places = torch.arange(max(seen), device=total.device)
-            total *= places < torch.tensor(seen, device=total.device)[:, None]
-            rows = torch.tensor(readers, device=total.device)[:, None]
-            result[:, rows, torch.tensor(self.writers[: max(seen)], device=total.device)] = total
-        return result
-
-
-def _at(masks: Tensor, readers: list[int], writers: list[int]) -> Tensor:
-    """Returns some rows and columns, a view if they are next to each other: lists cost more than the rest."""
-    rows, columns = (
-        slice(some[0], some[-1] + 1) if some and some[-1] - some[0] == len(some) - 1 else some
-        for some in (readers, writers)
-    )
-    return masks[:, rows][:, :, columns]
-
-
 class _Start(Function):
-    """Gives the masks their gradient when all readers have theirs."""
+    """The step before all others: its backward pass, which is last, gives the masks their gradient."""
 
     @staticmethod
-    def forward(ctx: Any, masks: Tensor, buffers: _Buffers) -> Tensor:
+    def forward(ctx: Any, masks: Tensor, buffers: DifferenceBuffers) -> Tensor:
         ctx.buffers = buffers
         return masks.new_empty(0)
 
@@ -249,7 +133,7 @@ class _Start(Function):
 class _Write(Function):
     @staticmethod
     def forward(
-        ctx: Any, patch: Tensor, own: Tensor, token: Tensor, buffers: _Buffers, writers: list[int]
+        ctx: Any, patch: Tensor, own: Tensor, token: Tensor, buffers: DifferenceBuffers, writers: list[int]
     ) -> Tensor:
         ctx.buffers, ctx.group = buffers, len(buffers.groups)
         buffers.fill(1 + len(buffers.writers), own, patch)
@@ -264,7 +148,7 @@ class _Write(Function):
 
 
 def _squares(x: Tensor) -> Tensor:
-    """Sums squares over axis 2; a copy of all inputs would have to go through memory."""
+    """Returns sums of squares over axis 2, without a copy of all inputs."""
     first, *others = x.split(4, 2)
     total = first.square()
     for part in others:
@@ -276,7 +160,7 @@ def _squares(x: Tensor) -> Tensor:
 
 
 def _products(a: Tensor, b: Tensor, axis: int) -> Tensor:
-    """Sums a × b over an axis, which is kept; without a copy of all products if it is the last."""
+    """Returns sums of a × b over an axis, which is kept; without a copy of all products if it is the last."""
     if axis == a.ndim - 1:
         return (a.unsqueeze(-2) @ b.unsqueeze(-1)).squeeze(-1)
     return (a * b).sum(axis, keepdim=True)
@@ -286,13 +170,13 @@ def _mixed(
     ctx: Any,
     residual: Tensor,
     more: Tensor | None,
-    buffers: _Buffers,
+    buffers: DifferenceBuffers,
     readers: list[int],
     eps: float | None,
     kept: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns inputs `[R, K, D, T × B]` and what LayerNorm multiplies them by, and notes where they are."""
-    mask = _at(buffers.masks, readers, buffers.writers)
+    """Returns inputs `[R, K, D, T × B]` and LayerNorm's factors for them; notes in `ctx` where they are."""
+    mask = masks_of(buffers.masks, readers, buffers.writers)
     mask = torch.cat([mask.new_ones(*mask.shape[:2], 1), mask], 2)
     buffers.fill(0, residual.unflatten(2, (len(mask), -1))[None])
     ctx.buffers, ctx.more, ctx.first = buffers, None if more is None else more.shape, len(buffers.readers)
@@ -310,21 +194,21 @@ def _mixed(
 
 
 def _unmixed(ctx: Any) -> Tensor:
-    """Returns the inputs `[R, K, D, T, B]`, which are to give way to their gradients."""
+    """Returns the inputs `[R, K, D, T, B]`, which their gradients are to overwrite."""
     if (ctx.first, ctx.last) not in ctx.buffers.raw:
-        raise RuntimeError("the gradients of a run with masks can be asked for once only")
+        raise RuntimeError("a run with masks can be differentiated only once; run it again")
     ctx.buffers.raw.remove((ctx.first, ctx.last))
     return ctx.buffers.inputs[ctx.first : ctx.last]
 
 
 def _others(ctx: Any, by_inputs: Tensor) -> tuple[None, Tensor | None, Tensor, None, None]:
-    """Returns what `residual` and so on get, from inputs' gradients `[R, K, D, T, B]`."""
+    """Returns the gradients of `residual` and what follows, given those of inputs `[R, K, D, T, B]`."""
     by_more = by_inputs.transpose(0, 1).sum_to_size(ctx.more) if ctx.needs_input_grad[1] else None
     return None, by_more, by_inputs.new_empty(0), None, None
 
 
 class _Inputs(Function):
-    """Inputs, normalised unless `eps` is None, `[R, K, D, T, B]`."""
+    """The inputs `[R, K, D, T, B]`, normalised unless `eps` is None."""
 
     @staticmethod
     def forward(
@@ -332,7 +216,7 @@ class _Inputs(Function):
         residual: Tensor,
         more: Tensor | None,
         token: Tensor,
-        buffers: _Buffers,
+        buffers: DifferenceBuffers,
         readers: list[int],
         eps: float | None,
         kept: bool,
@@ -357,7 +241,7 @@ class _Inputs(Function):
 
 
 class _Project(Function):
-    """Inputs x to y = W (x - mean) / scale + b, where W's rows have mean 0 already."""
+    """Projections y = W (x - mean) / scale + b of inputs x, where W's rows have mean 0 already."""
 
     @staticmethod
     def forward(
@@ -365,7 +249,7 @@ class _Project(Function):
         residual: Tensor,
         more: Tensor | None,
         token: Tensor,
-        buffers: _Buffers,
+        buffers: DifferenceBuffers,
         readers: list[int],
         weight: Tensor,
         bias: Tensor,

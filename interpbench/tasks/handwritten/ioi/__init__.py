@@ -1,4 +1,4 @@
-"""Indirect-object identification: who gets the object? The circuit of the published model, made exact."""
+"""Indirect-object identification (IOI): the circuit of the published InterpBench model, made exact."""
 
 from pydantic.dataclasses import dataclass
 
@@ -20,12 +20,12 @@ NETWORK = ModelSettings(
 )
 WIDE = ModelSettings(d_head=16, d_mlp=3072, init_std=0.02)
 FEWEST_NAMES = 20
-"""A tokenizer that has fewer of the names as single tokens is refused."""
+"""The number of names that have to be single tokens of a tokenizer; one with fewer is refused."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class PromptTokens:
-    """What tokens prompts are written in.
+    """The tokens in which prompts are written.
 
     Attributes:
         tokenizer: a Hugging Face tokenizer, by its name on the hub or its folder; None for whole words.
@@ -37,7 +37,7 @@ class PromptTokens:
 def _task(
     prompts: Prompts, tokens: PromptTokens, only_at_end: bool, variant_of: str | None = None
 ) -> CausalTask:
-    """Returns a task with what all have in common: the published nodes and network.
+    """Returns an IOI task with the nodes and network of the published model.
 
     With a tokenizer, names that are several of its tokens are left out.
     """
@@ -70,11 +70,11 @@ def ioi(tokens: PromptTokens) -> CausalTask:
 
 @task_family("ioi_next_token", PromptTokens, one_program=True)
 def ioi_next_token(tokens: PromptTokens) -> CausalTask:
-    """At every position of such a prompt where one name leads, that name: at first and from the giver on."""
+    """At every position of an IOI prompt up to which exactly one name occurs only once, that name."""
     return _task(large, tokens, only_at_end=False, variant_of="ioi")
 
 
 @task_family("ioi_published_prompts", PromptTokens, one_program=True)
 def ioi_published_prompts(tokens: PromptTokens) -> CausalTask:
-    """As ioi, on the few prompts of the published model: two orders of names, two places, three objects."""
+    """IOI on the few prompts of the published model: two orders of names, two places, three objects."""
     return _task(published, tokens, only_at_end=True, variant_of="ioi")

@@ -22,13 +22,13 @@ from interpbench.causal.selection import earlier, is_last
 
 
 def ioi_causal_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_end: bool) -> CausalModel:
-    """Returns the model; the first `n_names` of `vocab` are the names.
+    """Returns the causal model of IOI.
 
     Args:
-        vocab: the tokens.
-        n_names: how many of them are names.
-        length: of the longest prompt.
-        only_at_end: whether the last position alone has an answer, or every one with a best name.
+        vocab: the tokens, names first.
+        n_names: the number of names.
+        length: the number of tokens of the longest prompt.
+        only_at_end: whether only the last position has an output, or every position where one name remains.
     """
 
     def mover(tokens: np.ndarray, inhibition: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def ioi_causal_model(vocab: tuple[str, ...], n_names: int, length: int, only_at_
 
 
 def last_duplicate(tokens: np.ndarray) -> np.ndarray:
-    """Returns `[row, pos]`: the last earlier position of the same token."""
+    """Returns the last earlier position of the same token, `[row, pos]`; None if there is none."""
     places = np.arange(tokens.shape[1], dtype=np.int16)
     earlier = places[None, :] < places[:, None]  # [pos, earlier pos]
     same = (tokens[:, :, None] == tokens[:, None, :]) & (tokens >= 0)[:, :, None] & earlier
@@ -78,26 +78,37 @@ def last_duplicate(tokens: np.ndarray) -> np.ndarray:
 
 
 def name_at(places: np.ndarray, tokens: np.ndarray, n_names: int) -> np.ndarray:
-    """Returns `[row, pos]`: the name at `places [row, pos]`, if there is one."""
+    """Returns the name at a position that each position says, `[row, pos]`; None if no name is there.
+
+    Args:
+        places: the position to look at, `[row, pos]`; None for no position.
+        tokens: the tokens, `[row, pos]`.
+        n_names: the number of names, whose codes come first.
+    """
     found = np.take_along_axis(tokens, places.clip(0).astype(np.intp), 1)
     return np.where((places >= 0) & (found < n_names), found, NONE)
 
 
 def at(places: np.ndarray) -> np.ndarray:
-    """Returns bool `[row, query, key]`: the one key at `places [row, query]`, if any."""
+    """Returns bool `[row, query, key]`: each query attends to the key at `places [row, query]`, if any."""
     return places[:, :, None] == np.arange(places.shape[1])
 
 
 def named(tokens: np.ndarray, n_names: int) -> np.ndarray:
-    """Returns bool `[row, query, key]`: every position up to the query that has a name."""
+    """Returns bool `[row, query, key]`: each query attends to every position up to it that has a name."""
     return ((tokens >= 0) & (tokens < n_names))[:, None, :] & earlier(tokens.shape[1])
 
 
 def remaining_name(tokens: np.ndarray, inhibition: np.ndarray, n_names: int) -> np.ndarray:
-    """Returns `[row, pos]`: of the names up to there without the inhibited ones, the only one that remains.
+    """Returns the only name up to each position that is not inhibited, `[row, pos]`.
 
-    None if several or none remain, or if an inhibited name is not among the names. What is inhibited at the
-    position of another word does not count.
+    It is None if several names or none remain, or if an inhibited name is not among the names. Inhibition at
+    the position of another word does not count.
+
+    Args:
+        tokens: the tokens, `[row, pos]`.
+        inhibition: the name that is inhibited at each position, `[row, pos]`; None for no name.
+        n_names: the number of names, whose codes come first.
     """
     upto = earlier(tokens.shape[1])  # [pos, earlier or same]
     names = np.where(tokens < n_names, tokens, NONE)

@@ -1,8 +1,8 @@
-"""Prompts as a domain: templates filled with names, places and objects, and what can be made of them.
+"""The domain of IOI prompts: templates filled with names, places and objects.
 
 Inputs are arrays `[row, pos]` of codes into the vocabulary, which starts with the names; -1 follows the end
-of a prompt. A tenth of the texts (a template's, whatever the order of its names) and a tenth of the pairs of
-names are held out: so is everything with such a text, or with both names of such a pair.
+of a prompt. A tenth of the texts (templates, whatever the order of their names) and a tenth of the pairs of
+names are chosen by a hash; prompts with such a text, or with both names of such a pair, are held out.
 """
 
 from collections import Counter
@@ -21,20 +21,26 @@ from interpbench.tasks.stratum import Stratum
 
 END = -1
 FEWEST_TEXTS = 10
-"""Of fewer texts none is held out."""
+"""The number of texts from which on some are held out."""
 LEARNED = (1 / 12, 1 / 12, 4 / 12, 1 / 12, 1 / 12, 4 / 12)
-"""How often each way of drawing a source is taken in training."""
+"""The probabilities with which training draws a source in each of six ways."""
 AGAIN = 6
-"""How often a source is made again, of parts that are held out, until it is held out."""
+"""The number of attempts to make a source that is held out."""
 ANY_NAME = 10_000
-"""Stands for any name in the text of a prompt; with a position added, for the name first seen there."""
+"""The number that stands for any name in a text; with a position added, for the name that is first there."""
 
 
 class Prompts(Domain):
-    """All fillings of some templates.
+    """All prompts that some templates and words make.
+
+    Args:
+        templates: the templates.
+        names: the names, of which each prompt has different ones.
+        places: the places.
+        objects: the objects.
 
     Attributes:
-        vocab: names, places, objects, then the other words.
+        vocab: the names, the places, the objects, then the other words.
         length: the number of tokens of the longest prompt.
     """
 
@@ -52,7 +58,7 @@ class Prompts(Domain):
         self.vocab = (*names, *places, *objects, *words)
         twice = sorted(word for word, times in Counter(self.vocab).items() if times > 1)
         if twice:
-            raise TaskError(f"of names, places, objects and other words, two have {', '.join(twice)}")
+            raise TaskError(f"names, places, objects and words of templates share {', '.join(twice)}")
         self.length = max(map(len, templates))
         code = {word: number for number, word in enumerate(self.vocab)}
         code |= {slot: -2 - number for number, slot in enumerate(SLOTS)}
@@ -76,11 +82,11 @@ class Prompts(Domain):
 
     @property
     def enumerated(self) -> bool:
-        """Never: something is always held out."""
+        """Whether nothing is held out, which is never so for prompts."""
         return False
 
     def all(self) -> np.ndarray:
-        """Returns every prompt; of small sets, or it does not end."""
+        """Returns every prompt, `[size, length]`; only a small set fits into memory."""
         places = range(len(self.names), len(self.names) + len(self._fillers[PLACE]))
         objects = range(places.stop, places.stop + len(self._fillers[OBJECT]))
         rows: list[np.ndarray] = []
@@ -99,18 +105,18 @@ class Prompts(Domain):
         return np.stack(rows)
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws a template, then its fillings, uniformly."""
+        """Draws prompts `[count, length]`: a template, then its words, uniformly."""
         return self.told(rng, rng.integers(len(self.templates), size=count))
 
     def positions(self, tokens: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns where IO, S1 and S2 (the last giver's first and last time) and END are, each `[row]`.
+        """Returns the positions, each `[row]`, of IO, S1, S2 (the giver's first and last mention) and END.
 
         Raises:
-            TaskError: for a row that is no prompt of these templates.
+            TaskError: if a row is not a prompt of these templates.
         """
         number = self.template_of(tokens)
         if (number < 0).any():
-            raise TaskError("a row is no prompt of these templates")
+            raise TaskError(f"row {(number < 0).argmax()} is not a prompt of these templates")
         texts = self._texts[number]
         last = np.where((texts <= -2) & (texts > -2 - 3), np.arange(self.length), -1).max(1)
         subject = np.take_along_axis(texts, last[:, None], 1)
@@ -122,7 +128,7 @@ class Prompts(Domain):
         }
 
     def is_held_out(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns which rows have a held-out text, or both names of a held-out pair."""
+        """Returns bool `[row]`, which prompts have a held-out text, or both names of a held-out pair."""
         held = np.zeros(len(tokens), bool)
         if self._holds_texts_out:
             held |= in_hashed_tenth(self._text(tokens))
@@ -132,15 +138,15 @@ class Prompts(Domain):
         return held
 
     def strata(self) -> Sequence[Stratum]:
-        """Returns those of `strata.py`."""
+        """Returns the strata of prompts (`strata.py`)."""
         return prompt_strata(self)
 
     def told(self, rng: np.random.Generator, templates: np.ndarray) -> np.ndarray:
-        """Draws a prompt of each of these templates, by number."""
+        """Draws a prompt of each of these templates `[row]`, given by number: `[row, length]`."""
         return self._fill(rng, templates, self._distinct(rng, len(templates), 3))
 
     def word_at(self, tokens: np.ndarray, slot: str) -> np.ndarray:
-        """Returns the code of the word that fills a slot in each row, -1 where it is no such prompt."""
+        """Returns the code `[row]` of the word that fills a slot; -1 where a template has no such slot."""
         number = self.template_of(tokens)
         there = (self._texts[number] == -2 - SLOTS.index(slot)) & (number >= 0)[:, None]
         return np.where(there, tokens, END).max(1)
@@ -151,17 +157,20 @@ class Prompts(Domain):
         first = self.vocab.index(words[0])
         return list(range(first, first + len(words)))
 
-    # What can be made of prompts.
+    # Functions that change prompts.
 
     @property
     def corruptions(self) -> Mapping[str, Corruption]:
-        """`abc`: other names, each only once; `swap`: IO and S change places; `resample`: another prompt."""
+        """The corruptions: `abc` (other names, each once), `swap` (IO and S exchanged) and `resample`."""
         return {"abc": self.abc, "swap": self.swap, RESAMPLE: super().corruptions[RESAMPLE]}
 
     def abc(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
-        """Returns prompts of the same text in which each name is another one that comes only once.
+        """Returns prompts of the same text in which all names are new and different.
 
-        Here and below, `apart` makes most of them of held-out pairs of names, or texts.
+        Args:
+            rng: the random generator.
+            tokens: prompts `[row, pos]`.
+            apart: whether most results shall be held out, by their pair of names.
         """
         where = self._is_name(tokens)
         known = self._names_in(tokens, self._most_names)
@@ -171,9 +180,12 @@ class Prompts(Domain):
         return self._renamed(tokens, where.cumsum(1) - 1, others)
 
     def swap(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
-        """Returns prompts in which the last giver is IO, so that the answer is the one who gave before.
+        """Returns prompts in which IO replaces S at its last mention, so that the answer is S.
 
-        They are held out if `tokens` are.
+        Args:
+            rng: the random generator, which is not used.
+            tokens: prompts `[row, pos]`.
+            apart: has no effect; results are held out exactly if `tokens` are.
         """
         rows, place = np.arange(len(tokens)), self.positions(tokens)
         swapped = tokens.copy()
@@ -181,22 +193,39 @@ class Prompts(Domain):
         return swapped
 
     def renamed(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
-        """Returns prompts of the same text and pattern with other names."""
+        """Returns prompts of the same text with other names, in the same roles.
+
+        Args:
+            rng: the random generator.
+            tokens: prompts `[row, pos]`.
+            apart: whether most results shall be held out, by their pair of names.
+        """
         first = self._first_time(tokens)
         rank = np.take_along_axis(first.cumsum(1) - 1, self._first_place(tokens), 1)
         names = self._distinct(rng, len(tokens), int(first.sum(1).max(initial=0)))
         return self._renamed(tokens, rank, self._paired(rng, names) if apart else names)
 
     def retold(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
-        """Returns prompts of any other template with the same names, in any roles."""
+        """Returns prompts of random templates with the same names, in any roles.
+
+        Args:
+            rng: the random generator.
+            tokens: prompts `[row, pos]`.
+            apart: whether results shall be held out, by their text.
+        """
         some = np.flatnonzero(self._held_templates) if apart else np.arange(0)
         every = some if len(some) else np.arange(len(self.templates))
         return self._retold(rng, tokens, every[rng.integers(len(every), size=len(tokens))])
 
     def overtaken(self, rng: np.random.Generator, tokens: np.ndarray, apart: bool = False) -> np.ndarray:
-        """Returns prompts with the same names, one of which comes again where these end, if a text has that.
+        """Returns prompts with the same names, of templates that repeat a name at the last position of these.
 
-        By chance few do. What is swapped in from them acts at the very position of the answer.
+        Few random prompts do so. Activations swapped in from them act at the position of the answer.
+
+        Args:
+            rng: the random generator.
+            tokens: prompts `[row, pos]`.
+            apart: whether results shall be held out, by their text.
         """
         ends = (tokens >= 0).sum(1) - 1
         fits = self._again[:, ends].T + rng.random((len(tokens), len(self.templates)), np.float32)
@@ -205,11 +234,11 @@ class Prompts(Domain):
         return self._retold(rng, tokens, fits.argmax(1))
 
     def sources(self, rng: np.random.Generator, base: np.ndarray, held_out: bool = False) -> np.ndarray:
-        """Draws each source in one of six ways: another prompt, or one made of the base.
+        """Draws each source in one of six ways: an independent prompt, or one made from the base.
 
-        To learn from, `retold` and `overtaken` are drawn four times as often: they are what is learned last.
-        What is made for the held-out part and does not belong to it is made again, of a held-out pair of
-        names or of a held-out text. What still belongs to the other part gives way to another prompt.
+        Training draws `retold` and `overtaken` four times as often, as these are learned last. A source for
+        the held-out part that is not held out is made again, with a held-out pair of names or a held-out
+        text. If it still belongs to the other part, an independent prompt is drawn.
         """
         way = rng.choice(6, size=len(base), p=None if held_out else LEARNED)
         sources = self.draw(rng, len(base), held_out)
@@ -227,27 +256,27 @@ class Prompts(Domain):
             sources[rows[right]] = made[right]
         return sources
 
-    # How they are made.
+    # Parts of these functions.
 
     def _is_name(self, tokens: np.ndarray) -> np.ndarray:
         return (tokens >= 0) & (tokens < len(self.names))
 
     def _first_place(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns `[row, pos]`: where each token is first."""
+        """Returns the first position of each token in its row, `[row, pos]`."""
         return (tokens[:, :, None] == tokens[:, None, :]).argmax(2)
 
     def _first_time(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns `[row, pos]` bool: names that were not there before."""
+        """Returns bool `[row, pos]`, whether a token is a name that has not occurred before."""
         return self._is_name(tokens) & (self._first_place(tokens) == np.arange(tokens.shape[1]))
 
     def _names_in(self, tokens: np.ndarray, most: int) -> np.ndarray:
-        """Returns the different names of each row, `[row, most]`, and -1 where there are fewer."""
+        """Returns the different names of each row, `[row, most]`, padded with -1."""
         return -np.sort(-np.where(self._first_time(tokens), tokens, END), 1)[:, :most]
 
     def _distinct(
         self, rng: np.random.Generator, rows: int, count: int, but: np.ndarray | None = None
     ) -> np.ndarray:
-        """Draws `[row, count]` different names, none of `but [row, any]`."""
+        """Draws different names `[row, count]`, none of which is in `but [row, any]`."""
         order = rng.random((rows, len(self.names)), np.float32)
         if but is not None:
             for column in but.T:
@@ -258,7 +287,7 @@ class Prompts(Domain):
     def _paired(
         self, rng: np.random.Generator, names: np.ndarray, but: np.ndarray | None = None
     ) -> np.ndarray:
-        """Puts a held-out pair first in each row of `names [row, any]`, if it draws one of new names."""
+        """Returns names `[row, any]` of which the first two are a held-out pair where it draws new names."""
         if not len(self._held_pairs):
             return names
         pairs = self._held_pairs[rng.integers(len(self._held_pairs), size=len(names))]
@@ -275,17 +304,17 @@ class Prompts(Domain):
 
     @cached_property
     def _held_templates(self) -> np.ndarray:
-        """Bool `[template]`: which have a held-out text."""
+        """Whether each template has a held-out text, bool `[template]`."""
         held = in_hashed_tenth(self._text(self._every_template))
         return held & self._holds_texts_out
 
     def _renamed(self, tokens: np.ndarray, rank: np.ndarray, names: np.ndarray) -> np.ndarray:
-        """Puts name number `rank [row, pos]` of `names [row, any]` wherever there is a name."""
+        """Returns tokens with each name replaced by name number `rank [row, pos]` of `names [row, any]`."""
         chosen = np.take_along_axis(names, rank.clip(0, names.shape[1] - 1), 1)
         return np.where(self._is_name(tokens), chosen, tokens)
 
     def _fill(self, rng: np.random.Generator, templates: np.ndarray, names: np.ndarray) -> np.ndarray:
-        """Fills templates with `names [row, 3]` for IO, S and the third, and any place and object."""
+        """Returns prompts of templates with `names [row, 3]` as IO, S and T, and random place and object."""
         tokens = self._texts[templates]
         first = len(self.names)
         fillings = list(names.T)
@@ -297,30 +326,30 @@ class Prompts(Domain):
         return tokens
 
     def _retold(self, rng: np.random.Generator, tokens: np.ndarray, templates: np.ndarray) -> np.ndarray:
-        """Fills templates with the names of these prompts, in any roles, and others if they need more."""
+        """Returns prompts of templates with the names of `tokens` in any roles, and new ones if needed."""
         known = self._names_in(tokens, 3)
         names = np.where(known >= 0, known, self._distinct(rng, len(tokens), 3, known))
         return self._fill(rng, templates, rng.permuted(names, axis=1))
 
     @cached_property
     def _has_name(self) -> np.ndarray:
-        """Bool `[template, pos]`: where a name comes."""
+        """Whether there is a name at each position of each template, bool `[template, pos]`."""
         return np.isin(self._texts, [-2 - SLOTS.index(slot) for slot in (IO, S, T)])
 
     @property
     def _most_names(self) -> int:
-        """The largest number of names in a prompt, each time counted."""
+        """The largest number of positions of a prompt that have a name."""
         return int(self._has_name.sum(1).max())
 
     @cached_property
     def _again(self) -> np.ndarray:
-        """Bool `[template, pos]`: where a name comes that has come before."""
+        """Whether there is a name that has occurred before, bool `[template, pos]`."""
         before = np.tri(self.length, k=-1, dtype=bool)
         same = self._texts[:, :, None] == self._texts[:, None, :]
         return self._has_name & (same & before).any(2)
 
     def template_of(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns the number of each row's template, found by its text and pattern of names, or -1."""
+        """Returns the number `[row]` of each prompt's template; -1 if it is not a prompt of any."""
         keys, numbers = self._keys
         key = row_hash(self._pattern(tokens))
         place = np.searchsorted(keys, key).clip(0, len(keys) - 1)
@@ -331,23 +360,23 @@ class Prompts(Domain):
         """The sorted hashes of all templates, and their numbers."""
         keys = row_hash(self._pattern(self._every_template))
         if len(np.unique(keys)) < len(keys):
-            raise TaskError("two templates are the same")
+            raise TaskError("two templates of the prompts are the same")
         order = keys.argsort()
         return keys[order], order
 
     @cached_property
     def _every_template(self) -> np.ndarray:
-        """A prompt of each template."""
+        """A prompt of each template, `[template, pos]`."""
         count = len(self.templates)
         rng = np.random.Generator(np.random.PCG64(0))
         return self._fill(rng, np.arange(count), np.tile(np.arange(3, dtype=np.int16), (count, 1)))
 
     def _pattern(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns the text of each row with where each name is first: what is left of its template."""
+        """Returns the text of each row with the first position of each name, which tell its template."""
         return self._text(tokens) + np.where(self._is_name(tokens), self._first_place(tokens), 0)
 
     def _text(self, tokens: np.ndarray) -> np.ndarray:
-        """Returns each row with names, places and objects replaced by which they are."""
+        """Returns each row with names, places and objects replaced by numbers for these three kinds."""
         text = np.where(self._is_name(tokens), ANY_NAME, tokens.astype(np.int64))
         first = len(self.names)
         for number, words in enumerate(self._fillers.values(), 1):

@@ -1,4 +1,4 @@
-"""Strata of prompts: each order of names and object, each length, and the first and last of all words."""
+"""Strata of IOI prompts: by the order of names and object, by length, and with the first and last words."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from interpbench.tasks.stratum import Split, Stratum, made
 
 
 class PromptSet(Split, Protocol):
-    """What strata have to know of a set of prompts (`prompts.Prompts`, which says what each of these is)."""
+    """The part of a set of prompts that strata use (`prompts.Prompts` explains it)."""
 
     templates: tuple[Template, ...]
     vocab: tuple[str, ...]
@@ -22,7 +22,7 @@ class PromptSet(Split, Protocol):
 
 
 def prompt_strata(prompts: PromptSet) -> list[Stratum]:
-    """Returns the strata of a set of prompts; where all prompts are of one kind or length, it is none."""
+    """Returns the strata of a set of prompts; an order or length that all prompts have is not a stratum."""
     strata: list[Stratum] = []
     for what, kind in (("order", _order), ("length", len)):
         groups = _groups(prompts, kind)
@@ -39,12 +39,12 @@ def prompt_strata(prompts: PromptSet) -> list[Stratum]:
 
 
 def _order(template: Template) -> str:
-    """Returns in which order names and object come."""
+    """Returns the order of names and object in a template, as text."""
     return " ".join(word.strip("{}") for word in template if word in (IO, S, T, OBJECT))
 
 
 def _groups(prompts: PromptSet, kind: Callable[[Template], Hashable]) -> Mapping[Hashable, np.ndarray]:
-    """Returns the numbers of the templates of each kind."""
+    """Returns the numbers of the templates of each kind, such as of each length."""
     kinds = [kind(template) for template in prompts.templates]
     every = sorted(set(kinds), key=str)
     return {one: np.array([n for n, k in enumerate(kinds) if k == one]) for one in every}
@@ -61,7 +61,15 @@ def _of_templates(prompts: PromptSet, name: str, numbers: np.ndarray) -> Stratum
 
 
 def _of_word(prompts: PromptSet, name: str, slot: str, code: int, numbers: np.ndarray) -> Stratum:
-    """Returns the stratum of all prompts in which `slot` is the word of a code."""
+    """Returns the stratum of the prompts in which a slot has the word of a code.
+
+    Args:
+        prompts: the set of prompts.
+        name: the name of the stratum.
+        slot: the slot.
+        code: the code of the word.
+        numbers: the numbers of the templates that have this slot.
+    """
 
     def has(rows: np.ndarray) -> np.ndarray:
         return prompts.word_at(rows, slot) == code

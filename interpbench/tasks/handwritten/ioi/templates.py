@@ -1,7 +1,7 @@
 """Templates of prompts: sentences in which the indirect object is the only name that comes once.
 
-A template is a tuple of words in which `{io}`, `{s}` and `{t}` stand for names (`{t}` for a third, if any),
-`{place}` and `{object}` for themselves. Every prompt ends just before the name of `{io}`.
+A template is a tuple of words in which `{io}`, `{s}` and `{t}` are replaced by names (`{t}` is a third one),
+`{place}` by a place and `{object}` by an object. The word that follows each prompt is the name of `{io}`.
 """
 
 from itertools import permutations, product
@@ -44,7 +44,13 @@ HANDED_THREE = (
 
 
 def _made(openings: tuple[str, ...], firsts: tuple[str, ...], seconds: tuple[str, ...]) -> list[Template]:
-    """Combines the parts, with the names of the first sentence in every order."""
+    """Returns templates of all combinations of the parts, with the names of the first sentence in any order.
+
+    Args:
+        openings: beginnings of the first sentence.
+        firsts: first sentences, with the numbers of their names in braces.
+        seconds: second sentences.
+    """
     names = (IO, S, T) if any("{2}" in first for first in firsts) else (IO, S)
     templates: list[Template] = []
     for opening, first, second, order in product(openings, firsts, seconds, permutations(names)):
@@ -55,11 +61,11 @@ def _made(openings: tuple[str, ...], firsts: tuple[str, ...], seconds: tuple[str
 
 
 PUBLISHED = _made(("Then ,",), ("{0} and {1} went to the {place} .",), ("{s} gave the {object} to",))
-"""The published model's: its four templates are two, each written with A and B in both roles."""
+"""The templates of the published model; its four are these two, each with the names A and B in both roles."""
 
 LARGE = (
     _made(OPENINGS, GATHERED, HANDED)  # the object comes late
     + _made(OPENINGS, FOUND, PASSED)  # the object comes early
     + _made(OPENINGS, GATHERED_THREE, HANDED_THREE)
 )
-"""Two names with the subject first (BABA) or second (ABBA), objects late or early, and three names."""
+"""The templates of `ioi`: two names with the subject first (BABA) or second (ABBA), or three names."""

@@ -1,4 +1,4 @@
-"""The words that fill prompts: given names, places and objects, each a single word."""
+"""The words that fill IOI prompts: given names, places and objects, each a single word."""
 
 NAMES = tuple(
     """
