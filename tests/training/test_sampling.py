@@ -176,7 +176,7 @@ def test_a_step_patches_what_its_batch_says():
     network, alignment, truth = setting("max_with_previous")
     network.requires_grad_(False)
     batch = Sampler(alignment, truth, Recipe(draws=Draws(positions=0.5, own_sources=0.8)), 16, 0)(1, CPU)
-    worlds = Worlds(batch.nodes, batch.edges, places=batch.places, edge_sources=batch.edge_sources)
+    worlds = Worlds(batch.nodes, batch.edges, swap_positions=batch.places, edge_sources=batch.edge_sources)
     logits = network.run(network.embedding(batch.tokens.flatten(0, 1)), worlds).unflatten(2, (4, 16))
     legal = torch.from_numpy(alignment.graph.legal)
     source = record(network, batch.tokens[0])[1].stack
