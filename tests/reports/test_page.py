@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import interpbench
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.naming import Node
@@ -24,7 +26,7 @@ from interpbench.runs.result_files import read_results
 from interpbench.scoring.circuits_from_scores import SIZES
 from interpbench.scoring.curves import compare
 from interpbench.scoring.evaluation_record import EvaluationRecord
-from interpbench.scoring.results import CircuitBehaviour, Faithfulness, RunCost
+from interpbench.scoring.results import CircuitBehaviour, Conditions, Faithfulness, RunCost
 from interpbench.tasks.task_records import records
 from tests.browser import SIZE, Browser, chromium, executable
 
@@ -342,6 +344,50 @@ def test_tables_are_sorted_as_asked(opened: Browser) -> None:
     assert opened.run(names) == sorted(opened.run("DATA.methods"))
     opened.page.click("#methods th:first-child button")
     assert opened.run(names) == sorted(opened.run("DATA.methods"), reverse=True)
+
+
+@needs_chromium
+def test_a_view_can_be_linked_to(browser: Browser, page: Path) -> None:
+    """Opened anew, its address shows the same model, method, level and threshold; odd ones are left out."""
+    browser.open(page)
+    methods, models = places(browser)
+    choose(browser, model=models["a"], method=methods["with_nodes"], level="node", cut=3)
+    address, said = browser.run("location.href"), verdict(browser)
+    assert "method=with_nodes" in address and "take=3" in address
+    browser.page.goto("about:blank")
+    browser.page.goto(address)
+    assert browser.run("[choice.model, choice.method, choice.level, choice.cut]") == [
+        *(models["a"], methods["with_nodes"], "node", 3)
+    ]
+    assert verdict(browser) == said
+    browser.run("location.hash = 'model=ioi&method=&level=head_edge'")
+    browser.page.wait_for_function("choice.level === 'head_edge'")
+    assert browser.run("[choice.model, choice.method]") == [models["b"], "truth"]
+    browser.page.goto("about:blank")
+    browser.page.goto(f"{page.resolve().as_uri()}#model=<b>&method=nobody&level=constructor&take=99999999999")
+    assert browser.run("choice.level") in LEVELS and browser.complaints == []
+
+
+@needs_chromium
+def test_it_says_task_certificate_settings_date_and_version(browser: Browser, tmp_path: Path) -> None:
+    checkpoint = interpbench.load("hist")
+    scores = Scores(checkpoint.truth.graph, np.where(checkpoint.truth.graph.legal, 0.0, np.nan))
+    levels, edges = compare(checkpoint.truth, scores), edge_scores(scores)
+    made = EvaluationRecord(
+        *("hist", checkpoint.record.sha256, "eap_ig", {"steps": 5}, 3, False, levels, RunCost(1, 1, 0, 0)),
+        *(1.5, edges),
+        conditions=Conditions(examples=64, data="stored"),
+    )
+    write_json(tmp_path / "hist" / "eap_ig.json", made.to_json())
+    browser.open(write_folder_page(tmp_path))
+    text = browser.run("document.body.innerText")
+    assert f"written on {date.today()} by interpbench {interpbench.__version__}." in text
+    assert (
+        "How often each token occurs in the whole sequence." in text
+        and "Its certificate: adversarial" in text
+    )
+    assert "eap_ig: steps=5, examples=64, data=stored, seed=3" in text
+    assert browser.complaints == []
 
 
 @needs_chromium
