@@ -40,7 +40,14 @@ PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded checkpoint."""
+    """A loaded checkpoint.
+
+    Attributes:
+        network: the network, a torch module whose weights are frozen.
+        record: what `model.json` says of it.
+        certificate: what was measured of it; None without a certificate.
+        folder: where it was loaded from.
+    """
 
     network: Transformer
     record: ModelRecord
@@ -155,7 +162,12 @@ def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
 
 
 def read_network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:
-    """Returns the network with these weights, which were read from `path`.
+    """Returns the network with these weights.
+
+    Args:
+        weights: what a file of weights holds.
+        shape: the network's shape.
+        path: the file that they were read from, for messages.
 
     Raises:
         CheckpointError: if they are not of this shape, not in single precision, or not finite.

@@ -202,7 +202,13 @@ def plot_roc(
 def draw(
     checkpoint: "Checkpoint | str | int | Path", path: str | Path, found: "Mapping[str, Scores] | None" = None
 ) -> None:
-    """Writes a PNG of a checkpoint's true circuit and, beside it, of what methods found (name to scores)."""
+    """Writes a PNG of a checkpoint's true circuit and, beside it, of what methods found.
+
+    Args:
+        checkpoint: a loaded checkpoint, or what `load` takes.
+        path: the file to write.
+        found: name of a method to its scores; None for the truth alone.
+    """
     from interpbench.reports.drawing import draw_circuit
 
     if isinstance(checkpoint, str | int | Path):

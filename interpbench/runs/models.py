@@ -27,7 +27,15 @@ UNREAD = "not read: interpbench certify"
 
 
 class Listed(NamedTuple):
-    """One line of the list."""
+    """One line of the list.
+
+    Attributes:
+        name: the model's.
+        number: the published number of its task; None for none.
+        where: the folder or the repository that it is in.
+        size: the bytes of all its files.
+        grade: what its certificate reaches, in words.
+    """
 
     name: str
     number: int | None
