@@ -47,6 +47,7 @@ SHAPES = [
     ("RMS", "silu", "causal", True, {"positions": "rotary", "mlp": "gated"}),
     ("RMSPre", "gelu", "bidirectional", False, {"mlp": "gated"}),
     (None, "gelu", "bidirectional", True, {"positions": "rotary"}),
+    ("LN", "silu", "causal", True),
 ]
 """Normalization, activation, attention and biases, and what else differs, of the kernel's networks."""
 

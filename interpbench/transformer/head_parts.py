@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.interventions import Interventions
 
 HeadPart = Literal["q", "k", "v", "pattern"]
@@ -38,6 +39,17 @@ class HeadParts(Interventions):
     ):
         self.patch, self.keep, self.rows = patch or {}, frozenset(keep), rows
         self.kept: dict[Place, Tensor] = {}
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Refuses places that the network does not have.
+
+        Raises:
+            ValueError: for a node that is no head, or a part that heads do not have.
+        """
+        heads = {writer for writer, node in enumerate(cfg.graph.nodes) if node.head is not None}
+        for writer, part in sorted({*self.patch, *self.keep}):
+            if writer not in heads or part not in (*QKV, "pattern"):
+                raise ValueError(f"node {writer} is no head with a {part}; heads have q, k, v and pattern")
 
     def project(self, writers: Sequence[int], projected: list[Tensor]) -> list[Tensor]:
         """Patches and keeps queries, keys and values."""

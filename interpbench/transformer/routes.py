@@ -50,13 +50,15 @@ class Routes(Interventions):
     def begin(self, cfg: TransformerConfig) -> None:
         """Forgets an earlier run."""
         self._own: list[Tensor] = []
+        self._graph = self.masks.requires_grad and torch.is_grad_enabled()
         self._store: Tensor | None = None
         self._written = 0
 
     def write(self, writers: Sequence[int], outputs: Tensor) -> Tensor:
         """Keeps what readers may not see."""
         own = self._blocks(outputs.unflatten(3, (self.groups, self.examples)))
-        if outputs.requires_grad:
+        self._graph |= outputs.requires_grad
+        if self._graph:  # a buffer that is written later must not be part of it
             self._own.append(own.flatten(3))
         else:  # one buffer, where putting them together anew for each reader would copy all of them
             if self._store is None:

@@ -37,7 +37,7 @@ def agree(got, expected, *leaves):
 
 
 @pytest.mark.parametrize("cached", [1, 20, 1 << 18])
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu", "silu"])
 def test_mlp(activation, cached, monkeypatch):
     monkeypatch.setattr(frozen_parts, "CACHED", cached)
     x, w_in, b_in, w_out, b_out = draw(4, 3, 5), *(draw(*s).detach() for s in ((7, 4), (7,), (4, 7), (4,)))
@@ -45,6 +45,7 @@ def test_mlp(activation, cached, monkeypatch):
         "gelu": functional.gelu,
         "gelu_new": lambda h: functional.gelu(h, approximate="tanh"),
         "relu": functional.relu,
+        "silu": functional.silu,
     }[activation]
     hidden = act(torch.einsum("md,dtn->mtn", w_in, x) + b_in[:, None, None])
     expected = torch.einsum("dm,mtn->dtn", w_out, hidden) + b_out[:, None, None]
@@ -69,7 +70,7 @@ def test_attention(causal, only, cached, monkeypatch):
     agree(frozen_parts.attend_and_write(projected, output, causal, only), expected, q, others)
 
 
-@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("start", [0, 1, 2])
 @pytest.mark.parametrize("patched", ["edges", "nodes", "some edges", "nothing"])
 def test_a_single_position_equals_that_one_of_all(model, start, patched):
     graph, rng = model.cfg.graph, np.random.default_rng(1)

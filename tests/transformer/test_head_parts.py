@@ -9,7 +9,7 @@ from interpbench.transformer.head_parts import HeadParts
 from interpbench.transformer.interventions import Together
 from interpbench.transformer.recording import record
 from interpbench.transformer.routes import Replaced
-from tests.builders import inputs
+from tests.builders import SHAPES, inputs, network
 from tests.oracles import transformer as oracle
 
 HEADS = (1, 3, 6)
@@ -80,3 +80,11 @@ def test_parts_and_nodes_are_patched_in_one_run(model):
         written = {names[1]: list(patch[1, :, :, row].T)}
         got = oracle.run(model, base, (), {names[1]}, written, parts={(names[6], "pattern"): pattern})[0]
         torch.testing.assert_close(both[:, :, row], torch.stack(got).T)
+
+
+@pytest.mark.parametrize("place", [(0, "q"), (4, "pattern"), (99, "v"), (1, "z")])
+def test_places_that_are_no_part_of_a_head_are_refused(place):
+    model = network(*SHAPES[0])
+    for parts in (HeadParts({place: torch.ones(4, 4, 3)}), HeadParts(keep=[place])):
+        with pytest.raises(ValueError, match=f"node {place[0]} is no head with a {place[1]}"):
+            run(model, inputs(1), parts)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from interpbench.transformer.interventions import Interventions, Together
 from interpbench.transformer.recording import record
 from interpbench.transformer.routes import Replaced, RoutedWriters, Routes
 from interpbench.transformer.taps import WriterTaps
@@ -76,12 +77,13 @@ def test_routes_may_differ_between_positions(model, by_row):
         torch.testing.assert_close(logits[:, :, group], literal(model, base, sources, of_row))
 
 
-def test_gradients_of_masks_are_right():
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_gradients_of_masks_are_right(share):
     """The masks are ends of a path, and their gradient is that of finite differences."""
     model = network(*SHAPES[1]).requires_grad_(False)
     base, sources = inputs(1), [inputs(2), inputs(3)]
     given = torch.stack([record(model, source)[1].stack for source in sources], 1)
-    masks = (one_hot(drawn(model, 3)) * 0.6).requires_grad_()
+    masks = (one_hot(drawn(model, 3)) * share).requires_grad_()
     legal = torch.from_numpy(model.cfg.graph.legal)[None, :, :, None]
 
     def total(masks):
@@ -93,6 +95,25 @@ def test_gradients_of_masks_are_right():
     with torch.no_grad():
         slope = (total(masks + 1e-5 * direction) - total(masks - 1e-5 * direction)) / 2e-5
     torch.testing.assert_close((grad * direction).sum(), slope, rtol=1e-6, atol=1e-6)
+
+
+class Cut(Interventions):
+    """Passes no gradient on from the MLPs."""
+
+    def write(self, writers, outputs):
+        return outputs if len(writers) > 1 else outputs.detach()
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_writer_that_is_cut_off_is_seen_like_any_other(weights):
+    model = network(*SHAPES[1]).requires_grad_(weights)
+    given = torch.stack([record(model, inputs(seed))[1].stack.detach() for seed in (2, 3)], 1)
+    masks, embedding = 0.6 * one_hot(drawn(model, 3)), model.embedding(inputs(1))
+    expected = model.run(embedding, Routes(masks, given, by_row=True)).detach()
+    routes = Routes(masks.clone().requires_grad_(not weights), given, by_row=True)
+    got = model.run(embedding, Together(Cut(), routes))
+    torch.testing.assert_close(got.detach(), expected)
+    got[:, -1].square().sum().backward()
 
 
 def test_replaced_writers_are_full_columns(model):

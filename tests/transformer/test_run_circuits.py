@@ -9,6 +9,7 @@ from interpbench.transformer.fast import run_circuits as module
 from interpbench.transformer.fast.circuits import Circuits
 from interpbench.transformer.fast.frozen_run import frozen_run
 from interpbench.transformer.fast.run_circuits import SingleEdges, computed, run_circuits
+from interpbench.transformer.layers import Unembed
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 from tests.builders import SHAPES, inputs, network
@@ -101,3 +102,50 @@ def test_a_network_with_parts_of_its_own_is_refused_by_name(rules, part):
         clean, patch = record(ruled, inputs(1))[1], record(ruled, inputs(2))[1].stack
     with pytest.raises(TypeError, match=f"a {part} has no fast way; Transformer.run runs it"):
         list(run_circuits(ruled, clean, patch, edges=np.zeros((1, *ruled.cfg.graph.legal.shape), bool)))
+
+
+class OwnTransformer(Transformer):
+    """A network whose forward pass may be another one."""
+
+
+class OwnUnembed(Unembed):
+    """An unembedding that may do something else."""
+
+
+def _hooked(network_):
+    network_.blocks[0].mlp.register_forward_hook(lambda module, given, output: 0 * output)
+
+
+def _tapped(network_):
+    network_.blocks[1].ln1.register_full_backward_hook(lambda module, given, output: None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda network_: setattr(network_, "__class__", OwnTransformer), "a OwnTransformer has no fast way"),
+        (lambda network_: setattr(network_.unembed, "__class__", OwnUnembed), "a OwnUnembed has no fast way"),
+        (_hooked, "hooks of Mlp would not be called"),
+        (_tapped, "hooks of Norm would not be called"),
+    ],
+)
+def test_what_only_the_plain_way_would_see_is_refused(change, message):
+    changed = network(*SHAPES[1])
+    with torch.no_grad():
+        clean, patch = record(changed, inputs(1))[1], record(changed, inputs(2))[1].stack
+    change(changed)
+    with pytest.raises(TypeError, match=message):
+        list(run_circuits(changed, clean, patch, edges=np.zeros((1, *changed.cfg.graph.legal.shape), bool)))
+
+
+def test_circuits_may_be_views_and_few_but_not_of_edges_and_nodes_at_once(model):
+    graph = model.cfg.graph
+    with torch.no_grad():
+        clean, patch = record(model, inputs(1))[1], record(model, inputs(2))[1].stack
+    masks = drawn(graph, 0.3, 0, by_edge=True)
+    backwards = together(model, clean, patch, 6, edges=masks[::-1])
+    torch.testing.assert_close(backwards.flip(2), together(model, clean, patch, 6, edges=masks))
+    together(model, clean, patch, 2, edges=np.broadcast_to(graph.legal, (2, *graph.legal.shape)))
+    assert not list(run_circuits(model, clean, patch, edges=masks[:0]))
+    with pytest.raises(ValueError, match="either edges or nodes"):
+        list(run_circuits(model, clean, patch, edges=masks, nodes=drawn(graph, 0.3, 0, by_edge=False)))

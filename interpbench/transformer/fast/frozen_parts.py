@@ -147,7 +147,7 @@ def mlp(x: Tensor, w_in: Tensor, b_in: Tensor, w_out: Tensor, b_out: Tensor, act
         b_in: `[M]`.
         w_out: `[D, M]`.
         b_out: `[D]`.
-        activation: `gelu_new` (a sigmoid is faster than its tanh), `gelu` or `relu`.
+        activation: `gelu_new` (a sigmoid is faster than its tanh), `gelu`, `relu` or `silu`.
     """
     constants = w_in.detach(), b_in.detach()[:, None], w_out.detach(), b_out.detach()[:, None]
     kept = torch.is_grad_enabled() and x.requires_grad
@@ -199,6 +199,11 @@ def _activated(hidden: Tensor, activation: str, kept: bool) -> tuple[Tensor, Ten
         return hidden.relu(), (hidden > 0).to(hidden) if kept else None
     if activation == "gelu":
         return gelu(hidden), torch.ops.aten.gelu_backward(torch.ones_like(hidden), hidden) if kept else None
+    if activation == "silu":
+        gate = hidden.sigmoid()
+        active = gate * hidden
+        return active, active.mul(gate).neg_().add_(active).add_(gate) if kept else None
+    assert activation == "gelu_new", activation
     gate = torch.addcmul(hidden.new_full((), LINEAR), hidden, hidden, value=CUBIC).mul_(hidden).sigmoid_()
     slope = None
     if kept:

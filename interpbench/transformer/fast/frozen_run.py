@@ -18,12 +18,17 @@ from interpbench.transformer.fast.frozen_parts import attend_and_write, features
 from interpbench.transformer.fast.packed import Packed
 from interpbench.transformer.fast.patch_differences import Mixture
 from interpbench.transformer.gated_mlp import GatedMlp
-from interpbench.transformer.layers import Attention, Block, Mlp, Norm
+from interpbench.transformer.layers import Attention, Block, Embed, Mlp, Norm, PosEmbed, Unembed
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.rms_norm import RMSNorm
 
-KNOWN = (Attention, Mlp, GatedMlp, Norm, RMSNorm, nn.Identity)
+KNOWN = (
+    *(Transformer, Embed, PosEmbed, Block, nn.ModuleList, nn.Identity),
+    *(Norm, RMSNorm, Attention, Mlp, GatedMlp, Unembed),
+)
 """The parts that have a fast way, or need none."""
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+"""Where a module of PyTorch keeps its hooks."""
 
 
 def frozen_run(
@@ -48,22 +53,24 @@ def frozen_run(
         Logits `[V, T, K, B]`, T one with `only` or `packed`.
 
     Raises:
-        TypeError: for a network with a part, as a changed backward pass, that has no fast way.
+        TypeError: for a network with a part, as a changed backward pass, that has no fast way, or with hooks.
     """
     check(network)
     return _FrozenRun(network, stream, circuits, only, packed).logits()
 
 
 def check(network: Transformer) -> None:
-    """Refuses a network with parts of one's own, as `backward_rules` makes them.
+    """Refuses a network with parts of one's own, as `backward_rules` makes them, or with PyTorch's hooks.
 
     Raises:
         TypeError: if it has one.
     """
-    blocks: list[Block] = list(network.blocks)  # type: ignore[arg-type]
-    for part in [network.ln_final, *(p for b in blocks for p in (b.ln1, b.attn, b.ln2, b.mlp))]:
+    for part in network.modules():
+        name = type(part).__name__
         if type(part) not in KNOWN:
-            raise TypeError(f"a {type(part).__name__} has no fast way; Transformer.run runs it")
+            raise TypeError(f"a {name} has no fast way; Transformer.run runs it")
+        if any(getattr(part, hooks) for hooks in HOOKS):
+            raise TypeError(f"hooks of {name} would not be called; Transformer.run calls them")
 
 
 class _FrozenRun:
@@ -97,6 +104,8 @@ class _FrozenRun:
             heads = self._live(layer)
             self._attend(layer, block, heads, last=layer == cfg.n_layers - 1)
             self._transform(layer, block)
+        if circuits.start == cfg.n_layers and (places := self._places()) is not None:
+            self._narrow(places)
         last = cfg.n_layers * (3 * cfg.n_heads + 1)
         seen = circuits.read(range(last, last + 1), self.residual)
         if isinstance(seen, Mixture):
@@ -125,8 +134,7 @@ class _FrozenRun:
         places = self._places() if last else None
         projected = [project(slice(places is not None, 3))] if heads else []
         if places is not None:  # of queries alone
-            circuits.narrow(places)
-            self.residual = self.residual.flatten(1)[:, None, places]
+            self._narrow(places)
             projected = [project(slice(1)), *projected] if heads else []
         if heads:
             writers = [writer + head for head in heads]
@@ -179,6 +187,11 @@ class _FrozenRun:
         else:
             written = block.mlp(block.ln2(seen.copied()[0] if isinstance(seen, Mixture) else seen))
         self.residual = self.residual + circuits.write(range(writer, writer + 1), written[None])[0]
+
+    def _narrow(self, places: Tensor) -> None:
+        """Leaves the wanted positions alone."""
+        self.circuits.narrow(places)
+        self.residual = self.residual.flatten(1)[:, None, places]
 
     def _places(self) -> Tensor | None:
         """Returns where in T × N of the residual stream the wanted positions are; None for all."""

@@ -94,16 +94,18 @@ def run_circuits(
         The logits, circuits in their order, each with all examples where these fit into a call.
 
     Raises:
-        TypeError: for a network with a part that has no fast way.
+        TypeError: for a network with a part that has no fast way, or with hooks.
+        ValueError: for edges and nodes at once, or neither.
     """
     given = edges if edges is not None else nodes
-    assert given is not None
+    if given is None or (edges is not None and nodes is not None):
+        raise ValueError("circuits patch either edges or nodes; give one of the two")
     count, examples = len(given), patch.shape[-1]
     rows = rows_per_call(network.cfg)
     for circuits in _slices(count, max(1, rows // examples)):
         chosen = given[circuits]
         start, live = (0, None) if whole else computed(network.cfg.graph, chosen, edges is not None)
-        some = torch.from_numpy(chosen).to(patch.device)
+        some = torch.from_numpy(np.ascontiguousarray(chosen)).to(patch.device)
         masks, replaced = (some.to(patch.dtype), None) if edges is not None else (None, some)
         for part in _slices(examples, rows):
             every = part.stop - part.start == examples
