@@ -27,7 +27,7 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
-from interpbench.core.notebook import html_of
+from interpbench.core.shown_values import html_of
 from interpbench.core.text import shown
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig

@@ -8,7 +8,7 @@ import numpy as np
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level, level_names
 from interpbench.circuits.naming import Node
-from interpbench.core.notebook import data_frame
+from interpbench.core.shown_values import data_frame
 
 
 @dataclass

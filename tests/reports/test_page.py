@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import interpbench
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.naming import Node
@@ -26,7 +24,7 @@ from interpbench.runs.result_files import read_results
 from interpbench.scoring.circuits_from_scores import SIZES
 from interpbench.scoring.curves import compare
 from interpbench.scoring.evaluation_record import EvaluationRecord
-from interpbench.scoring.results import CircuitBehaviour, Conditions, Faithfulness, RunCost
+from interpbench.scoring.results import CircuitBehaviour, Faithfulness, RunCost
 from interpbench.tasks.task_records import records
 from tests.browser import SIZE, Browser, chromium, executable
 
@@ -366,28 +364,6 @@ def test_a_view_can_be_linked_to(browser: Browser, page: Path) -> None:
     browser.page.goto("about:blank")
     browser.page.goto(f"{page.resolve().as_uri()}#model=<b>&method=nobody&level=constructor&take=99999999999")
     assert browser.run("choice.level") in LEVELS and browser.complaints == []
-
-
-@needs_chromium
-def test_it_says_task_certificate_settings_date_and_version(browser: Browser, tmp_path: Path) -> None:
-    checkpoint = interpbench.load("hist")
-    scores = Scores(checkpoint.truth.graph, np.where(checkpoint.truth.graph.legal, 0.0, np.nan))
-    levels, edges = compare(checkpoint.truth, scores), edge_scores(scores)
-    made = EvaluationRecord(
-        *("hist", checkpoint.record.sha256, "eap_ig", {"steps": 5}, 3, False, levels, RunCost(1, 1, 0, 0)),
-        *(1.5, edges),
-        conditions=Conditions(examples=64, data="stored"),
-    )
-    write_json(tmp_path / "hist" / "eap_ig.json", made.to_json())
-    browser.open(write_folder_page(tmp_path))
-    text = browser.run("document.body.innerText")
-    assert f"written on {date.today()} by interpbench {interpbench.__version__}." in text
-    assert (
-        "How often each token occurs in the whole sequence." in text
-        and "Its certificate: adversarial" in text
-    )
-    assert "eap_ig: steps=5, examples=64, data=stored, seed=3" in text
-    assert browser.complaints == []
 
 
 @needs_chromium

@@ -165,19 +165,17 @@ NAMES = {
 def test_a_typo_is_answered_within_a_cpu_second_by_every_command(
     tmp_path: Path, command: str, wrong: str
 ) -> None:
-    """The best of three: other processes on the machine slow this one down, but never make it faster."""
+    """At least once in three times: other processes on the machine slow this one down."""
     typed = NAMES[command] if wrong == "name" else [command, "--hepl"]
     spent: list[float] = []
-    for _ in range(3):
+    while len(spent) < 3 and min(spent, default=1) >= 1:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         status, _, err = run(tmp_path, "-c", LOOK, *typed)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert status == 2
         assert_one_line(err)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if spent[-1] < 1:
-            return
-    raise AssertionError(f"{spent} CPU seconds")
+    assert min(spent) < 1, f"{spent} CPU seconds"
 
 
 @pytest.mark.parametrize(
