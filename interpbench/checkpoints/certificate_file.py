@@ -140,7 +140,13 @@ def certificate_of(folder: Path, record: ModelRecord) -> Certificate | None:
 
 
 def write_certificate(path: Path, certificate: Certificate, identity: Identity) -> Certificate:
-    """Writes what was measured, with what it is of; returns both."""
+    """Writes what was measured, with what it is of; returns both.
+
+    Args:
+        path: the file.
+        certificate: what was measured.
+        identity: the hashes of weights, truth and task that it was measured on.
+    """
     identified = replace(certificate, identity=identity)
     write_json(path, identified.to_json())
     return identified

@@ -10,6 +10,10 @@ MOST_DATA = 1 << 26
 """The largest file of pairs of inputs, in bytes."""
 
 
+PACKAGED = Path(__file__).resolve().parents[1] / "models"
+"""The few released models that an installed package brings; a checkout has all of them beside the package."""
+
+
 def models_folder() -> Path:
     """Returns the folder of released models: `models` here, or beside the package in a checkout."""
     here = Path("models")
@@ -18,9 +22,14 @@ def models_folder() -> Path:
 
 
 def released(models: Path | None = None) -> dict[str, Path]:
-    """Returns the released checkpoints, name to folder, in order."""
-    folder = models or models_folder()
-    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECORD}"))}
+    """Returns the released checkpoints, name to folder, in order.
+
+    Args:
+        models: where they are; None for `models_folder()` and, of those that are not there, `PACKAGED`.
+    """
+    folders = [PACKAGED, models_folder()] if models is None else [models]
+    found = {path.parent.name: path.parent for folder in folders for path in folder.glob(f"*/{RECORD}")}
+    return dict(sorted(found.items()))
 
 
 def published_weights(folder: Path) -> Path | None:

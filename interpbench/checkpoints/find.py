@@ -5,6 +5,7 @@ from pathlib import Path
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import (
     FILES,
+    PACKAGED,
     RECORD,
     is_checkpoint,
     is_ours,
@@ -12,10 +13,12 @@ from interpbench.checkpoints.checkpoint_files import (
     released,
 )
 from interpbench.checkpoints.fetch import fetch
-from interpbench.checkpoints.hub import home
+from interpbench.checkpoints.hub import SETTING, home
 from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
+
+HOW_TO_GET = f"with {SETTING}=owner/name, `interpbench download` gets models; `interpbench train` makes them"
 
 
 def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
@@ -37,7 +40,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     available = released(models)
     if name == "all":
         if not available:
-            raise CheckpointError(f"there are no checkpoints in {models or models_folder()}")
+            raise CheckpointError(f"there are no checkpoints in {models or models_folder()}; {HOW_TO_GET}")
         return list(available.values())
     if name in available:
         return [available[name]]
@@ -56,6 +59,8 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name)]
     near = did_you_mean(name, available)
+    if PACKAGED.is_dir() and path.name == name:  # the package brings a few models only
+        near = f"{near}; {HOW_TO_GET}"
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")
 
 

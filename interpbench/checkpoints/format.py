@@ -27,7 +27,7 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, sha256, write_bytes, write_json
-from interpbench.core.notebook import html_of
+from interpbench.core.shown_values import html_of
 from interpbench.core.text import shown
 from interpbench.tasks.problem import Pairs
 from interpbench.transformer.config import TransformerConfig
@@ -40,7 +40,14 @@ PACKAGES = ("interpbench", "torch", "numpy", "tracr-pypi", "transformer-lens")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded checkpoint."""
+    """A loaded checkpoint.
+
+    Attributes:
+        network: the network, a torch module whose weights are frozen.
+        record: what `model.json` says of it.
+        certificate: what was measured of it; None without a certificate.
+        folder: where it was loaded from.
+    """
 
     network: Transformer
     record: ModelRecord
@@ -155,7 +162,12 @@ def read_checkpoint(folder: Path, certificate: bool = True) -> Checkpoint:
 
 
 def read_network(weights: bytes, shape: TransformerConfig, path: Path) -> Transformer:
-    """Returns the network with these weights, which were read from `path`.
+    """Returns the network with these weights.
+
+    Args:
+        weights: what a file of weights holds.
+        shape: the network's shape.
+        path: the file that they were read from, for messages.
 
     Raises:
         CheckpointError: if they are not of this shape, not in single precision, or not finite.

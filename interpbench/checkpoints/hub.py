@@ -190,6 +190,11 @@ class Repository:
     def upload(self, files: Mapping[str, bytes], message: str, create: bool = False) -> "Repository":
         """Uploads files in one commit, all or none of them; returns the repository at that commit.
 
+        Args:
+            files: path in the repository to content.
+            message: the commit's.
+            create: whether to make the repository if there is none.
+
         Raises:
             HubError: one line, whatever goes wrong.
         """

@@ -49,6 +49,10 @@ class IndexedModel:
     """One model: its task, its files by name, and what is claimed of it.
 
     Attributes:
+        task: the name of its task.
+        legacy_id: the published number of the task; None for none.
+        kind: where the weights come from.
+        files: name of a file to its size and SHA-256.
         grade: that its certificate reaches; None for none, or without a certificate.
         all_pairs: whether its certificate runs all pairs; None without one.
         target: of the standard by which this was found; None without a certificate.

@@ -35,7 +35,8 @@ class Provenance:
     """What a network is for, and how it was made.
 
     Attributes:
-        task: name of the task; `legacy_id` is its published number.
+        task: name of the task.
+        legacy_id: the published number of the task; None for none.
         kind: where the weights come from.
         vocabulary: the tokens in the order of their ids, BOS and PAD last.
         classes: the outputs in class order; None for a number.
@@ -43,6 +44,9 @@ class Provenance:
         truth: level to the names of required and allowed nodes or edges.
         training: the resolved settings; empty for compiled weights.
         versions: packages, Python and git commit.
+        seed: the seed of everything that was drawn.
+        steps: steps of training; 0 for compiled weights.
+        seconds: wall-clock seconds of training.
     """
 
     task: TaskName
@@ -128,6 +132,11 @@ def _check(record: ModelRecord) -> None:
 
 def read_numbered(path: Path, newest: int, what: str) -> dict[str, JsonValue]:
     """Reads a JSON object that says its format.
+
+    Args:
+        path: the file.
+        newest: the newest format that this version reads.
+        what: what the file should be, for messages.
 
     Raises:
         CheckpointError: one line, if it is not `what` it should be, or of a format after `newest`.

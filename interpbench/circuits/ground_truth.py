@@ -18,7 +18,7 @@ from interpbench.circuits.naming import edge_ends, edge_name
 from interpbench.core.config import STRICT
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import sha256
-from interpbench.core.notebook import data_frame, html_of
+from interpbench.core.shown_values import data_frame, html_of
 from interpbench.core.text import shown
 
 Level = Literal["node", "head_edge", "qkv_edge"]

@@ -11,7 +11,7 @@ import numpy as np
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Level, level_names
 from interpbench.circuits.naming import Node, edge_name
-from interpbench.core.notebook import data_frame
+from interpbench.core.shown_values import data_frame
 
 
 @dataclass

@@ -103,8 +103,8 @@ def _truth(checkpoint: Checkpoint) -> str:
     for level in LEVELS:
         counts = " | ".join(str(truth.count(level, state)) for state in states)
         rows.append(f"| {LEVEL_NAMES[level]} | {counts} |")
-    edges = ", ".join(f"`{name}`" for name in truth.names("qkv_edge", State.REQUIRED)) or "none"
-    return "\n".join(rows) + f"\n\nRequired q/k/v edges: {edges}."
+    edges = ", ".join(f"`{name}`" for name in truth.required) or "none"
+    return "\n".join(rows) + f"\n\nRequired edges: {edges}."
 
 
 def _proved(checkpoint: Checkpoint) -> str:
@@ -139,7 +139,8 @@ def _few(values: Sequence[object]) -> str:
 
 def _training(checkpoint: Checkpoint) -> str:
     record = checkpoint.record
-    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps, {record.seconds:,.0f} s in all."
+    spent = f"{record.seconds:,.0f} s on the clock"
+    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps, {spent}."
     return f"{head}\n\n{_table({**_flat(record.training), **_flat({'versions': record.versions})})}"
 
 
@@ -165,7 +166,7 @@ def _loading(checkpoint: Checkpoint, name: str, address: str | None) -> str:
         f'```python\nimport interpbench\nimport torch\n\ncheckpoint = interpbench.load("{source}")\n'
         f"tokens = torch.tensor([{tokens}])  # BOS {shown(checkpoint.record.vocabulary[0])}\n"
         "logits = checkpoint.network(tokens)\n"
-        'print(checkpoint.truth.names("qkv_edge", 2))  # the required edges\n'
+        "print(checkpoint.truth.required)  # the names of the required edges\n"
         "bridge = checkpoint.network.to_transformer_lens()  # a TransformerLens 4 bridge\n```\n\n"
         f"The state dict has the names of TransformerLens's `HookedTransformer`; `interpbench export {name}` "
         "writes it with its configuration for TransformerLens 1 to 3."

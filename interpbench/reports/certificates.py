@@ -27,7 +27,7 @@ from interpbench.reports.labels import number, share
 WORST = 4
 """How many places of a kind are listed, if there are more that miss something."""
 FEW = 12
-"""Of more places in a set, only so many are named."""
+"""The largest number of places in a set that are named one by one."""
 KINDS: tuple[Kind, ...] = tuple(WHAT)
 COUNTED: dict[Kind, str] = {
     **{"effective": ", where that changes the answer", "positions": ", at one random position"},

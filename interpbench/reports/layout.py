@@ -32,7 +32,13 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Places for a graph; `nodes` are centres of boxes, `logits` that of the sink."""
+    """Places for a graph, in inches from the lower left corner.
+
+    Attributes:
+        graph: whose nodes are placed.
+        nodes: each node to the centre of its box.
+        logits: the centre of the box of the logits.
+    """
 
     graph: Graph
     nodes: dict[Node, Point] = field(init=False)

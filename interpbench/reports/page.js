@@ -344,6 +344,28 @@ function show() {
   showCurves(found, taken);
   showRanking(found, taken);
   verdict(model, result, found, taken);
+  $("says").textContent = `${model.title}. ${model.says}`;
+  $("settings").textContent = result && result.settings ? `${DATA.methods[result.method]}: ${result.settings}` : "";
+  keep();
+}
+
+/** Keeps the view in the address, by names, so that it can be linked to. */
+function keep() {
+  const view = new URLSearchParams({ model: DATA.models[choice.model].title, method: choice.method === TRUTH ? "" : DATA.methods[choice.method], level: choice.level });
+  if (choice.method !== TRUTH) view.set("take", choice.cut);
+  if (location.hash.slice(1) !== view.toString()) history.replaceState(null, "", `#${view}`);
+}
+
+/** Returns what of an address can be shown: names that the page does not have are left out. */
+function asked() {
+  const view = new URLSearchParams(location.hash.slice(1)), change = {};
+  const model = DATA.models.findIndex(({ title }) => title === view.get("model")), method = DATA.methods.indexOf(view.get("method"));
+  if (model >= 0) Object.assign(change, { model, cut: null });
+  if (view.get("method") === "") change.method = TRUTH;
+  if (method >= 0) change.method = method;
+  if (Object.hasOwn(DATA.levels, view.get("level") ?? "")) change.level = view.get("level");
+  if (/^\d{1,6}$/.test(view.get("take") ?? "")) change.cut = Number(view.get("take"));
+  return change;
 }
 
 function verdict(model, result, found, taken) {
@@ -396,6 +418,7 @@ function start() {
   $("missed").addEventListener("change", show);
   if (models[0].truth.qkv_edge.includes(FREE)) choice.level = "head_edge";
   const best = models[0].results.map(result => [result.auroc[choice.level] ?? 0, result.method]).sort((a, b) => b[0] - a[0])[0];
-  select({ method: best ? best[1] : TRUTH });
+  select({ method: best ? best[1] : TRUTH, ...asked() });
+  window.addEventListener("hashchange", () => select(asked()));
 }
 start();

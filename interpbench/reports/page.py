@@ -26,6 +26,9 @@ from interpbench.scoring.curves import Groups, labels_and_scores
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.results import Faithfulness
 
+MOST_SHOWN = 80
+"""The longest value of a setting that a page shows."""
+
 
 @dataclass(frozen=True)
 class Network:
@@ -35,11 +38,13 @@ class Network:
         title: what to call it.
         truth: the states of its nodes and edges.
         variables: what each node carries.
+        says: what its task is, how it was made and what its certificate reaches, in sentences.
     """
 
     title: str
     truth: Truth
     variables: Mapping[Node, tuple[str, ...]]
+    says: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class _Result:
 
     method: int
     structural: bool
+    settings: str
     headline: Level
     auroc: dict[Level, float | None]
     average_precision: dict[Level, float | None]
@@ -151,6 +157,7 @@ def _network(network: Network) -> dict[str, object]:
         "readers": [str(reader) for reader in graph.readers],
         "edges": edges,
         "headline": truth.headline,
+        "says": network.says,
         "truth": {level: _states(truth, level) for level in LEVELS},
         "drawing": {
             "size": _round(layout.size),
@@ -202,6 +209,7 @@ def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
     return _Result(
         method,
         record.structural,
+        _settings(record),
         truth.headline,
         auroc={level: _short(levels[level].auroc) for level in LEVELS},
         average_precision={level: _short(levels[level].average_precision) for level in LEVELS},
@@ -214,6 +222,20 @@ def _result(method: int, record: EvaluationRecord, network: Network) -> _Result:
         edges=_ranking(scores.edges[truth.graph.legal]),
         nodes=None if scores.own_nodes is None else _ranking(scores.own_nodes),
     )
+
+
+def _settings(record: EvaluationRecord) -> str:
+    """Returns a method's settings and what else decides its numbers, as on a command line."""
+    made = record.conditions
+    kept = {"examples": made.examples, "data": made.data, "corruption": made.corruption}
+    said = {**record.settings, **{name: value for name, value in kept.items() if value is not None}}
+    return ", ".join(f"{name}={_plain(value)}" for name, value in {**said, "seed": record.seed}.items())
+
+
+def _plain(value: object) -> str:
+    """Returns a value of a setting in few characters."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def _precision(truth: Truth, scores: Scores, level: Level, structural: bool) -> list[int]:

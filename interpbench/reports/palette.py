@@ -28,5 +28,11 @@ def png(figure: Figure, dpi: int = 150) -> bytes:
 
 
 def save(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Writes a figure as PNG, the same bytes for the same figure."""
+    """Writes a figure as PNG, the same bytes for the same figure.
+
+    Args:
+        figure: what to write.
+        path: the file.
+        dpi: pixels in an inch of the figure.
+    """
     write_bytes(path, png(figure, dpi))

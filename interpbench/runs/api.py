@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpbench.core import notebook
+from interpbench.core import shown_values
 from interpbench.core.errors import ScoresError
 from interpbench.discovery.known_methods import EXAMPLES
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def _checkpoint_html(checkpoint: "Checkpoint") -> str:
-    from interpbench.reports.notebook import checkpoint_html  # matplotlib takes half a second
+    from interpbench.reports.circuit_html import checkpoint_html  # matplotlib takes half a second
 
     return checkpoint_html(checkpoint)
 
 
 def _truth_html(truth: "Truth") -> str:
-    from interpbench.reports.notebook import truth_html
+    from interpbench.reports.circuit_html import truth_html
 
     return truth_html(truth)
 
 
-notebook.shows("Checkpoint", _checkpoint_html)
-notebook.shows("Truth", _truth_html)
+shown_values.shows("Checkpoint", _checkpoint_html)
+shown_values.shows("Truth", _truth_html)
 
 
 def show(name: str | int) -> None:
@@ -203,7 +203,13 @@ def plot_roc(
 def draw(
     checkpoint: "Checkpoint | str | int | Path", path: str | Path, found: "Mapping[str, Scores] | None" = None
 ) -> None:
-    """Writes a PNG of a checkpoint's true circuit and, beside it, of what methods found (name to scores)."""
+    """Writes a PNG of a checkpoint's true circuit and, beside it, of what methods found.
+
+    Args:
+        checkpoint: a loaded checkpoint, or what `load` takes.
+        path: the file to write.
+        found: name of a method to its scores; None for the truth alone.
+    """
     from interpbench.reports.drawing import draw_circuit
 
     if isinstance(checkpoint, str | int | Path):

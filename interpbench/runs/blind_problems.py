@@ -27,7 +27,9 @@ class Receipt:
     """What an answer to a problem is worth.
 
     Attributes:
-        problem, key, answer: their SHA-256.
+        problem: the SHA-256 of the problem's bundle.
+        key: the SHA-256 of its key.
+        answer: the SHA-256 of the file of scores.
         absolute: whether magnitudes were ranked.
         scores: each level's `auroc` and `average_precision`.
     """

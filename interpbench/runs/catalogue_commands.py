@@ -56,11 +56,17 @@ def _configs(arguments: Namespace) -> int:
     "show",
     "print a task's program, domain, circuit and truth states",
     argument("task", help="name or published number, or path/to/file.py:name of one of your own"),
-    argument("--png", nargs="?", const="", metavar="FILE", help="draw the circuit, as NAME.png"),
+    argument(
+        "--png",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="draw the circuit; runs/pictures/NAME.png without FILE",
+    ),
 )
 def _show(arguments: Namespace) -> int:
     name, png = get_task(arguments.task).name, arguments.png
-    picture = None if png is None else Path(png or f"{name}.png")
+    picture = None if png is None else Path(png or f"runs/pictures/{name}.png")
     if picture is not None:
         check_file(picture)
     from interpbench.runs.show import show_task

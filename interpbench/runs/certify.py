@@ -35,11 +35,17 @@ from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
 MOST_COUNTED = 1000
-"""Of more inputs, the pairs on which a swap has an answer are not counted anew."""
+"""The largest number of inputs of which the pairs on which a swap has an answer are counted anew."""
 
 
 class Subject(NamedTuple):
-    """What a checkpoint is to be measured against; none of it is the checkpoint's word but the alignment."""
+    """What a checkpoint is to be measured against; none of it is the checkpoint's word but the alignment.
+
+    Attributes:
+        task: the task, from the catalogue or the user's own file.
+        alignment: which node carries each of its variables.
+        truth: the states of nodes and edges, computed anew from the task.
+    """
 
     task: Task
     alignment: Alignment
@@ -128,7 +134,13 @@ def subject_of(checkpoint: Checkpoint) -> Subject:
 
 
 def check_task(path: Path, certificate: Certificate, subject: Subject, network: Transformer) -> None:
-    """Refuses a certificate, read from `path`, that is not of this task's program on its domain.
+    """Refuses a certificate that is not of this task's program on its domain.
+
+    Args:
+        path: the file that the certificate was read from, for messages.
+        certificate: the certificate.
+        subject: what it should be of.
+        network: the network that it was measured on.
 
     Raises:
         CheckpointError: if it is of another, or says something of the domain that is not so.

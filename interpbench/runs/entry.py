@@ -118,7 +118,13 @@ class Command:
 
 
 class Composed(NamedTuple):
-    """A run's configuration, all its overrides, and the experiment among them that was not asked for."""
+    """What a run is composed to.
+
+    Attributes:
+        data: the configuration.
+        overrides: all overrides of the command line, and the task's own experiment.
+        own: the name of that experiment, which was not asked for; None for none.
+    """
 
     data: Config
     overrides: list[str]

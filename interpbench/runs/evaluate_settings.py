@@ -193,7 +193,13 @@ class EvaluateConfig:
 
 
 def changed(name: str, key: str, value: JsonValue) -> bool:
-    """Returns whether a setting is not the method's own."""
+    """Returns whether a setting differs from the method's default.
+
+    Args:
+        name: the method's.
+        key: the setting's.
+        value: what is asked for.
+    """
     return json.loads(json.dumps(default(name, key))) != value
 
 

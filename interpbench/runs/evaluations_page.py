@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from interpbench.checkpoints.certificate_file import certificate_of
 from interpbench.checkpoints.checkpoint_files import is_ours, released
 from interpbench.checkpoints.find import record_in
-from interpbench.checkpoints.record import ModelRecord, read_record
+from interpbench.checkpoints.record import ModelRecord, read_record, task_of
 from interpbench.circuits.certificate import Certificate
+from interpbench.circuits.grades import said_of
 from interpbench.core.errors import InterpBenchError
+from interpbench.core.exports import version_of
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.result_files import read_results
 from interpbench.scoring.evaluation_record import EvaluationRecord
@@ -54,7 +57,8 @@ def write_folder_page(
     if missing:
         log.warning("left out, their networks are not here (--checkpoint FOLDER): %s", ", ".join(missing))
     path = out or folder / PAGE
-    write_page(path, results, networks)
+    made = f"This page was written on {date.today()} by interpbench {version_of('interpbench')}."
+    write_page(path, results, networks, made)
     log.info("page:       %s", path)
     return path
 
@@ -96,8 +100,18 @@ def _networks(places: "Sequence[Path | Checkpoint]", wanted: set[str]) -> dict[s
             log.warning("left out: %s", error)
     tasks = [known.record.task for known in found.values()]
     networks: dict[str, Network] = {}
-    for key, (record, _) in found.items():
+    for key, (record, certificate) in found.items():
         several = tasks.count(record.task) > 1
         title = f"{record.task}, seed {record.seed} ({key[:6]})" if several else record.task
-        networks[key] = Network(title, record.read_truth, record.variables)
+        networks[key] = Network(title, record.read_truth, record.variables, _says(record, certificate))
     return networks
+
+
+def _says(record: ModelRecord, certificate: Certificate | None) -> str:
+    """Returns what a network's task is, how it was made, and what its certificate reaches."""
+    try:
+        computes = f"{task_of(record.task).description.rstrip('.')}. "
+    except InterpBenchError:  # a task of someone's own, whose file is not here
+        computes = ""
+    made = f"seed {record.seed}, {record.steps:,} steps of training" if record.steps else record.kind
+    return f"{computes}The network: {made}. Its certificate: {said_of(certificate)}."

@@ -14,7 +14,7 @@ wrote {folder}; in TransformerLens 1 to 3:
 
 
 def export(name: str, out: Path | None = None) -> None:
-    """Writes the model that `name` means to a folder, by default `<task>-transformer-lens` here.
+    """Writes the model that `name` means to a folder, by default `runs/transformer-lens/<task>`.
 
     Raises:
         CheckpointError: if there is none, or several.
@@ -22,6 +22,6 @@ def export(name: str, out: Path | None = None) -> None:
     checkpoint = load(name)
     from interpbench.checkpoints.hooked import CONFIG, STATE, save_hooked
 
-    folder = out or Path(f"{checkpoint.task}-transformer-lens")
+    folder = out or Path("runs") / "transformer-lens" / checkpoint.task
     save_hooked(checkpoint.network, folder)
     log.info("%s", HOW.format(folder=folder, config=CONFIG, state=STATE))

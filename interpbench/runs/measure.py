@@ -15,7 +15,13 @@ PROCESS = Path("/proc/self")
 
 
 class Spent(NamedTuple):
-    """What a call took: wall-clock seconds, CPU seconds, and bytes of memory, if they are known."""
+    """What a call took.
+
+    Attributes:
+        seconds: wall-clock seconds.
+        cpu_seconds: CPU seconds of this process; None where nothing was measured.
+        peak_bytes: how far memory rose, in bytes; None where that cannot be read.
+    """
 
     seconds: float = 0.0
     cpu_seconds: float | None = None

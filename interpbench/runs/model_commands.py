@@ -74,7 +74,7 @@ def _publish(arguments: argparse.Namespace) -> int:
     "export",
     "write a model for TransformerLens 1 to 3",
     argument("checkpoint", help="a name in models/, a folder, or an address"),
-    argument("--out", metavar="FOLDER", help="where to; NAME-transformer-lens by default"),
+    argument("--out", metavar="FOLDER", help="where to; runs/transformer-lens/NAME by default"),
 )
 def _export(arguments: argparse.Namespace) -> int:
     out = _checked([arguments.checkpoint], arguments.out, None)

@@ -10,10 +10,10 @@ from rich.table import Table
 from interpbench.checkpoints.cached_models import cached_models
 from interpbench.checkpoints.checkpoint_files import (
     CERTIFICATE,
+    PACKAGED,
     RECORD,
     WEIGHTS,
     is_ours,
-    models_folder,
     released,
 )
 from interpbench.checkpoints.hub import SETTING, Repository, home
@@ -27,7 +27,15 @@ UNREAD = "not read: interpbench certify"
 
 
 class Listed(NamedTuple):
-    """One line of the list."""
+    """One line of the list.
+
+    Attributes:
+        name: the model's.
+        number: the published number of its task; None for none.
+        where: the folder or the repository that it is in.
+        size: the bytes of all its files.
+        grade: what its certificate reaches, in words.
+    """
 
     name: str
     number: int | None
@@ -43,7 +51,10 @@ def list_models(console: Console, hub: bool) -> None:
         InterpBenchError: if the hub is asked for and not set, or cannot be reached.
     """
     folders, repository = released(), home()
-    models = [_here(name, folder, str(models_folder() / name)) for name, folder in folders.items()]
+    models = [
+        _here(name, folder, "this package" if PACKAGED in folder.parents else str(folder))
+        for name, folder in folders.items()
+    ]
     if repository is None and hub:
         raise HubError(f"no repository of models is set; say {SETTING}=owner/name@revision")
     note, snapshot = f"{SETTING}=owner/name@revision says where more can be had", None

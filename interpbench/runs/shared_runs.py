@@ -87,7 +87,13 @@ class SharedRuns:
     def behaviour_of(
         self, scores: Scores, method: Method | None, problem: Problem | None
     ) -> CircuitBehaviour:
-        """Returns how the circuits of a ranking behave; with `thorough`, everything that is known to ask."""
+        """Returns how the circuits of a ranking behave; with `thorough`, everything that is known to ask.
+
+        Args:
+            scores: the ranking.
+            method: what made it, to be run again for stability; None for the truth.
+            problem: what the method saw; None for the truth.
+        """
         if self.behaviour.dead:
             return CircuitBehaviour()
         found = CircuitBehaviour(self.behaviour.changed, faithfulness(self.behaviour, scores))

@@ -20,7 +20,13 @@ from interpbench.tasks.shapes import shape
 
 
 def show_tasks(console: Console, group: str | None = None, min_edges: int = 0, causal: bool = False) -> None:
-    """Prints the catalogue; or of one group, with so many required edges, or causal tasks only.
+    """Prints the catalogue, or a part of it.
+
+    Args:
+        console: where to print.
+        group: the group of the tasks; None for all groups.
+        min_edges: the least number of required q/k/v edges.
+        causal: whether tasks with bidirectional attention are left out.
 
     Raises:
         UnknownNameError: for a group that there is not.
@@ -46,7 +52,13 @@ def _models() -> dict[str, str]:
 
 
 def show_task(console: Console, name: str, picture: Path | None = None) -> None:
-    """Prints one task's program, domain, circuit and truth states; draws the circuit as PNG if asked to."""
+    """Prints one task's program, domain, circuit and truth states.
+
+    Args:
+        console: where to print.
+        name: the task, by name or published number, or where one of your own is.
+        picture: the PNG to draw the circuit to; None for no picture.
+    """
     task = get_task(name)
     alignment = align(task, shape(task).graph)
     record = record_of(task)

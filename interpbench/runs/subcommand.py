@@ -27,7 +27,13 @@ class Argument:
 
 
 class Subcommand(NamedTuple):
-    """A sub-command as registered; `run` returns the exit status."""
+    """A sub-command as registered.
+
+    Attributes:
+        run: the function, which returns the exit status.
+        summary: what `interpbench --help` says of it.
+        arguments: what it takes besides `--help`.
+    """
 
     run: Function
     summary: str

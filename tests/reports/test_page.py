@@ -345,6 +345,28 @@ def test_tables_are_sorted_as_asked(opened: Browser) -> None:
 
 
 @needs_chromium
+def test_a_view_can_be_linked_to(browser: Browser, page: Path) -> None:
+    """Opened anew, its address shows the same model, method, level and threshold; odd ones are left out."""
+    browser.open(page)
+    methods, models = places(browser)
+    choose(browser, model=models["a"], method=methods["with_nodes"], level="node", cut=3)
+    address, said = browser.run("location.href"), verdict(browser)
+    assert "method=with_nodes" in address and "take=3" in address
+    browser.page.goto("about:blank")
+    browser.page.goto(address)
+    assert browser.run("[choice.model, choice.method, choice.level, choice.cut]") == [
+        *(models["a"], methods["with_nodes"], "node", 3)
+    ]
+    assert verdict(browser) == said
+    browser.run("location.hash = 'model=ioi&method=&level=head_edge'")
+    browser.page.wait_for_function("choice.level === 'head_edge'")
+    assert browser.run("[choice.model, choice.method]") == [models["b"], "truth"]
+    browser.page.goto("about:blank")
+    browser.page.goto(f"{page.resolve().as_uri()}#model=<b>&method=nobody&level=constructor&take=99999999999")
+    assert browser.run("choice.level") in LEVELS and browser.complaints == []
+
+
+@needs_chromium
 def test_light_dark_and_narrow(opened: Browser) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     opened.page.emulate_media(color_scheme="light")

@@ -51,7 +51,7 @@ def test_a_wheel_outside_the_repository(run: Callable[..., str], installed: Path
     assert place.strip() == str(installed / "interpbench" / "__init__.py")
     assert "135 tasks" in run("tasks")
     assert f"{len(known_methods())} methods" in run("methods")
-    assert "0 models" in run("models")
+    assert "5 models" in run("models") and "this package" in run("models")
     assert "logits <- a1.h2" in run("show", "frac_prevs", "--png")
     said = run("train", "task=frac_prevs", "model=compiled", "device=cpu")
     assert "frac_prevs: certified (" in said and "after 0 steps" in said
@@ -60,3 +60,22 @@ def test_a_wheel_outside_the_repository(run: Callable[..., str], installed: Path
     assert "all pairs, sets ≥ 99.9%; asked for: 99.9%" in run("certify", "runs/frac_prevs", "--quick")
     assert "page:" in run("report", "--checkpoint", "runs/frac_prevs")
     assert "wrote" in run("export", "runs/frac_prevs")
+
+
+@pytest.mark.slow
+def test_a_wheel_brings_models_that_methods_are_scored_on(run: Callable[..., str], installed: Path) -> None:
+    brought = sorted(folder.name for folder in (installed / "interpbench" / "models").iterdir())
+    said = run("evaluate", "method=random", "examples=8", "test_examples=8", "pictures=false", "out=runs/all")
+    assert all(name in said for name in brought) and "mean of 5" in said
+    assert "wrote" in run("convert", "truth", "hist.json", "--checkpoint", "hist")
+    load = "import interpbench; print(interpbench.load('hist'))"
+    assert "Checkpoint hist: 2 layers" in run(program=load)
+    missing = "from interpbench.runs.cli import main; import sys; sys.argv += ['evaluate', 'checkpoint=ioi']"
+    ended = f"import atexit, os; atexit.register(os._exit, 0); {missing}; main()"
+    assert "INTERPBENCH_HUB=owner/name, `interpbench download` gets models" in run(program=ended)
+
+
+@pytest.mark.slow
+def test_the_demo_works_outside_the_repository(run: Callable[..., str]) -> None:
+    said = run("demo", "--out", "shown")
+    assert "frac_prevs: certified (" in said and "report:     shown/report.md" in said

@@ -89,6 +89,28 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_commands_write_by_default_is_nothing_that_git_shows(tmp_path: Path) -> None:
+    """In a repository that ignores what this one does."""
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    truth = tmp_path / "runs" / "truth.json"
+    for arguments in (
+        ["show", "frac_prevs", "--png"],
+        ["export", "hist"],
+        ["export-problem", "hist"],
+        ["convert", "truth", str(truth), "--checkpoint", "hist"],
+        ["score", str(truth), "--checkpoint", "hist", "--no-pictures"],
+        ["evaluate", "method=random", "checkpoint=hist", "examples=8", "test_examples=8"],
+        ["report"],
+    ):
+        status, _, err = run(tmp_path, "-c", "from interpbench.runs.cli import main; main()", *arguments)
+        assert status == 0, err
+    git = ["git", "-C", str(tmp_path), "status", "--porcelain"]
+    assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == "?? .gitignore\n"
+    for written in ("pictures/frac_prevs.png", "transformer-lens/hist", "problems", "evaluate/report.html"):
+        assert (tmp_path / "runs" / written).exists()
+
+
 def test_python_and_the_command_line_give_methods_as_many_pairs() -> None:
     given = inspect.signature(interpbench.discover).parameters["examples"].default
     assert given == inspect.signature(interpbench.load_problem).parameters["examples"].default
@@ -143,19 +165,17 @@ NAMES = {
 def test_a_typo_is_answered_within_a_cpu_second_by_every_command(
     tmp_path: Path, command: str, wrong: str
 ) -> None:
-    """The best of three: other processes on the machine slow this one down, but never make it faster."""
+    """At least once in three times: other processes on the machine slow this one down."""
     typed = NAMES[command] if wrong == "name" else [command, "--hepl"]
     spent: list[float] = []
-    for _ in range(3):
+    while len(spent) < 3 and min(spent, default=1) >= 1:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         status, _, err = run(tmp_path, "-c", LOOK, *typed)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert status == 2
         assert_one_line(err)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if spent[-1] < 1:
-            return
-    raise AssertionError(f"{spent} CPU seconds")
+    assert min(spent) < 1, f"{spent} CPU seconds"
 
 
 @pytest.mark.parametrize(

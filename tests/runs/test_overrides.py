@@ -105,7 +105,7 @@ def test_a_family_of_one_s_own_goes_through_the_command_line(own: Path) -> None:
     shown = subprocess.run(show, cwd=own, capture_output=True, text=True, check=True).stdout
     assert "is_letter[letter=c--d,length=2]: Whether each letter" in shown and "2 tokens from 3" in shown
     assert "letter=null (the letter; null for the first)" in shown
-    assert (own / "is_letter[letter=c--d,length=2].png").is_file()
+    assert (own / "runs" / "pictures" / "is_letter[letter=c--d,length=2].png").is_file()
 
 
 def test_a_member_whose_parameters_are_defaults_is_trained_as_the_task(
