@@ -20,6 +20,7 @@ class TaskRecord:
     """Facts of a task in its default network.
 
     Attributes:
+        description: what the task computes, in a sentence.
         layers: of the network.
         nodes: how many of the network's nodes, the embedding among them, are required, allowed, forbidden.
         edges: the same of its q/k/v edges; those that the program leaves free count as required.
@@ -32,6 +33,7 @@ class TaskRecord:
         sha256: of the task (`identity.task_sha256`).
     """
 
+    description: str
     layers: int
     nodes: tuple[int, int, int]
     edges: tuple[int, int, int]
