@@ -22,7 +22,7 @@ def main() -> None:
             f"{get_task(name).domain.size:,}",
             f"{record.steps:,}",
             f"{record.seconds:.0f} s",
-            f"{len(truth.required_edges)} (+ {(truth.qkv_edges == State.ALLOWED).sum()} allowed)",
+            f"{len(truth.required)} (+ {(truth.qkv_edges == State.ALLOWED).sum()} allowed)",
             margin,
             said_of(checkpoint.certificate),
         ]
