@@ -80,16 +80,16 @@ def mean_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
 
 
 def sweep_facts(records: Sequence[EvaluationRecord]) -> dict[str, str]:
-    """Returns what the table of a sweep says of a run's evaluations: the cells of `records_table`, by column.
+    """Returns what the table of a sweep says of a run's evaluations: cells of `records_table`, by column.
 
     Args:
         records: one, or several, of which the means are taken.
     """
     if not records:
         return {}
-    names = (*LEVEL_NAMES.values(), "forward passes", "backward passes", "CPU seconds")
     cells = records_rows(records)[0][2:] if len(records) == 1 else _means(records)
-    return dict(zip(names, cells))
+    scores = {f"AUROC / AP, {name}": cell for name, cell in zip(LEVEL_NAMES.values(), cells)}
+    return {**scores, "CPU seconds": cells[-1]}
 
 
 def _passes(record: EvaluationRecord) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from interpbench.checkpoints.certificate_file import certificate_of
 from interpbench.checkpoints.checkpoint_files import is_ours, released
 from interpbench.checkpoints.find import record_in
-from interpbench.checkpoints.record import ModelRecord, read_record, task_of
+from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import said_of
 from interpbench.core.errors import InterpBenchError
@@ -17,6 +17,7 @@ from interpbench.core.exports import version_of
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.result_files import read_results
 from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.tasks.task_records import records
 
 if TYPE_CHECKING:
     from interpbench.checkpoints.format import Checkpoint
@@ -109,9 +110,7 @@ def _networks(places: "Sequence[Path | Checkpoint]", wanted: set[str]) -> dict[s
 
 def _says(record: ModelRecord, certificate: Certificate | None) -> str:
     """Returns what a network's task is, how it was made, and what its certificate reaches."""
-    try:
-        computes = f"{task_of(record.task).description.rstrip('.')}. "
-    except InterpBenchError:  # a task of someone's own, whose file is not here
-        computes = ""
+    known = records().get(record.task)  # None for a task of someone's own
+    computes = "" if known is None else f"{known.description.rstrip('.')}. "
     made = f"seed {record.seed}, {record.steps:,} steps of training" if record.steps else record.kind
     return f"{computes}The network: {made}. Its certificate: {said_of(certificate)}."

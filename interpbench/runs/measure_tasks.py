@@ -40,6 +40,7 @@ def describe(task: Task) -> TaskRecord:
     outputs = task.causal_model.outputs(_inputs(task, SAMPLE))
     values, counts = np.unique(outputs[has_value(outputs)], return_counts=True)
     return TaskRecord(
+        description=task.description,
         layers=graph.n_layers,
         nodes=_counts(truth, "node"),
         edges=_counts(truth, "qkv_edge"),

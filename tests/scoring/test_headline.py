@@ -87,7 +87,7 @@ def test_boards_compare_each_model_at_its_own_level() -> None:
 def test_tables_put_what_is_not_the_headline_in_brackets_and_in_no_mean() -> None:
     records = [found("open"), replace(PERFECT, task="closed", method="exact")]
     assert records_rows(records)[0][4].startswith("(0.") and records_rows(records)[1][4] == "1.000 / 1.000"
-    assert sweep_facts(records)["q/k/v edges"] == "1.000 / 1.000"
+    assert sweep_facts(records)["AUROC / AP, q/k/v edges"] == "1.000 / 1.000"
     console = Console(width=120, file=StringIO(), record=True)
     console.print(records_table(records))
     assert "compare methods on this model by their head edges" in console.export_text()
