@@ -1,7 +1,6 @@
 """Docstrings that a reader can understand alone, and packages that list what they offer.
 
-Packages are added to `SPEAKING` as their prose is gone through; in the end it is all of them. Arguments that
-functions of a file share may be explained in the file's docstring, under `Common arguments:`.
+Arguments that functions of a file share may be explained in the file's docstring, under `Common arguments:`.
 """
 
 import ast
@@ -16,20 +15,8 @@ import pytest
 
 from tests import ROOT
 
-SPEAKING = (
-    "alignment",
-    "causal",
-    "circuits",
-    "core",
-    "discovery",
-    "rasp",
-    "scoring",
-    "tasks",
-    "training",
-    "transformer",
-)
-"""The packages whose docstrings are checked."""
-FILES = [path for name in SPEAKING for path in sorted((ROOT / "interpbench" / name).rglob("*.py"))]
+PACKAGES = sorted(path.parent.name for path in (ROOT / "interpbench").glob("*/__init__.py"))
+FILES = sorted((ROOT / "interpbench").rglob("*.py"))
 FEWEST_PARAMETERS = 3
 """A function or class with so many parameters explains each of them."""
 FEWEST_WORDS = 4
@@ -147,7 +134,7 @@ def test_the_check_of_constants_refuses_fragments(doc: str) -> None:
     assert stands_alone("The significance level alpha.")
 
 
-@pytest.mark.parametrize("name", SPEAKING)
+@pytest.mark.parametrize("name", PACKAGES)
 def test_packages_list_what_they_offer(name: str) -> None:
     package = import_module(f"interpbench.{name}")
     assert set(package.__all__) <= set(dir(package))
