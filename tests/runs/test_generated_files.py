@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from interpbench.core.config import config_folder
-from interpbench.core.setting_docs import setting_docs
+from interpbench.core.setting_docs import WIDTH, setting_docs
 from interpbench.runs import generated_files as made
-from interpbench.runs.generated_files import COMMANDS, WIDTH, generated_files, stale_files, write_files
+from interpbench.runs.generated_files import COMMANDS, generated_files, stale_files, write_files
 from interpbench.runs.methods import package_methods
 
 CONFIGS = Path(config_folder())
