@@ -53,8 +53,8 @@ class Standard:
         target: the smallest lower bound of rates over random draws; over all pairs no row may be wrong.
         confidence: the confidence of each bound, for all looks together.
         worst: the smallest lower bound of rates with the adversary's worst sets patched.
-        missed: the largest upper bound of the share of (edge, row) whose answer changes and which the screen
-            of single edges has missed.
+        missed: the largest upper bound of the share of effects of single edges that the screen misses. An
+            effect is an (edge, row) whose answer changes if the edge is patched.
         missed_edge: the largest upper bound of that share for any single inert edge.
         tried: the smallest number of sets that the adversary must have tried, of nodes and of edges each.
         positions: whether swaps of a variable at one position alone must work too. If a network is trained

@@ -18,7 +18,7 @@ from interpbench.tasks.problem import Problem
 @method("hisp")
 @dataclass(frozen=True, config=STRICT)
 class Hisp:
-    """How much the metric would change if a node's output a were scaled: the mean of |⟨a, ∂M/∂a⟩| over pairs.
+    """The effect on the metric of scaling a node's output a: the mean of |⟨a, ∂M/∂a⟩| over pairs.
 
     This is the first-order effect of scaling the output to zero, so there is no ablation. Scores are
     divided by their L2 norm within each layer (heads and MLP together; the embedding is a layer of its own);
