@@ -20,7 +20,8 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.config import convert
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.isolated_run import apply
-from interpbench.discovery.method import get_method, methods
+from interpbench.discovery.known_methods import known_methods
+from interpbench.discovery.method import get_method
 from interpbench.runs.train_settings import TrainConfig, own_settings
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
@@ -65,7 +66,7 @@ def measured() -> Iterator[tuple[str, np.ndarray]]:
     for model in SCORED:
         folder = find_checkpoint(model)
         network, pairs = load_checkpoint(folder).network, load_pairs(folder)
-        for name in sorted(methods()):
+        for name in sorted(known_methods()):
             quick = {"steps": 20} if hasattr(get_method(name), "constants_rate") else {}
             scores = apply(get_method(name, quick), pairs.problem(network, EXAMPLES, 0), name)
             yield f"scores/{model}/{name}", scores.edges

@@ -101,8 +101,8 @@ class Repository:
         """
         from huggingface_hub import snapshot_download
 
-        with explained(self.name, self.revision, what):
-            place = snapshot_download(
+        def download(workers: int) -> str:
+            return snapshot_download(
                 self.name,
                 revision=self.revision,
                 cache_dir=cache_folder(),
@@ -110,9 +110,15 @@ class Repository:
                 force_download=force,
                 local_files_only=not online,
                 allow_patterns=list(patterns),
+                max_workers=workers,
                 tqdm_class=byte_bar(report),
             )
-        return Path(place)
+
+        with explained(self.name, self.revision, what):
+            try:
+                return Path(download(workers=8))
+            except AttributeError:  # one thread closed the client that all share while another was to use it
+                return Path(download(workers=1))
 
     def index(self, online: bool) -> tuple[Index, "Repository"]:
         """Returns its index, and the repository at the commit that the index is of.

@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -162,20 +161,14 @@ NAMES = {
 
 @pytest.mark.parametrize("command", SUBCOMMANDS)
 @pytest.mark.parametrize("wrong", ["name", "option"])
-def test_a_typo_is_answered_within_a_cpu_second_by_every_command(
+def test_a_typo_is_answered_by_every_command_before_anything_heavy_is_imported(
     tmp_path: Path, command: str, wrong: str
 ) -> None:
-    """At least once in three times: other processes on the machine slow this one down."""
+    """`LOOK` sees to that; `python -m benchmarks.wrong_calls` measures CPU seconds."""
     typed = NAMES[command] if wrong == "name" else [command, "--hepl"]
-    spent: list[float] = []
-    while len(spent) < 3 and min(spent, default=1) >= 1:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        status, _, err = run(tmp_path, "-c", LOOK, *typed)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert status == 2
-        assert_one_line(err)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < 1, f"{spent} CPU seconds"
+    status, _, err = run(tmp_path, "-c", LOOK, *typed)
+    assert status == 2
+    assert_one_line(err)
 
 
 @pytest.mark.parametrize(
