@@ -4,6 +4,7 @@ Models that were trained on the same program are not independent. Tests therefor
 each program, and the bootstrap draws whole programs with all their models.
 """
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -116,7 +117,11 @@ def holm(p: Sequence[float]) -> list[float]:
     """Returns p-values corrected for their number by Holm's step-down rule (Holm 1979)."""
     from statsmodels.stats.multitest import multipletests  # takes a second to import; only tables need it
 
-    return np.asarray(multipletests(p, method="holm")[1]).tolist()
+    gc.freeze()  # each call of `multipletests` collects garbage, which takes seconds in a process with many objects
+    try:
+        return np.asarray(multipletests(p, method="holm")[1]).tolist()
+    finally:
+        gc.unfreeze()
 
 
 def mean_ranks(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
