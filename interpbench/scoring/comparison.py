@@ -117,7 +117,7 @@ def holm(p: Sequence[float]) -> list[float]:
     """Returns p-values corrected for their number by Holm's step-down rule (Holm 1979)."""
     from statsmodels.stats.multitest import multipletests  # takes a second to import; only tables need it
 
-    gc.freeze()  # each call of `multipletests` collects garbage, which takes seconds in a process with many objects
+    gc.freeze()  # `multipletests` collects garbage, which takes seconds where there are many objects
     try:
         return np.asarray(multipletests(p, method="holm")[1]).tolist()
     finally:
