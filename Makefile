@@ -12,8 +12,15 @@ configs: install
 demo: install
 	$(BIN)/interpbench demo
 
+# Modules whose tensors' shapes beartype checks in the second part of the tests: that takes an eighth longer.
+KERNEL := interpbench.transformer
+CHECKED := $(KERNEL).model,$(KERNEL).interventions,$(KERNEL).recording,$(KERNEL).worlds,$(KERNEL).routes
+CHECKED := $(CHECKED),$(KERNEL).fast.run_circuits,interpbench.tasks.metrics,interpbench.tasks.problem
+
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/transformer --ignore tests/tasks/test_metrics.py
+	$(BIN)/pytest -n 2 --dist loadfile --jaxtyping-packages=$(CHECKED),beartype.beartype \
+		tests/transformer tests/tasks/test_metrics.py
 
 test-fast: install
 	$(BIN)/pytest -m "not slow and not gpu and not network and not fuzz"

@@ -1,7 +1,7 @@
 """Types of the kernel's tensors: what they hold and how their axes are called, as jaxtyping annotations.
 
 Axes of one name have one length in all arguments and results of a call; `_` is an axis that may differ. Rows
-are last, contiguous in memory. pytest checks these types at run time (`pyproject.toml`); elsewhere they cost
+are last, contiguous in memory. `make test` has them checked at run time (`Makefile`); elsewhere they cost
 nothing.
 """
 
