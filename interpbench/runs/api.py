@@ -148,7 +148,7 @@ def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict
         structural: count allowed nodes and edges as positive.
 
     Raises:
-        ScoresError: for swapped arguments, or scores of a network with other layers or heads than the truth's.
+        ScoresError: for swapped arguments, or scores of a network with other layers or heads.
     """
     from interpbench.circuits.ground_truth import Truth
     from interpbench.circuits.scores import Scores

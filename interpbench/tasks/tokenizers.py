@@ -36,13 +36,9 @@ class Words:
         self.name, path = name, Path(name)
         file = path / "tokenizer.json" if path.is_dir() else path
         try:
-            if not file.is_file():
-                from huggingface_hub import hf_hub_download
-
-                file = Path(hf_hub_download(name, "tokenizer.json"))
-            self._tokenizer = Tokenizer.from_file(str(file))
+            self._tokenizer = Tokenizer.from_file(str(file if file.is_file() else _downloaded(name)))
         except Exception as error:  # noqa: BLE001 (the hub's errors and the tokenizer's have no base in common)
-            reason = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split()).partition(". ")[0]
             raise TaskError(
                 f"there is no tokenizer {name!r}, neither on disk nor on the Hugging Face Hub: {reason}"
             ) from None
@@ -215,3 +211,16 @@ class Tokenized(Domain):
             return lambda rng, tokens: self.encode(corruption(rng, self.decode(tokens)))
 
         return {name: of(corruption) for name, corruption in self.words.corruptions.items()}
+
+
+def _downloaded(name: str) -> str:
+    """Returns the file of a tokenizer of the Hugging Face Hub in the cache."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # each attempt would be a line; the error says all
+    try:
+        return hf_hub_download(name, "tokenizer.json")
+    finally:
+        logging.set_verbosity(level)
