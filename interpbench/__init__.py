@@ -1,4 +1,4 @@
-"""InterpBench: small transformers whose circuit is known and proved, and discovery methods scored on it.
+"""InterpBench: small transformers whose circuit is known and certified, and discovery methods scored on it.
 
 Examples:
     >>> import interpbench

@@ -16,6 +16,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import interpbench
+
 ROOT = Path(__file__).parents[2]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository, and what they are called on the site."""
@@ -96,11 +98,19 @@ def _api_page(name: str) -> str:
 def _front_page() -> str:
     """Returns the page of what `import interpbench` offers."""
     shown = "show_root_heading: false, show_root_toc_entry: false, heading_level: 2"
-    members = "compare, discover, draw, load, load_problem, show, train"
-    functions = f"::: interpbench\n    options: {{{shown}, members: [{members}]}}"
+    functions = f"::: interpbench\n    options: {{{shown}, members: [{', '.join(front_functions())}]}}"
     hidden = "separate_signature: false, show_signature: false, show_symbol_type_heading: false"
     tasks = _block("interpbench.tasks._Tasks.__call__", "tasks", "tasks", hidden)
     return "\n\n".join(["# `interpbench`", functions, tasks, CLASSES])
+
+
+def front_functions() -> list[str]:
+    """Returns the functions that `import interpbench` offers: of its public names, those in small letters.
+
+    Classes are described with their packages, and `tasks`, which is a package, has a block of its own.
+    """
+    names = {name for name in interpbench.__all__ if name.islower() and not name.startswith("_")}
+    return sorted(names - {"tasks"})
 
 
 def _block(name: str, heading: str, label: str, more: str = "") -> str:

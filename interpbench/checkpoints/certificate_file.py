@@ -79,7 +79,14 @@ class Places(NamedTuple):
         )
 
     def of_kind(self, kind: Kind) -> list[str]:
-        """Returns the names of all rates of a kind, but for accuracy, which has one."""
+        """Returns the names under which a certificate lists its rates of error of a kind.
+
+        Depending on the kind, these are the names of nodes, of edges, or of ways to draw
+        sets of these. Accuracy is not asked for here: it is a single rate.
+
+        Args:
+            kind: the kind of intervention.
+        """
         named: dict[str, Iterable[str]] = {
             **dict.fromkeys(("variables", "effective", "positions", "effective_positions"), self.carried),
             "nodes": self.nodes,
@@ -244,7 +251,11 @@ def _misdrawn(certificate: Certificate, draws: Rates, rare: bool) -> str | None:
 
 
 def _effects(certificate: Certificate, places: Places) -> str | None:
-    """Returns which required node or edge has no effect noted, or which is none."""
+    """Returns what is wrong with the effects of required nodes and edges; None if nothing is.
+
+    The certificate has to give the effect of every required node, if it swaps variables, and of every
+    required edge, if it patches these; and of nothing else.
+    """
     effects, rates = certificate.required_effect, certificate.rates
     needed = [
         *(places.required_nodes if "variables" in rates else ()),
@@ -258,7 +269,12 @@ def _effects(certificate: Certificate, places: Places) -> str | None:
 
 
 def _screened(certificate: Certificate) -> str | None:
-    """Returns how the screen of single edges contradicts itself or the rates of edges."""
+    """Returns which numbers of the screen and of single edges contradict each other; None if all agree.
+
+    The screen (`certificate.Screen`) says which single edges were run on which rows, and how many of the
+    others were checked at random. For each edge, no more rows may be wrong than were checked, and no more
+    checked than were not run. The totals have to be the sums over edges.
+    """
     screen, rates = certificate.screen, certificate.rates.get("edges")
     if screen is None or rates is None:
         return None
@@ -276,7 +292,10 @@ def _screened(certificate: Certificate) -> str | None:
 
 
 def _attacked(certificate: Certificate, places: Places) -> str | None:
-    """Returns what is wrong with the sets that an attack is said to have found."""
+    """Returns what is wrong with the sets that an attack is said to have found; None if nothing is.
+
+    A set may name each of its nodes or edges once, and only nodes outside the circuit or inert edges.
+    """
     known = {"nodes": set(places.nodes), "edges": set(places.edges)}
     for kind, attack in certificate.attacks.items():
         if len(set(attack.places)) < len(attack.places):

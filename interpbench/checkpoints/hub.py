@@ -90,11 +90,12 @@ class Repository:
         """Returns the folder of one commit in the cache, with the files that match shell patterns.
 
         Args:
-            patterns: of paths in the repository.
-            what: names them all in an error.
+            patterns: shell patterns of paths in the repository; files that match one are downloaded.
+            what: how error messages call these files, such as the name of the model that they belong to.
             online: whether the network may be used.
-            force: download them although they are there.
-            report: called with every number of bytes that arrived, from several threads.
+            force: download the files again, even if they are in the cache.
+            report: a function that shows progress. Whenever bytes have arrived, it is called with their
+                number, from several threads.
 
         Raises:
             HubError: one line, whatever goes wrong.

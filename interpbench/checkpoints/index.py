@@ -46,17 +46,21 @@ class IndexedFile:
 
 @dataclass(frozen=True, config=STRICT)
 class IndexedModel:
-    """One model: its task, its files by name, and what is claimed of it.
+    """What the index of a repository of models says about one of them, and about its certificate.
 
     Attributes:
         task: the name of its task.
         legacy_id: the published number of the task; None for none.
         kind: where the weights come from.
         files: name of a file to its size and SHA-256.
-        grade: that its certificate reaches; None for none, or without a certificate.
-        all_pairs: whether its certificate runs all pairs; None without one.
-        target: of the standard by which this was found; None without a certificate.
-        positions: whether swaps at one position alone reach the target; None if that was not measured.
+        grade: the highest grade that the certificate reaches; None if it reaches none, or if the model has no
+            certificate.
+        all_pairs: whether the certificate ran all pairs of inputs, and not a random draw of them; None
+            without a certificate.
+        target: the share of rows that have to be right for the grade, by the standard that gave it; None
+            without a certificate.
+        positions: whether that share is also reached if a variable is swapped at a single position; None if
+            that was not measured.
     """
 
     task: TaskName

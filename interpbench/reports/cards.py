@@ -52,7 +52,7 @@ def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | Non
         FRONT,
         f"# {markdown(name)}",
         f"{task.description}{number}",
-        f"A small transformer whose circuit is known{_proved(checkpoint)}",
+        f"A small transformer whose circuit is known{_certified(checkpoint)}",
         f"![The circuit]({PICTURE})",
         f"## How to load it\n\n{_loading(checkpoint, name, address)}",
         f"## Program\n\n{_block(task.listing())}",
@@ -107,13 +107,13 @@ def _truth(checkpoint: Checkpoint) -> str:
     return "\n".join(rows) + f"\n\nRequired edges: {edges}."
 
 
-def _proved(checkpoint: Checkpoint) -> str:
+def _certified(checkpoint: Checkpoint) -> str:
     """Returns how a sentence about a circuit that is known goes on."""
     verdict = checkpoint.verdict()
     if verdict is None:
         return "; it has no certificate."
     said = said_of(checkpoint.certificate)
-    return f" and proved: {said}." if verdict.reaches(RELEASED) else f"; its certificate reaches: {said}."
+    return f" and certified: {said}." if verdict.reaches(RELEASED) else f"; its certificate reaches: {said}."
 
 
 def _certificate(certificate: Certificate | None) -> str:

@@ -24,14 +24,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Receipt:
-    """What an answer to a problem is worth.
+    """The result of scoring an answer to a blind problem, with checksums of the files that it is about.
+
+    A blind problem is a network and its data without the circuit. The circuit is in a separate file, the key.
+    An answer is a file with a score for each edge.
 
     Attributes:
         problem: the SHA-256 of the problem's bundle.
-        key: the SHA-256 of its key.
-        answer: the SHA-256 of the file of scores.
-        absolute: whether magnitudes were ranked.
-        scores: each level's `auroc` and `average_precision`.
+        key: the SHA-256 of the key.
+        answer: the SHA-256 of the answer.
+        absolute: whether edges were ranked by the absolute values of their scores.
+        scores: `auroc` and `average_precision` of nodes, of head edges and of q/k/v edges.
     """
 
     problem: str

@@ -193,21 +193,24 @@ class EvaluateConfig:
 
 
 def changed(name: str, key: str, value: JsonValue) -> bool:
-    """Returns whether a setting differs from the method's default.
+    """Returns whether a value of a method's setting differs from the default.
 
     Args:
-        name: the method's.
-        key: the setting's.
-        value: what is asked for.
+        name: the name of the method.
+        key: the name of the setting.
+        value: the value to compare with the default.
     """
     return json.loads(json.dumps(default(name, key))) != value
 
 
 def evaluate_config(data: Unchecked) -> EvaluateConfig:
-    """Turns a composed configuration into settings that make sense.
+    """Turns a composed configuration into settings, and checks that an evaluation can run with them.
+
+    Args:
+        data: the configuration, as Hydra composes it from files and from the command line.
 
     Raises:
-        InterpBenchError: in one line that names the value, if they do not.
+        InterpBenchError: if a value is not possible; the message is one line that names the value.
     """
     if data.get("method", {}).get("name") in known_methods():
         data = renamed(data)
@@ -217,11 +220,14 @@ def evaluate_config(data: Unchecked) -> EvaluateConfig:
 
 
 def check_evaluate(config: EvaluateConfig) -> None:
-    """Checks what the types of the settings do not say.
+    """Checks those settings whose type alone does not say which values are possible.
+
+    Args:
+        config: the settings of an evaluation.
 
     Raises:
-        InterpBenchError: in one line that names the value, for a method, checkpoint, corruption, task, device
-            or folder that is not possible.
+        InterpBenchError: for a method, checkpoint, corruption, task, device or folder that is not possible;
+            the message is one line that names the value.
     """
     if config.corruption is not None and config.data == "stored":
         raise ConfigError("stored pairs are corrupted already; say data=fresh with a corruption")

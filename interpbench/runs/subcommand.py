@@ -86,7 +86,7 @@ def run_subcommand(arguments: Sequence[str]) -> int:
     """
     parser = OneLineParser(
         prog="interpbench",
-        description="Networks with known, proved circuits, and methods scored against them.",
+        description="Networks whose circuit is known and certified, and methods scored against them.",
     )
     parser.add_argument("--version", action="version", version=version_of("interpbench"))
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -102,7 +102,11 @@ class Head(NodeOnCleanRun):
         return self._projected(slot, self.block.ln1(self.x + deltas)) + self.biases[slot]
 
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the changes, through the pattern for edges to queries and keys, else through the values."""
+        """Returns the change of each function; see the base class.
+
+        An edge into queries or keys changes the attention pattern, and the clean values are mixed by the new
+        pattern. An edge into values changes the values, and the clean pattern mixes them.
+        """
         moved = self._moved(slot, deltas)
         results: list[Tensor] = []
         pattern = None if slot == "v" else self._turned(slot, moved)
@@ -117,7 +121,12 @@ class Head(NodeOnCleanRun):
         return results
 
     def _turned(self, slot: Slot, moved: Tensor) -> Tensor:
-        """Returns the change of the pattern with other queries or keys, `[K, Q, K, N]`."""
+        """Returns how much the attention pattern changes, `[K, Q, K, N]`: patched minus clean.
+
+        Args:
+            slot: `q` or `k`; whether the edges go to the queries or to the keys.
+            moved: the queries or keys with each edge patched alone, `[K, E, T, N]`.
+        """
         fixed = self.clean["k" if slot == "q" else "q"].expand_as(moved)
         pair = (moved, fixed) if slot == "q" else (fixed, moved)
         return self.block.attn.pattern(*pair).sub_(self.pattern)
@@ -167,7 +176,11 @@ class MlpReader(NodeOnCleanRun):
             self.active = mlp.hidden(self.block.ln2(self.x))
 
     def numbers(self, length: int) -> int:
-        """Returns the number of hidden units, before and after the activation function, for each row."""
+        """Returns the number of activations that an edge needs for each row of `length` positions.
+
+        It is three for each hidden unit and position: the values before and after the activation function,
+        and an intermediate result.
+        """
         return 3 * length * self.block.mlp.W_in.shape[1]
 
     def _hidden(self, deltas: Tensor) -> Tensor:
@@ -179,7 +192,11 @@ class MlpReader(NodeOnCleanRun):
         return mlp.activate(moved.add_(self.linear))
 
     def effects(self, slot: Slot, deltas: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the changes, through the hidden units."""
+        """Returns the change of each function; see the base class.
+
+        It is the change of the hidden units, multiplied by the output weights and by the function's
+        coefficients.
+        """
         change = self._hidden(deltas).sub_(self.active).flatten(1, 2)  # [K, M × T, N]
         results: list[Tensor] = []
         for gradient in gradients:

@@ -287,7 +287,11 @@ class Trainer:
         return None
 
     def _end(self, certificate: Certificate) -> Result:
-        """Returns the result, and saves its certificate, which a run that is resumed after this then has."""
+        """Saves the state of the training with the certificate, and returns the result.
+
+        If the run is started again later, it finds the certificate in the saved state, and neither trains nor
+        certifies again.
+        """
         self.progress.certificate = certificate
         self.save()
         return self._result(certificate)

@@ -39,7 +39,7 @@ def test_a_card_says_what_the_record_says(name: str, model: Callable[..., Path])
     assert all(line in card for line in task.listing())
     assert all(f"`{edge}`" in card for edge in checkpoint.truth.names("qkv_edge", State.REQUIRED))
     assert checkpoint.certificate is not None
-    assert "circuit is known and proved: adversarial, positions ≥ 99.9%." in card
+    assert "circuit is known and certified: adversarial, positions ≥ 99.9%." in card
     assert "**adversarial, positions ≥ 99.9%**" in card and "No row came out wrong" in card
     assert all(f"| swap of {node} = " in card for node in checkpoint.certificate.variables)
     assert f"| `trainer.max_steps` | {checkpoint.record.training['trainer']['max_steps']} |" in card
