@@ -13,10 +13,14 @@ from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_la
 from interpbench.scoring.evaluation_record import EvaluationRecord
 
 
-def records_table(records: Sequence[EvaluationRecord]) -> Table:
+def records_table(records: Sequence[EvaluationRecord], width: int | None = None) -> Table:
     """Returns one row a record and, where there are several tasks, the mean of each method over them.
 
     Passes are counted in examples, so that they do not depend on the batch size.
+
+    Args:
+        records: the records.
+        width: the width of the terminal; columns of costs are left out where it is too narrow. None for all.
     """
     free = any(record.headline_level == "head_edge" for record in records)
     table = Table(
@@ -25,18 +29,26 @@ def records_table(records: Sequence[EvaluationRecord]) -> Table:
         title_justify="left",
         caption_justify="left",
     )
-    table.add_column("task", overflow="fold")
-    table.add_column("method", overflow="fold")
-    for name in (*LEVEL_NAMES.values(), "forward\npasses", "backward\npasses", "CPU\nseconds"):
+    rows, means = records_rows(records), mean_rows(records)
+    for place, name in enumerate(("task", "method")):
+        longest = max((len(row[place]) for row in [*rows, *means]), default=0)
+        table.add_column(name, overflow="fold", min_width=min(longest, LEAST_WIDTH))
+    costs = ("forward\npasses", "backward\npasses", "CPU\nseconds")
+    shown = costs if width is None or width >= WIDE else costs[2:] if width >= MEDIUM else ()
+    for name in (*LEVEL_NAMES.values(), *shown):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in records_rows(records):
-        table.add_row(*map(terminal, row))
-    table.add_section()
-    for row in mean_rows(records):
-        table.add_row(*map(terminal, row), style="bold")
+    for number_, row in enumerate([*rows, *means]):
+        if number_ == len(rows):
+            table.add_section()
+        cells = [*row[:5], *row[len(row) - len(shown) :]]
+        table.add_row(*map(terminal, cells), style="bold" if number_ >= len(rows) else None)
     return table
 
 
+WIDE, MEDIUM = 100, 90
+"""The widths of a terminal from which the table of records says numbers of passes, and CPU seconds."""
+LEAST_WIDTH = 12
+"""The width that the columns of tasks and methods have at least, if their names are so long."""
 NOTE = """
 in brackets, and in no mean: the program leaves free which of q, k and v it reads through;
 compare methods on this model by their head edges"""

@@ -33,7 +33,7 @@ def demo(out: str) -> bool:
     records = list(made.values())
     terminal = console()
     terminal.print(certificate_table(outcome.certificate))
-    terminal.print(records_table(records))
+    terminal.print(records_table(records, terminal.width))
     draw_circuit(checkpoint.truth, pictures / "truth.png", checkpoint.variables, title=f"{TASK}: the truth")
     shown = [
         pictures / name for name in ("truth.png", "roc.png", *(f"circuit-{name}.png" for name in METHODS))

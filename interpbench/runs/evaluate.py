@@ -49,7 +49,8 @@ def run(data: Config) -> RunOutcome:
 
     shown = [record for record in records if record.method != TRUTH]
     if records:
-        console().print(records_table(shown))
+        terminal = console()
+        terminal.print(records_table(shown, terminal.width))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
             write_folder_page(Path(config.out), config.found, known=made)

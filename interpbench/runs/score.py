@@ -76,7 +76,8 @@ def score_file(
     if pictures:
         draw_found(model, scores, written)
         draw_roc({written: record})
-    console().print(records_table([record]))
+    terminal = console()
+    terminal.print(records_table([record], terminal.width))
     log.info("record in %s", written)
     return record
 

@@ -92,7 +92,7 @@ def run_subcommand(arguments: Sequence[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, command in SUBCOMMANDS.items():
         made = commands.add_parser(name, help=command.summary)
-        made.set_defaults(run=command.run, name=name)
+        made.set_defaults(run=command.run, subcommand=name)
         for one in command.arguments:
             made.add_argument(*one.names, **one.options)
     if not arguments:
@@ -105,7 +105,7 @@ def run_subcommand(arguments: Sequence[str]) -> int:
         return complain(f"unknown option {shown(first)!r}; interpbench --help lists the commands")
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
-        names = [name for one in SUBCOMMANDS[parsed.name].arguments for name in one.names]
+        names = [name for one in SUBCOMMANDS[parsed.subcommand].arguments for name in one.names]
         options = [name for name in ("--help", *names) if name.startswith("-")]
         return complain(f"unknown argument {shown(unknown[0])!r}{did_you_mean(unknown[0], options)}")
     return parsed.run(parsed)

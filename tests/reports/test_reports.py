@@ -282,3 +282,12 @@ def test_report_links_pictures_and_says_what_is_certified(tmp_path: Path) -> Non
     assert "**adversarial, positions, all pairs, sets ≥ 99.9%**; asked for: 99.9%" in report
     assert "No row came out wrong" in report and "**iit, positions ≥ 99.9%**" in report
     assert "Rows that came out wrong: 70 of 8,192 with forbidden node m1. Not *siit*: `forbidden" in report
+
+
+@pytest.mark.parametrize(("width", "costs"), [(80, []), (90, ["CPU"]), (120, ["CPU", "forward", "backward"])])
+def test_a_narrow_table_says_less_but_names_tasks_and_methods(width: int, costs: list[str]) -> None:
+    console = Console(width=width, file=StringIO(), record=True)
+    console.print(records_table([replace(PERFECT, task="reverse"), TIED], width))
+    said = console.export_text()
+    assert all(name in said for name in ("reverse", "hist", PERFECT.method, TIED.method, "q/k/v edges"))
+    assert [name for name in ("CPU", "forward", "backward") if f" {name} " in said] == costs

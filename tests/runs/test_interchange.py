@@ -306,6 +306,8 @@ def test_what_exchanges_files_needs_no_torch(tmp_path: Path) -> None:
         tmp_path, "score", "theirs.json", "--name", "mine", "--checkpoint", HIST
     )
     assert (tmp_path / "runs" / "evaluate" / "hist" / "circuit-mine.png").is_file()
+    unnamed = light(tmp_path, "score", "theirs.json", "--checkpoint", HIST)
+    assert "record in runs/evaluate/hist/theirs.json" in unnamed, "the file's name is the method's"
     assert "wrote t.csv (csv)" in light(tmp_path, "convert", "truth", "t.csv", "--checkpoint", HIST)
     assert "given away" in light(tmp_path, "export-problem", HIST, "--out", "problem")
     assert "receipt:" in light(tmp_path, "verify-problem", "problem", "theirs.json")
