@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from interpbench.circuits.graph import Graph
+from interpbench.core.errors import ConfigError
 from interpbench.tasks.metrics import METRICS, Reference
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.tensors import (
@@ -44,7 +45,12 @@ class Pairs:
             network: the network under study.
             examples: how many of the pairs are used, the first ones; None for all.
             seed: the seed for methods that draw at random.
+
+        Raises:
+            ConfigError: if not even one pair is to be used.
         """
+        if examples is not None and examples < 1:
+            raise ConfigError(f"examples={examples}: a method needs one pair of inputs at least")
         device = network.unembed.W_U.device
         clean, corrupted, scored = (
             x[:examples].to(device) for x in (self.clean, self.corrupted, self.scored)

@@ -13,7 +13,7 @@ from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.circuits.scores import Scores
-from interpbench.core.errors import ScoresError
+from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.runs.train import TrainOutcome
 from tests.evaluation_records import GRAPH, REQUIRED, TRUTH, scores
 
@@ -103,3 +103,9 @@ def test_swapped_arguments_are_an_error() -> None:
         interpbench.compare("hist", FOUND)  # type: ignore[arg-type]
     with pytest.raises(ScoresError, match=r"network of Graph\(n_layers=2, n_heads=2\), the scores"):
         interpbench.compare(TRUTH, Scores(Graph(1, 1), np.where(Graph(1, 1).legal, 1.0, np.nan)))
+
+
+@pytest.mark.parametrize("examples", [0, -1])
+def test_a_method_needs_a_pair(examples: int) -> None:
+    with pytest.raises(ConfigError, match="a method needs one pair"):
+        interpbench.discover("hist", "eap", examples=examples)
