@@ -215,13 +215,14 @@ def _screen(certificate: Certificate, standard: Standard) -> Iterator[str]:
         if not rest:
             yield f"Single edges: all {screen.items:,} (edge, row) were run, unless nothing is patched."
             return
-        bounded = f" or, of {proved:,}, below a bound" if proved else ""
+        small = f"an estimated effect below {_percent(screen.share)} of what changes the answer"
+        bounded = f"an effect that is bounded to be too small to change the answer ({proved or 0:,} of them)"
+        why = bounded if proved == rest else f"{small}, or {bounded}" if proved else small
         yield (
-            f"Single edges: of {screen.items:,} (edge, row), {screen.run:,} were run; of the other "
-            f"{rest:,}, whose effect is estimated to be below {_percent(screen.share)} of what changes "
-            f"the answer{bounded}, {screen.sampled:,} drawn at random, {screen.wrong:,} of them "
-            f"wrong: at most {missed or 0.0:.2g} of all (edge, row) were missed, and of any one edge at "
-            f"most {most:.2g} of its rows."
+            f"Single edges: {screen.run:,} of {screen.items:,} (edge, row) were run. The other {rest:,} have "
+            f"{why}. Of these, {screen.sampled:,} were drawn at random and run, and {screen.wrong:,} were "
+            f"wrong: at most {missed or 0.0:.2g} of all (edge, row) were missed, and of any one edge at most "
+            f"{most:.2g} of its rows."
         )
 
 

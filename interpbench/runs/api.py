@@ -165,6 +165,14 @@ def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict
     return run(truth, scores, structural)
 
 
+def _check_found(found: object) -> None:
+    """Raises ScoresError unless what is to be drawn has the names of methods."""
+    if found is not None and not isinstance(found, Mapping):
+        raise ScoresError(
+            f"found takes names and scores, as in {{'eap': scores}}; got {type(found).__name__}"
+        )
+
+
 def plot_circuit(
     checkpoint: "Checkpoint | str | int | Path", found: "Mapping[str, Scores] | None" = None
 ) -> "Picture":
@@ -173,9 +181,13 @@ def plot_circuit(
     Args:
         checkpoint: a loaded checkpoint, or what `load` takes.
         found: what methods found, to be drawn beside the truth: name to scores.
+
+    Raises:
+        ScoresError: for scores without the name of a method.
     """
     from interpbench.reports.drawing import circuit_figure
 
+    _check_found(found)
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
     return circuit_figure(checkpoint.truth, checkpoint.variables, found, checkpoint.task)
@@ -190,9 +202,13 @@ def plot_roc(
         checkpoint: a loaded checkpoint, or what `load` takes.
         found: what methods found: name to scores.
         structural: count allowed nodes and edges as positive.
+
+    Raises:
+        ScoresError: for scores without the name of a method.
     """
     from interpbench.reports.plots import roc_curves
 
+    _check_found(found)
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
     truth = checkpoint.truth
@@ -209,9 +225,13 @@ def draw(
         checkpoint: a loaded checkpoint, or what `load` takes.
         path: the file to write.
         found: name of a method to its scores; None for the truth alone.
+
+    Raises:
+        ScoresError: for scores without the name of a method.
     """
     from interpbench.reports.drawing import draw_circuit
 
+    _check_found(found)
     if isinstance(checkpoint, str | int | Path):
         checkpoint = load(checkpoint)
     draw_circuit(checkpoint.truth, Path(path), checkpoint.variables, found, checkpoint.task)

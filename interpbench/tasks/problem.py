@@ -5,6 +5,7 @@ circuits.
 """
 
 import copy
+import logging
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -21,6 +22,8 @@ from interpbench.transformer.tensors import (
     ReferenceLogits,
     ScoredPositions,
 )
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Pairs:
 
         Args:
             network: the network under study.
-            examples: how many of the pairs are used, the first ones; None for all.
+            examples: how many of the pairs are used, the first ones; None for all. If there are fewer,
+                all are used, and a warning says so.
             seed: the seed for methods that draw at random.
 
         Raises:
@@ -51,6 +55,10 @@ class Pairs:
         """
         if examples is not None and examples < 1:
             raise ConfigError(f"examples={examples}: a method needs one pair of inputs at least")
+        if examples is not None and examples > len(self.clean):
+            log.warning(
+                "examples=%d, but there are %d pairs of inputs: all are used", examples, len(self.clean)
+            )
         device = network.unembed.W_U.device
         clean, corrupted, scored = (
             x[:examples].to(device) for x in (self.clean, self.corrupted, self.scored)

@@ -259,8 +259,8 @@ class Trainer:
             sink.write(line.step, line.metrics)
         losses = " ".join(f"{name} {value:.2g}" for name, value in terms.items())
         return (
-            f"{losses} | acc {validation.accuracy:.3f} IIA {validation.iia:.3f} SIIA {validation.siia:.3f} "
-            f"edges {validation.edges:.3f} worst {validation.worst}"
+            f"acc {validation.accuracy:.3f} IIA {validation.iia:.3f} SIIA {validation.siia:.3f} "
+            f"edges {validation.edges:.3f} worst {validation.worst} | {losses}"
         )
 
     def _learning_rate(self) -> float:

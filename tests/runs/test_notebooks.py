@@ -109,3 +109,15 @@ def test_swapped_arguments_are_an_error() -> None:
 def test_a_method_needs_a_pair(examples: int) -> None:
     with pytest.raises(ConfigError, match="a method needs one pair"):
         interpbench.discover("hist", "eap", examples=examples)
+
+
+def test_more_pairs_than_there_are_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    interpbench.discover("hist", "random", examples=100_000)
+    assert "examples=100000, but there are 512 pairs of inputs: all are used" in caplog.text
+
+
+def test_plots_refuse_scores_without_a_name() -> None:
+    found = interpbench.discover("hist", "random")
+    for plot in (interpbench.plot_roc, interpbench.plot_circuit):
+        with pytest.raises(ScoresError, match=r"takes names and scores, .* got Scores"):
+            plot("hist", found)  # type: ignore[arg-type]
