@@ -92,13 +92,13 @@ def test_what_commands_write_by_default_is_nothing_that_git_shows(tmp_path: Path
     """In a repository that ignores what this one does."""
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    truth = tmp_path / "runs" / "truth.json"
+    circuit = tmp_path / "runs" / "circuit.json"
     for arguments in (
         ["show", "frac_prevs", "--png"],
         ["export", "hist"],
         ["export-problem", "hist"],
-        ["convert", "truth", str(truth), "--checkpoint", "hist"],
-        ["score", str(truth), "--checkpoint", "hist", "--no-pictures"],
+        ["convert", "truth", str(circuit), "--checkpoint", "hist"],
+        ["score", str(circuit), "--checkpoint", "hist", "--no-pictures"],
         ["evaluate", "method=random", "checkpoint=hist", "examples=8", "test_examples=8"],
         ["report"],
     ):
