@@ -50,6 +50,8 @@ class Variable:
         attends: a function that takes the mechanism's arguments and returns bool `[row, query, key]`, the
             keys that a head that computes the variable attends to; it attends to BOS where there are none.
             None if the model leaves it open.
+        attends_bos: whether the head attends to BOS, too, evenly with these keys: what BOS keeps of the
+            attention is then their number.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Variable:
     values: tuple[object, ...] | None
     formula: str = ""
     attends: Callable[..., np.ndarray] | None = None
+    attends_bos: bool = False
 
 
 @dataclass(frozen=True)

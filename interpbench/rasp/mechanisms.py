@@ -114,6 +114,11 @@ def selection(
     return mechanism
 
 
+def of_selected(select: Mechanism) -> Mechanism:
+    """Returns the keys that a head with a selector attends to, bool `[row, query, key]`, by its arguments."""
+    return lambda query, key, *_: select(query, key)
+
+
 def width(select: Mechanism) -> Mechanism:
     """Returns the mechanism of a selector width: the number of selected keys, which is its own code."""
     return lambda query, key: select(query, key).sum(-1).astype(np.int16)

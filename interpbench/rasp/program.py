@@ -145,9 +145,21 @@ class _Lowering:
         mechanism: mech.Mechanism,
         values: mech.Values,
         numerical: bool,
+        select: mech.Mechanism | None = None,
+        attends_bos: bool = False,
     ) -> None:
         self.values[name] = values
-        self.variables.append(Variable(name, tuple(reads), mechanism, None if numerical else values))
+        attends = None if select is None else mech.of_selected(select)
+        self.variables.append(
+            Variable(
+                name,
+                tuple(reads),
+                mechanism,
+                None if numerical else values,
+                attends=attends,
+                attends_bos=attends_bos,
+            )
+        )
 
     def name(self, expression: rasp.RASPExpr) -> str:
         return self.program.names[self.program.number_of(expression)]
@@ -206,7 +218,7 @@ class _Lowering:
         reads, select = self._select(expression.selector)
         widths = tuple(range(self.program.length + 1))
         head = name + WIDTH_HEAD
-        self.add(head, reads, mech.width(select), widths, False)
+        self.add(head, reads, mech.width(select), widths, False, select, attends_bos=True)
         self.add(name, [Read(head, "mlp")], lambda width: width, widths, False)
 
     def _aggregate(self, expression: "rasp.Aggregate[float]", name: str, numerical: bool) -> None:
@@ -220,7 +232,7 @@ class _Lowering:
             mechanism = mech.average(select, 0.0 if expression.default is None else expression.default)
         else:
             mechanism = mech.pick(select, len(values))
-        self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical)
+        self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical, select)
 
 
 def _instead(selector: Any) -> str:

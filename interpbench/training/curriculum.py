@@ -2,7 +2,7 @@
 
 from pydantic.dataclasses import dataclass
 
-from interpbench.core.config import STRICT, Steps
+from interpbench.core.config import STRICT, Share, Steps
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -17,11 +17,15 @@ class Curriculum:
             program sooner without them.
         probe_until: the steps after which probes are no longer trained; None for never. A trained network may
             then represent variables in another way than linearly.
+        guided: the share of the schedule after which probes and attention supervision end. They end before,
+            with the first validation that reaches `trainer.stop_at`. 1 for guidance to the end. Validations
+            during guidance do not count for a certificate, but with 1.
     """
 
     outputs_after: Steps = 0
     strict_after: Steps = 0
     probe_until: Steps | None = None
+    guided: Share = 0.75
 
     def outputs(self, step: int) -> bool:
         """Returns whether behaviour and IIT are trained at a step."""

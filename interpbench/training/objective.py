@@ -40,8 +40,8 @@ class Objective:
     iit: Amount = 1.0
     strict: Amount = 1.0
     edge_strict: Amount = 1.0
-    probe: Amount = 0.0
-    attention_supervision: Amount = 0.0
+    probe: Amount = 1.0
+    attention_supervision: Amount = 1.0
     bos_slack: Share = 0.05
     variance_penalty: Amount = 0.0
 
@@ -54,6 +54,11 @@ class Objective:
                 break
             reached = name
         return reached
+
+    @property
+    def guides(self) -> bool:
+        """Whether training is guided: by probes, or by attention that is supervised."""
+        return self.probe > 0 or self.attention_supervision > 0
 
     def weight(self, term: str) -> float:
         """Returns the weight of a term, by its name."""

@@ -10,6 +10,7 @@ Many steps are drawn together, as a pool, from a generator that is seeded by the
 thus draws the same, and the causal model is run a few times for a pool instead of for each step.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,6 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
-from interpbench.core.errors import TrainingError
 from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.recipe import Recipe
 from interpbench.training.world_builders import (
@@ -96,12 +96,20 @@ class Sampler:
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
-    def __call__(self, step: int, device: torch.device) -> Batch:
-        """Returns the batch of a step."""
+    def __call__(self, step: int, device: torch.device, guided: bool = True) -> Batch:
+        """Returns the batch of a step.
+
+        Args:
+            step: the number of steps before this one.
+            device: the device of the tensors.
+            guided: whether `values` and `attended` are wanted; without them they are empty. The other draws
+                are the same.
+        """
         number, place = divmod(step, self.steps)
         if self._pool[0] != number:
-            self._pool = (number, self._draw(number, device))
-        return self._pool[1][place]
+            self._pool = (number, self._draw(number, device, guided))
+        batch = self._pool[1][place]
+        return batch if guided else dataclasses.replace(batch, values={}, attended={})
 
     def worlds(self, step: int) -> tuple[str, ...]:
         """Returns the names of the worlds of a step, which are the same for a whole pool."""
@@ -115,7 +123,7 @@ class Sampler:
         }
         return tuple(name for name in self.builders if wanted[name])
 
-    def _draw(self, number: int, device: torch.device) -> list[Batch]:
+    def _draw(self, number: int, device: torch.device, guided: bool) -> list[Batch]:
         """Draws the batches of a pool: builds its worlds and puts them side by side."""
         step, names = number * self.steps, self.worlds(number * self.steps)
         rng = seeds.generator(self.seed, "pool", number)
@@ -148,9 +156,10 @@ class Sampler:
         edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1)
         places_t = None if places is None else split(places, 2)
         traces = [world.trace for world in worlds]
-        probed = self._values(traces) if curriculum.probes(step) else {}
+        probed = self._values(traces) if guided and curriculum.probes(step) else {}
         values = {name: split(x, 2) for name, x in probed.items()}
-        looks = {name: split(x, 3) for name, x in self._attended(traces, last.reads).items()}
+        attended = self._attended(traces, last.reads) if guided else {}
+        looks = {name: split(x, 3) for name, x in attended.items()}
         return [
             Batch(
                 ids_t[i],
@@ -184,8 +193,9 @@ class Sampler:
         """Returns the attention that is wanted of heads, `[P, T, world, row]`, times each query's weight.
 
         A query is to attend evenly to the keys that its variable attends to, but for a share of `bos_slack`
-        at BOS; without such keys, to BOS. Queries that attend to BOS alone have half of the weight of a
-        variable's loss, all others together the other half.
+        at BOS; where the head attends to BOS as to a key (`Variable.attends_bos`), BOS has a key's share
+        instead. Without such keys, it is to attend to BOS. Queries that attend to BOS alone have half of the
+        weight of a variable's loss, all others together the other half.
         """
         looks: dict[str, np.ndarray] = {}
         if self.recipe.objective.attention_supervision == 0:
@@ -195,10 +205,12 @@ class Sampler:
             keys = [self.task.causal_model.attended(name, trace, edge) for trace, edge in zip(traces, edges)]
             chosen = np.stack(keys)  # [world, row, query, key]
             somewhere = np.any(chosen, axis=3)
-            share = np.concatenate([~somewhere[..., None], chosen], 3).astype(np.float32)
+            counted = self.task.causal_model.variables[name].attends_bos
+            slack = 0.0 if counted else self.recipe.objective.bos_slack
+            share = np.concatenate([~somewhere[..., None] | counted, chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
-            share[somewhere] *= 1 - self.recipe.objective.bos_slack
-            share[..., 0] += self.recipe.objective.bos_slack * somewhere
+            share[somewhere] *= 1 - slack
+            share[..., 0] += slack * somewhere
             for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
@@ -209,12 +221,7 @@ class Sampler:
         """Returns the aligned variables that say where their head looks."""
         causal_model = self.task.causal_model
         names = [name for names in self.alignment.aligned_nodes.values() for name in names]
-        looking = [name for name in names if causal_model.variables[name].attends is not None]
-        if not looking:
-            raise TrainingError(
-                f"objective.attention_supervision: no variable of {self.task.name!r} says where it looks"
-            )
-        return looking
+        return [name for name in names if causal_model.variables[name].attends is not None]
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: its term's, divided by the term's number of scored positions."""

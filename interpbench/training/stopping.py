@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
 from interpbench.core.config import STRICT, Amount, Steps
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import TrainerSettings
 from interpbench.training.validation import Validation
 
@@ -110,6 +111,24 @@ def broken(settings: TrainerSettings, validations: Sequence[Line]) -> str | None
     return None
 
 
+def guided_steps(
+    settings: TrainerSettings, recipe: Recipe, validations: Sequence[Line]
+) -> int:
+    """Returns the number of the first steps that are guided, as far as the validations so far say.
+
+    Args:
+        settings: the settings of the training.
+        recipe: the recipe of the training.
+        validations: the validations so far.
+    """
+    if not recipe.objective.guides:
+        return 0
+    if recipe.curriculum.guided == 1:
+        return settings.max_steps
+    good = (line.step for line in validations if line.validation.lowest >= settings.stop_at)
+    return min(int(recipe.curriculum.guided * settings.max_steps), next(good, settings.max_steps))
+
+
 def tries_certificate(
     settings: TrainerSettings, validations: Sequence[Line], attempts: Sequence[int]
 ) -> bool:
@@ -120,6 +139,8 @@ def tries_certificate(
         validations: the validations so far.
         attempts: the steps after which certificates did not reach their grade.
     """
+    if not validations:
+        return False
     step = validations[-1].step
     pause = max(settings.validate_every, settings.max_steps // 10)
     soon = bool(attempts) and step < attempts[-1] + pause

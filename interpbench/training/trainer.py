@@ -27,7 +27,14 @@ from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Batch, Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
-from interpbench.training.stopping import Line, broken, hopeless, learning_rate, tries_certificate
+from interpbench.training.stopping import (
+    Line,
+    broken,
+    guided_steps,
+    hopeless,
+    learning_rate,
+    tries_certificate,
+)
 from interpbench.training.validation import Validation, validate
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.worlds import Worlds
@@ -62,11 +69,13 @@ class Result:
 
     Attributes:
         steps: the number of steps that were trained.
+        guided: the number of the first of these that were guided.
         certificate: the certificate of the network.
         certified: whether the certificate reaches the grade that the objective trains for.
     """
 
     steps: int
+    guided: int
     certificate: Certificate
     certified: bool
 
@@ -166,14 +175,15 @@ class Trainer:
                     self.save()
                 display.update(step, status)
             self.save()  # a certificate takes long
-            return self._end(self.certify(display))
+            return self._end(self.certify(display, give_up=True))
 
     def step(self) -> Tensor:
         """Trains one step, with one forward and one backward pass, and returns its losses.
 
         These are the losses `[P, world, batch]` of the output at P positions without BOS.
         """
-        batch: Batch = self.sampler(self.progress.step, self.device)
+        guided = self.progress.step < self.guided_steps
+        batch: Batch = self.sampler(self.progress.step, self.device, guided)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         objective = self.recipe.objective
@@ -215,6 +225,18 @@ class Trainer:
         self.optimizer.step()
         self.progress.step += 1
         return losses.detach().view(batch.weights.shape)
+
+    @property
+    def guided_steps(self) -> int:
+        """The number of the first steps that are guided, as far as the validations so far say."""
+        return guided_steps(self.settings, self.recipe, self.progress.history)
+
+    def _counted(self) -> list[Line]:
+        """Returns the validations that count for a certificate: those after guidance, unless it never ends."""
+        never_ends = self.recipe.curriculum.guided == 1
+        return [
+            line for line in self.progress.history if never_ends or line.step > self.guided_steps
+        ]
 
     def save(self) -> None:
         """Saves the state, if the run has a folder."""
@@ -275,7 +297,7 @@ class Trainer:
         settings, progress, grade = self.settings, self.progress, self.recipe.objective.grade
         if why := broken(settings, progress.history):
             raise TrainingError(why)
-        if tries_certificate(settings, progress.history, progress.attempts):
+        if tries_certificate(settings, self._counted(), progress.attempts):
             certificate = self.certify(display, give_up=True)
             verdict = self.verdict(certificate)
             if verdict.reaches(grade):
@@ -302,4 +324,5 @@ class Trainer:
 
     def _result(self, certificate: Certificate) -> Result:
         reached = self.verdict(certificate).reaches(self.recipe.objective.grade)
-        return Result(self.progress.step, certificate, reached)
+        guided = min(self.guided_steps, self.progress.step)
+        return Result(self.progress.step, guided, certificate, reached)
