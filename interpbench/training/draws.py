@@ -33,6 +33,8 @@ class Draws:
             edge is patched. The target is the program's output with this edge patched.
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
+        follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
+            validations, and the share of stratified inputs that are drawn so by stratum.
     """
 
     swaps: Swaps = "even"
@@ -41,3 +43,4 @@ class Draws:
     own_sources: Share = 0.5
     required: Share = 0.25
     positions: Share = 0.0
+    follow: Share = 0.5

@@ -13,6 +13,7 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Truth, required_edges
+from interpbench.circuits.naming import edge_name
 from interpbench.training.draws import Draws
 from interpbench.training.world_builders import Swapped, World, choose, own_sources
 
@@ -34,8 +35,11 @@ class EdgeWorld:
     def __init__(self, alignment: Alignment, truth: Truth, draws: Draws):
         self.alignment, self.draws, self.causal_model = alignment, draws, alignment.task.causal_model
         self.inert_edges = np.argwhere(truth.inert)
+        nodes, readers = alignment.graph.nodes, alignment.graph.readers
+        self.names = [edge_name(nodes[writer], readers[reader]) for reader, writer in self.inert_edges]
         self.reads, self.ends = structural_reads(alignment), structural_ends(alignment)
-        self.required_edges = list(required_edges(truth).values())
+        required = required_edges(truth)
+        self.required_names, self.required_edges = list(required), list(required.values())
         self.weights = [self._weight(mask) for mask in self.required_edges]
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
@@ -47,12 +51,14 @@ class EdgeWorld:
             self.draws.required,
         )
         rows = len(base)
-        chosen = choose(rng, self.draws.targets, len(self.inert_edges), rows)
+        failures = swapped.failures
+        chosen = choose(rng, self.draws, failures.shares("edges", self.names), rows)
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
         if self.required_edges and required:
             kind = rng.random(rows)
             chosen &= (kind >= required / 2)[:, None]
-            which = self._which_required(rng, base, sources)
+            failed = failures.shares("required_edges", self.required_names)
+            which = self._which_required(rng, base, sources, failed)
             for number, mask in enumerate(self.required_edges):
                 edges[:, :, (which == number) & (kind < required)] = mask[:, :, None]
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
@@ -62,12 +68,12 @@ class EdgeWorld:
         return World(base, trace, edges=edges, edge_sources=from_next, reads=reads)
 
     def _which_required(
-        self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace]
+        self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace], failed: np.ndarray
     ) -> np.ndarray:
         """Draws a required edge for each row, by index, of those that leave the program an output there.
 
         Edges that seldom leave an output are as likely overall. Half of the rows prefer an edge that changes
-        the output.
+        the output. Some rows prefer edges that were wrong, in proportion to the share of wrong rows `failed`.
         """
         causal_model, rows = self.causal_model, len(base)
         before = causal_model.outputs(base)
@@ -82,6 +88,9 @@ class EdgeWorld:
             effective = changed(before, after).any(1) & wanted
             likelier = self.weights[number] * (1 + EFFECTIVE * effective)
             weights[:, number] = answered * likelier / max(answered.mean(), LEAST)
+        if failed.any() and self.draws.follow:
+            following = rng.random((rows, 1)) < self.draws.follow
+            weights *= np.where(following, failed / failed.sum() + LEAST / len(failed), 1)
         arrivals = rng.exponential(size=weights.shape) / np.maximum(weights, 1e-9)
         return arrivals.argmin(1)
 

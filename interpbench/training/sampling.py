@@ -23,6 +23,7 @@ from interpbench.causal.model import Intervention, Read, Trace, changed, has_val
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.training.edge_world import EdgeWorld
+from interpbench.training.failures import NO_FAILURES, Failures, pick, prefer
 from interpbench.training.recipe import Recipe
 from interpbench.training.world_builders import (
     StrictWorld,
@@ -96,7 +97,9 @@ class Sampler:
         self.steps = max(1, 4096 // batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
-    def __call__(self, step: int, device: torch.device, guided: bool = True) -> Batch:
+    def __call__(
+        self, step: int, device: torch.device, guided: bool = True, failures: Failures = NO_FAILURES
+    ) -> Batch:
         """Returns the batch of a step.
 
         Args:
@@ -104,10 +107,11 @@ class Sampler:
             device: the device of the tensors.
             guided: whether `values` and `attended` are wanted; without them they are empty. The other draws
                 are the same.
+            failures: what the network did wrong in the last validations before the pool of the step.
         """
         number, place = divmod(step, self.steps)
         if self._pool[0] != number:
-            self._pool = (number, self._draw(number, device, guided))
+            self._pool = (number, self._draw(number, device, guided, failures))
         batch = self._pool[1][place]
         return batch if guided else dataclasses.replace(batch, values={}, attended={})
 
@@ -123,12 +127,12 @@ class Sampler:
         }
         return tuple(name for name in self.builders if wanted[name])
 
-    def _draw(self, number: int, device: torch.device, guided: bool) -> list[Batch]:
+    def _draw(self, number: int, device: torch.device, guided: bool, failures: Failures) -> list[Batch]:
         """Draws the batches of a pool: builds its worlds and puts them side by side."""
         step, names = number * self.steps, self.worlds(number * self.steps)
         rng = seeds.generator(self.seed, "pool", number)
         rows, batch = self.steps * self.batch, self.batch
-        swapped = self.interventions(rng, rows)
+        swapped = self.interventions(rng, rows, failures=failures)
         worlds = [self.builders[name](rng, swapped) for name in names]
         causal_model, curriculum = self.task.causal_model, self.recipe.curriculum
         nodes = np.zeros((len(self.alignment.graph.nodes), len(worlds), rows), np.int8)
@@ -231,7 +235,13 @@ class Sampler:
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
 
-    def interventions(self, rng: np.random.Generator, rows: int, held_out: bool = False) -> Swapped:
+    def interventions(
+        self,
+        rng: np.random.Generator,
+        rows: int,
+        held_out: bool = False,
+        failures: Failures = NO_FAILURES,
+    ) -> Swapped:
         """Draws bases, sources and interchange interventions, many of which change the output.
 
         Some rows swap one aligned node, the others a random subset of them, each with a random source: see
@@ -241,21 +251,23 @@ class Sampler:
             rng: the random generator.
             rows: the number of rows, a multiple of the batch; a row's second source is that of the next row.
             held_out: whether inputs come from the held-out part of a large domain.
+            failures: what the network did wrong in the last validations.
         """
         domain, causal_model, draws = self.task.domain, self.task.causal_model, self.recipe.draws
         aligned = self.alignment.aligned_nodes
-        base = self._stratified(rng, domain.draw(rng, rows, held_out), draws.strata, held_out)
+        base = self._stratified(rng, domain.draw(rng, rows, held_out), draws.strata, held_out, failures)
         deep = draws.swaps == "deep"
-        pick = rng.random((rows, len(aligned)))
+        arrivals = rng.random((rows, len(aligned)))
         if deep:
             # the largest is then node i in proportion to the square of its place from the end
-            pick **= np.arange(len(aligned), 0, -1.0) ** -2
-        single = pick.argmax(1)[:, None] == np.arange(len(aligned))
+            arrivals **= np.arange(len(aligned), 0, -1.0) ** -2
+        one = self._following(rng, arrivals.argmax(1), failures.shares("variables", map(str, aligned)))
+        single = one[:, None] == np.arange(len(aligned))
         subset = rng.integers(SOURCES + 1, size=(rows, len(aligned)))
         swaps = np.where(rng.random((rows, 1)) < (0.75 if deep else 0.5), single, subset).astype(np.int8)
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
-        candidates = self._stratified(rng, candidates, draws.strata / 2, held_out)
+        candidates = self._stratified(rng, candidates, draws.strata / 2, held_out, failures)
         trace = causal_model.run(candidates)
         before = causal_model.outputs(base).repeat(CANDIDATES, 0)
         swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
@@ -271,23 +283,41 @@ class Sampler:
 
         places = None
         if draws.positions:
-            one = rng.integers(base.shape[1], size=rows)[:, None] == np.arange(base.shape[1])
-            places = one | (rng.random((rows, 1)) >= draws.positions)
+            place = rng.integers(base.shape[1], size=rows)[:, None] == np.arange(base.shape[1])
+            places = place | (rng.random((rows, 1)) >= draws.positions)
         following = np.roll(chosen.reshape(-1, self.batch), -1, 1).ravel()
         first, second = (
             {name: values[place] for name, values in trace.items()} for place in (chosen, following)
         )
         counterfactual = self._swap(base, [first, second], swaps, places)
-        return Swapped(base, (first, second), nodes, places, causal_model.run(base), counterfactual)
+        return Swapped(base, (first, second), nodes, places, causal_model.run(base), counterfactual, failures)
+
+    def _following(self, rng: np.random.Generator, drawn: np.ndarray, failed: np.ndarray) -> np.ndarray:
+        """Returns targets `[row]` as drawn, some of them replaced in proportion to their failures."""
+        follow = self.recipe.draws.follow
+        if not follow or not failed.any():
+            return drawn
+        return np.where(rng.random(len(drawn)) < follow, pick(rng, failed, len(drawn), 1.0), drawn)
 
     def _stratified(
-        self, rng: np.random.Generator, tokens: np.ndarray, share: float, held_out: bool
+        self, rng: np.random.Generator, tokens: np.ndarray, share: float, held_out: bool, failures: Failures
     ) -> np.ndarray:
-        """Returns tokens with a share of rows replaced by draws that are spread evenly over the strata."""
+        """Returns tokens with a share of rows replaced by draws that are spread evenly over the strata.
+
+        A share of these, `Draws.follow`, is spread in proportion to the failures of strata instead.
+        """
         rows = np.flatnonzero(rng.random(len(tokens)) < share)
         if len(rows):
+            strata = self.task.strata
+            drawn = strata.draw(rng, len(rows), held_out)
+            failed = np.array([failures.strata.get(name, 0.0) for name in strata.names])
+            many = int(self.recipe.draws.follow * len(rows))
+            if many and failed.any():
+                more = strata.draw(rng, CANDIDATES * many, held_out)
+                drawn[:many] = more[prefer(rng, strata.labels(more), failed, many)]
+                drawn = rng.permutation(drawn)
             tokens = tokens.copy()
-            tokens[rows] = self.task.strata.draw(rng, len(rows), held_out)
+            tokens[rows] = drawn
         return tokens
 
     def _swap(

@@ -111,9 +111,7 @@ def broken(settings: TrainerSettings, validations: Sequence[Line]) -> str | None
     return None
 
 
-def guided_steps(
-    settings: TrainerSettings, recipe: Recipe, validations: Sequence[Line]
-) -> int:
+def guided_steps(settings: TrainerSettings, recipe: Recipe, validations: Sequence[Line]) -> int:
     """Returns the number of the first steps that are guided, as far as the validations so far say.
 
     Args:

@@ -19,6 +19,7 @@ from interpbench.core.errors import TrainingError
 from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
+from interpbench.training.failures import NO_FAILURES, Failures
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
@@ -51,12 +52,16 @@ class Progress:
         attempts: the steps after which a certificate was tried and did not reach its grade.
         history: the validations, which are the lines of `metrics.jsonl`.
         certificate: the certificate of a finished run, with which a run ends that is resumed after that.
+        failures: what was wrong in the last validations.
+        followed: what was wrong before the current pool of draws, which it follows.
     """
 
     step: Steps = 0
     attempts: list[Steps] = field(default_factory=list[Steps])
     history: list[Line] = field(default_factory=list[Line])
     certificate: Certificate | None = None
+    failures: Failures = NO_FAILURES
+    followed: Failures = NO_FAILURES
 
     def to_json(self) -> dict[str, JsonValue]:
         """Returns the progress as a JSON object."""
@@ -164,9 +169,10 @@ class Trainer:
                 step = progress.step
                 if step % settings.validate_every == 0 or step == settings.max_steps:
                     terms = self._terms(losses)
-                    validation = validate(
+                    validation, failures = validate(
                         self.evaluation, self.truth, self.recipe, settings.validation_rows, self.seed, step
                     )
+                    progress.failures = progress.failures.then(failures)
                     status = self._report(terms, validation, sinks)
                     certificate = self._after_validation(display)
                     if certificate is not None:
@@ -183,7 +189,9 @@ class Trainer:
         These are the losses `[P, world, batch]` of the output at P positions without BOS.
         """
         guided = self.progress.step < self.guided_steps
-        batch: Batch = self.sampler(self.progress.step, self.device, guided)
+        if self.progress.step % self.sampler.steps == 0:
+            self.progress.followed = self.progress.failures
+        batch: Batch = self.sampler(self.progress.step, self.device, guided, self.progress.followed)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         objective = self.recipe.objective
@@ -232,11 +240,9 @@ class Trainer:
         return guided_steps(self.settings, self.recipe, self.progress.history)
 
     def _counted(self) -> list[Line]:
-        """Returns the validations that count for a certificate: those after guidance, unless it never ends."""
+        """Returns the validations that count for a certificate: after guidance, unless it never ends."""
         never_ends = self.recipe.curriculum.guided == 1
-        return [
-            line for line in self.progress.history if never_ends or line.step > self.guided_steps
-        ]
+        return [line for line in self.progress.history if never_ends or line.step > self.guided_steps]
 
     def save(self) -> None:
         """Saves the state, if the run has a folder."""

@@ -7,6 +7,7 @@ from interpbench.circuits.certificate import WHAT, Kind
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Share
+from interpbench.training.failures import Failures, target
 from interpbench.training.intervention_tests import Chunk, InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.recipe import Recipe
@@ -46,8 +47,8 @@ class Validation:
 
 def validate(
     evaluation: Evaluation, truth: Truth, recipe: Recipe, rows: int, seed: int, step: int
-) -> Validation:
-    """Validates a network on the terms that its recipe trains.
+) -> tuple[Validation, Failures]:
+    """Validates a network on the terms that its recipe trains; also returns what was wrong.
 
     Half of the rows are drawn from the task's distribution, half from its strata. Single edges are measured
     only if everything else is nearly right.
@@ -79,11 +80,17 @@ def validate(
     if objective.edge_strict > 0:
         kinds["edges"] = ("edge_sets", "required_edges") if draws.required else ("edge_sets",)
     shares: dict[str, float] = {}
+    targets: dict[str, float] = {}
+    labels = strata.labels(base)
+    wrong, counted = np.zeros(labels.shape[1]), np.zeros(labels.shape[1])
     for part, measured in kinds.items():
         for outcome in tests.measure(chunk, {kind: tests.places[kind] for kind in measured}):
             if outcome.kind in measured and outcome.counts.any():
                 said = f"{part} {WHAT[outcome.kind]} {outcome.place}"
                 shares[said] = float(outcome.right[outcome.counts].mean())
+                targets[target(outcome.kind, outcome.place)] = 1 - shares[said]
+                wrong += (labels & (outcome.counts & ~outcome.right)[:, None]).sum(0)
+                counted += (labels & outcome.counts[:, None]).sum(0)
     if objective.edge_strict > 0 and min(shares.values()) > 0.99:
         places = tests.inert
         few = slice(min(rows, max(32, EDGE_ROWS // len(places))))
@@ -92,10 +99,16 @@ def validate(
             mask = np.zeros(truth.inert.shape, bool)
             mask[tuple(places[number])] = True
             right = evaluation.right(predictions, evaluation.with_edges(some, source, mask))
-            shares[f"edges {WHAT['edges']} {tests.edge_name(places[number])}"] = float(right.mean())
+            name = tests.edge_name(places[number])
+            shares[f"edges {WHAT['edges']} {name}"] = float(right.mean())
+            targets[target("edges", name)] = 1 - float(right.mean())
 
     def lowest(kind: str) -> float:
         return float(min((share for name, share in shares.items() if name.startswith(kind)), default=1.0))
 
     worst = min(shares, key=lambda name: shares[name]).partition(" ")[2]
-    return Validation(lowest("accuracy"), lowest("iia"), lowest("siia"), lowest("edges"), worst)
+    failures = Failures(
+        {name: share for name, share in targets.items() if share},
+        {name: float(share) for name, share in zip(strata.names, wrong / counted.clip(1)) if share},
+    )
+    return Validation(lowest("accuracy"), lowest("iia"), lowest("siia"), lowest("edges"), worst), failures

@@ -13,6 +13,7 @@ import numpy as np
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Read, Trace
 from interpbench.training.draws import Draws, Targets
+from interpbench.training.failures import NO_FAILURES, Failures, pick
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Swapped:
         places: bool `[row, pos]`, the positions at which nodes are swapped; None for all.
         unchanged: the program's variables on the base.
         counterfactual: the program's variables under the interventions.
+        failures: what the network did wrong in the last validations, which draws follow.
     """
 
     base: np.ndarray
@@ -34,6 +36,7 @@ class Swapped:
     places: np.ndarray | None
     unchanged: Trace
     counterfactual: Trace
+    failures: Failures = NO_FAILURES
 
 
 @dataclass(frozen=True)
@@ -83,30 +86,32 @@ class StrictWorld:
 
     def __init__(self, alignment: Alignment, draws: Draws):
         self.nodes = [alignment.graph.node_index[node] for node in alignment.unaligned_nodes]
+        self.names = [str(node) for node in alignment.unaligned_nodes]
         self.writers, self.draws = len(alignment.graph.nodes), draws
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
         """Draws the nodes that each row swaps, and the source of each."""
         rows = len(swapped.base)
-        chosen = choose(rng, self.draws.targets, len(self.nodes), rows)
+        chosen = choose(rng, self.draws, swapped.failures.shares("nodes", self.names), rows)
         own = own_sources(rng, self.draws.own_sources, chosen.shape)
         nodes = np.zeros((self.writers, rows), np.int8)
         nodes[self.nodes] = (chosen * (1 + own)).T
         return World(swapped.base, swapped.unchanged, nodes)
 
 
-def choose(rng: np.random.Generator, targets: Targets, count: int, rows: int) -> np.ndarray:
-    """Draws the forbidden nodes or edges that each row patches, bool `[row, count]`.
+def choose(rng: np.random.Generator, draws: Draws, failed: np.ndarray, rows: int) -> np.ndarray:
+    """Draws the forbidden nodes or edges that each row patches, bool `[row, target]`.
 
     Args:
         rng: the random generator.
-        targets: the way in which they are chosen (`Draws.targets`).
-        count: the number of forbidden nodes or edges.
+        draws: the way in which they are chosen.
+        failed: the share of rows that were wrong with each of them patched, `[target]`.
         rows: the number of rows.
     """
+    count = len(failed)
     single = np.zeros((rows, count), bool)
     if count:
-        single[np.arange(rows), rng.integers(count, size=rows)] = True
+        single[np.arange(rows), pick(rng, failed, rows, draws.follow)] = True
     subset = rng.random((rows, count)) < rng.random((rows, 1))
     kinds: dict[Targets, np.ndarray] = {
         "individual": single,
@@ -116,7 +121,7 @@ def choose(rng: np.random.Generator, targets: Targets, count: int, rows: int) ->
     kind = rng.random((rows, 1))
     kinds["mixed"] = np.where(kind < 0.5, single, subset)
     kinds["thirds"] = np.where(kind < 1 / 3, single, subset | (kind >= 2 / 3))
-    return kinds[targets]
+    return kinds[draws.targets]
 
 
 def own_sources(rng: np.random.Generator, share: float, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,79 @@
+"""What a network still does wrong, which the next draws of training follow."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from interpbench.circuits.certificate import Kind
+from interpbench.core.config import STRICT, Share
+
+KEPT = 0.5
+"""What is left of a share of failures after the next validation, whose rows are few."""
+LEAST = 1e-3
+"""The share of wrong rows below which a failure is forgotten."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Failures:
+    """The shares of rows that were wrong in the last validations; what was right throughout has none.
+
+    Attributes:
+        targets: the shares by target, the kind and the place of an intervention, as in `variables a0.h1`.
+        strata: the shares by stratum of the bases, over all interventions.
+    """
+
+    targets: dict[str, Share] = field(default_factory=dict[str, float])
+    strata: dict[str, Share] = field(default_factory=dict[str, float])
+
+    def then(self, later: "Failures") -> "Failures":
+        """Returns the failures after a later validation: its own, and a part of what was wrong before."""
+        return Failures(_decayed(self.targets, later.targets), _decayed(self.strata, later.strata))
+
+    def shares(self, kind: Kind, places: Iterable[str]) -> np.ndarray:
+        """Returns the share of wrong rows of each place, float64 `[place]`."""
+        return np.array([self.targets.get(target(kind, place), 0.0) for place in places])
+
+
+NO_FAILURES = Failures()
+
+
+def target(kind: Kind, place: str) -> str:
+    """Returns the name of a target."""
+    return f"{kind} {place}"
+
+
+def pick(rng: np.random.Generator, failed: np.ndarray, rows: int, follow: float) -> np.ndarray:
+    """Draws a target for each row, by index: evenly, or in a share of the rows in proportion to failures.
+
+    Args:
+        rng: the random generator.
+        failed: the share of wrong rows of each target.
+        rows: the number of rows.
+        follow: the share of the rows that follow failures, if there are any.
+    """
+    even = rng.integers(len(failed), size=rows)
+    if not follow or not failed.any():
+        return even
+    likely = rng.choice(len(failed), size=rows, p=failed / failed.sum())
+    return np.where(rng.random(rows) < follow, likely, even)
+
+
+def prefer(rng: np.random.Generator, labels: np.ndarray, failed: np.ndarray, count: int) -> np.ndarray:
+    """Draws rows, by index and without repetition, in proportion to the failures of their strata.
+
+    Args:
+        rng: the random generator.
+        labels: bool `[row, stratum]`, the strata of each row.
+        failed: the share of wrong rows of each stratum.
+        count: the number of rows to draw.
+    """
+    weights = (labels * failed).max(1) + LEAST
+    return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")[:count]
+
+
+def _decayed(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
+    names: Sequence[str] = sorted({*before, *now})
+    shares = {name: min(1.0, now.get(name, 0.0) + KEPT * before.get(name, 0.0)) for name in names}
+    return {name: round(share, 6) for name, share in shares.items() if share >= LEAST}
