@@ -34,7 +34,7 @@ class Draws:
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
-            validations, and the share of stratified inputs that are drawn so by stratum.
+            validations. Half of this share of bases, and of sources, is drawn so by stratum.
     """
 
     swaps: Swaps = "even"

@@ -21,15 +21,21 @@ class Failures:
 
     Attributes:
         targets: the shares by target, the kind and the place of an intervention, as in `variables a0.h1`.
-        strata: the shares by stratum of the bases, over all interventions.
+        bases: the shares by stratum of the bases, over all interventions.
+        sources: the shares by stratum of the first sources, over all interventions.
     """
 
     targets: dict[str, Share] = field(default_factory=dict[str, float])
-    strata: dict[str, Share] = field(default_factory=dict[str, float])
+    bases: dict[str, Share] = field(default_factory=dict[str, float])
+    sources: dict[str, Share] = field(default_factory=dict[str, float])
 
     def then(self, later: "Failures") -> "Failures":
         """Returns the failures after a later validation: its own, and a part of what was wrong before."""
-        return Failures(_decayed(self.targets, later.targets), _decayed(self.strata, later.strata))
+        return Failures(
+            _decayed(self.targets, later.targets),
+            _decayed(self.bases, later.bases),
+            _decayed(self.sources, later.sources),
+        )
 
     def shares(self, kind: Kind, places: Iterable[str]) -> np.ndarray:
         """Returns the share of wrong rows of each place, float64 `[place]`."""

@@ -11,7 +11,7 @@ thus draws the same, and the causal model is run a few times for a pool instead 
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -255,7 +255,7 @@ class Sampler:
         """
         domain, causal_model, draws = self.task.domain, self.task.causal_model, self.recipe.draws
         aligned = self.alignment.aligned_nodes
-        base = self._stratified(rng, domain.draw(rng, rows, held_out), draws.strata, held_out, failures)
+        base = self._stratified(rng, domain.draw(rng, rows, held_out), draws.strata, held_out, failures.bases)
         deep = draws.swaps == "deep"
         arrivals = rng.random((rows, len(aligned)))
         if deep:
@@ -267,7 +267,7 @@ class Sampler:
         swaps = np.where(rng.random((rows, 1)) < (0.75 if deep else 0.5), single, subset).astype(np.int8)
 
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
-        candidates = self._stratified(rng, candidates, draws.strata / 2, held_out, failures)
+        candidates = self._stratified(rng, candidates, draws.strata / 2, held_out, failures.sources)
         trace = causal_model.run(candidates)
         before = causal_model.outputs(base).repeat(CANDIDATES, 0)
         swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
@@ -300,24 +300,29 @@ class Sampler:
         return np.where(rng.random(len(drawn)) < follow, pick(rng, failed, len(drawn), 1.0), drawn)
 
     def _stratified(
-        self, rng: np.random.Generator, tokens: np.ndarray, share: float, held_out: bool, failures: Failures
+        self,
+        rng: np.random.Generator,
+        tokens: np.ndarray,
+        share: float,
+        held_out: bool,
+        failures: Mapping[str, float],
     ) -> np.ndarray:
         """Returns tokens with a share of rows replaced by draws that are spread evenly over the strata.
 
-        A share of these, `Draws.follow`, is spread in proportion to the failures of strata instead.
+        Half of the share `Draws.follow` of the rows is spread in proportion to the failures of strata instead.
         """
+        strata = self.task.strata
         rows = np.flatnonzero(rng.random(len(tokens)) < share)
         if len(rows):
-            strata = self.task.strata
-            drawn = strata.draw(rng, len(rows), held_out)
-            failed = np.array([failures.strata.get(name, 0.0) for name in strata.names])
-            many = int(self.recipe.draws.follow * len(rows))
-            if many and failed.any():
-                more = strata.draw(rng, CANDIDATES * many, held_out)
-                drawn[:many] = more[prefer(rng, strata.labels(more), failed, many)]
-                drawn = rng.permutation(drawn)
             tokens = tokens.copy()
-            tokens[rows] = drawn
+            tokens[rows] = strata.draw(rng, len(rows), held_out)
+        failed = np.array([failures.get(name, 0.0) for name in strata.names]) if failures else np.zeros(0)
+        many = int(self.recipe.draws.follow / 2 * len(tokens)) if failed.any() else 0
+        if many:
+            more = strata.draw(rng, 2 * many, held_out)
+            tokens = tokens.copy()
+            chosen = prefer(rng, strata.labels(more), failed, many)
+            tokens[rng.choice(len(tokens), many, replace=False)] = more[chosen]
         return tokens
 
     def _swap(

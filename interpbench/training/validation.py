@@ -81,16 +81,16 @@ def validate(
         kinds["edges"] = ("edge_sets", "required_edges") if draws.required else ("edge_sets",)
     shares: dict[str, float] = {}
     targets: dict[str, float] = {}
-    labels = strata.labels(base)
-    wrong, counted = np.zeros(labels.shape[1]), np.zeros(labels.shape[1])
+    labels = np.stack([strata.labels(base), strata.labels(given[0])])  # [base and source, row, stratum]
+    wrong, counted = np.zeros((2, 2, len(strata.names)))
     for part, measured in kinds.items():
         for outcome in tests.measure(chunk, {kind: tests.places[kind] for kind in measured}):
             if outcome.kind in measured and outcome.counts.any():
                 said = f"{part} {WHAT[outcome.kind]} {outcome.place}"
                 shares[said] = float(outcome.right[outcome.counts].mean())
                 targets[target(outcome.kind, outcome.place)] = 1 - shares[said]
-                wrong += (labels & (outcome.counts & ~outcome.right)[:, None]).sum(0)
-                counted += (labels & outcome.counts[:, None]).sum(0)
+                wrong += (labels & (outcome.counts & ~outcome.right)[:, None]).sum(1)
+                counted += (labels & outcome.counts[:, None]).sum(1)
     if objective.edge_strict > 0 and min(shares.values()) > 0.99:
         places = tests.inert
         few = slice(min(rows, max(32, EDGE_ROWS // len(places))))
@@ -109,6 +109,9 @@ def validate(
     worst = min(shares, key=lambda name: shares[name]).partition(" ")[2]
     failures = Failures(
         {name: share for name, share in targets.items() if share},
-        {name: float(share) for name, share in zip(strata.names, wrong / counted.clip(1)) if share},
+        *(
+            {name: float(x) for name, x in zip(strata.names, shares) if x}
+            for shares in wrong / counted.clip(1)
+        ),
     )
     return Validation(lowest("accuracy"), lowest("iia"), lowest("siia"), lowest("edges"), worst), failures
