@@ -309,7 +309,7 @@ class Sampler:
     ) -> np.ndarray:
         """Returns tokens with a share of rows replaced by draws that are spread evenly over the strata.
 
-        Half of the share `Draws.follow` of the rows is spread in proportion to the failures of strata instead.
+        Half of the share `Draws.follow` of the rows is spread in proportion to strata's failures instead.
         """
         strata = self.task.strata
         rows = np.flatnonzero(rng.random(len(tokens)) < share)
