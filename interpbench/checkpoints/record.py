@@ -46,7 +46,9 @@ class Provenance:
         versions: packages, Python and git commit.
         seed: the seed of everything that was drawn.
         steps: steps of training; 0 for compiled weights.
-        seconds: wall-clock seconds of training.
+        guided: how many of these, from the first, were guided by probes or by attention that is supervised.
+        seconds: wall-clock seconds of training, certificate included.
+        cpu_seconds: the seconds that processors worked for it; 0 where nobody measured them.
     """
 
     task: TaskName
@@ -61,6 +63,8 @@ class Provenance:
     seed: int
     steps: Steps
     seconds: Amount
+    guided: Steps = 0
+    cpu_seconds: Amount = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -140,7 +140,10 @@ def _few(values: Sequence[object]) -> str:
 def _training(checkpoint: Checkpoint) -> str:
     record = checkpoint.record
     spent = f"{record.seconds:,.0f} s on the clock"
-    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps, {spent}."
+    if record.cpu_seconds:
+        spent += f", {record.cpu_seconds:,.0f} s of processors"
+    guided = f" ({record.guided:,} guided)" if record.guided else ""
+    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps{guided}, {spent}."
     return f"{head}\n\n{_table({**_flat(record.training), **_flat({'versions': record.versions})})}"
 
 

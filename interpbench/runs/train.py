@@ -52,12 +52,16 @@ class TrainOutcome:
         certificate: what was measured at the end.
         goal: the grade that training for its objective aims at.
         standard: what the run was to reach.
+        max_steps: how long its schedule was.
+        guided: whether its objective guides training.
     """
 
     checkpoint: Checkpoint
     certificate: Certificate
     goal: Grade
     standard: Standard
+    max_steps: int = 0
+    guided: bool = True
 
     def __repr__(self) -> str:
         return f"TrainOutcome {self.line(self.checkpoint.task)}"
@@ -90,7 +94,14 @@ class TrainOutcome:
         """Returns the one line at the end."""
         said = said_of(self.certificate, self.standard)
         verdict = f"certified ({said})" if self.certified else f"NOT certified ({said}): {self._missed}"
-        return f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
+        said = f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
+        return said if self.certified or not self.steps else f"{said}; {self._advice}"
+
+    @property
+    def _advice(self) -> str:
+        """What to try, in settings."""
+        guided = "" if self.guided else "objective=siit_edges, which guides training; or "
+        return f"try {guided}trainer.max_steps={2 * self.max_steps}, or go on from here: start={self.folder}"
 
     def summary(self) -> RunOutcome:
         """Returns what a sweep's summary says."""
@@ -132,13 +143,14 @@ def train(config: TrainConfig) -> TrainOutcome:
         log.info("%s is finished; fresh=true trains it again", folder)
         return _outcome(load_checkpoint(folder), config)
     device = select_device(config.device)
-    started = time.perf_counter()
+    started = time.perf_counter(), time.process_time()
     with locked(folder):
         pairs = draw_pairs(task, PAIRS, config.seed)  # before, as a task of one's own may have none
-        network, steps, certificate, truth, alignment = (
+        network, steps, guided, certificate, truth, alignment = (
             _compile(task, config) if config.kind == "compiled" else _train(task, config, folder, device)
         )
-        made = _provenance(alignment, truth, config, settings, steps, time.perf_counter() - started)
+        spent = time.perf_counter() - started[0], time.process_time() - started[1]
+        made = _provenance(alignment, truth, config, settings, (steps, guided), spent)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
         saved = save_checkpoint(folder, network, made, certificate, pairs, task_sha256(task))
     return _outcome(saved, config)
@@ -156,10 +168,18 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
         for name in FILES:
             write_bytes(target / name, read_bytes(folder / name, MOST_BYTES))
         log.info("released to %s", target)
-    return TrainOutcome(checkpoint, certificate, config.objective.grade, config.required_standard)
+    return TrainOutcome(
+        checkpoint,
+        certificate,
+        config.objective.grade,
+        config.required_standard,
+        config.trainer.max_steps,
+        config.objective.guides,
+    )
 
 
-Trained = tuple[Transformer, int, Certificate, Truth, Alignment]
+Trained = tuple[Transformer, int, int, Certificate, Truth, Alignment]
+"""A network, its steps and the guided ones of them, its certificate, truth and alignment."""
 
 
 def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) -> Trained:
@@ -188,7 +208,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
     finally:
         for sink in sinks:
             sink.close()
-    return network, result.steps, result.certificate, truth, alignment
+    return network, result.steps, result.guided, result.certificate, truth, alignment
 
 
 def _compile(task: Task, config: TrainConfig) -> Trained:
@@ -203,7 +223,7 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     certificate = certify(
         Evaluation(network, alignment), truth, config.certificate, config.required_standard, config.seed
     )
-    return network, 0, certificate, truth, alignment
+    return network, 0, 0, certificate, truth, alignment
 
 
 def _sinks(config: TrainConfig, folder: Path, history: Sequence[Line]) -> Sequence[Sink]:
@@ -215,7 +235,12 @@ def _sinks(config: TrainConfig, folder: Path, history: Sequence[Line]) -> Sequen
 
 
 def _provenance(
-    alignment: Alignment, truth: Truth, config: TrainConfig, settings: Settings, steps: int, seconds: float
+    alignment: Alignment,
+    truth: Truth,
+    config: TrainConfig,
+    settings: Settings,
+    steps: tuple[int, int],
+    seconds: tuple[float, float],
 ) -> Provenance:
     task = alignment.task
     classes: Any = task.causal_model.classes
@@ -230,6 +255,8 @@ def _provenance(
         training=settings,
         versions=versions(),
         seed=config.seed,
-        steps=steps,
-        seconds=seconds,
+        steps=steps[0],
+        seconds=seconds[0],
+        cpu_seconds=seconds[1],
+        guided=steps[1],
     )

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
+from interpbench.circuits.grades import GRADES, Grade
 from interpbench.core.config import STRICT, Amount, Steps
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import TrainerSettings
@@ -17,6 +18,8 @@ from interpbench.training.validation import Validation
 
 PROGRESS = 1e-4
 """The amount by which a validation's mean rate has to exceed all earlier ones to count as progress."""
+CLEARLY = 5e-3
+"""How far a rate of a validation is below what a certificate needs if no certificate can be hoped for."""
 LOSS = "loss/"
 """The prefix of the names of losses in a line."""
 
@@ -144,6 +147,21 @@ def tries_certificate(
     soon = bool(attempts) and step < attempts[-1] + pause
     last = step >= settings.max_steps  # a certificate is made at the end anyway
     return not soon and not last and confirmed(settings, validations) >= settings.confirm
+
+
+def within_reach(target: float, validation: Validation) -> Grade:
+    """Returns the grade up to which a certificate is worth its time at the end of a schedule.
+
+    It is the grade of the first rate of the last validation that is clearly below what certificates need: the
+    certificate then says by how much. If there is none, it is the highest grade.
+
+    Args:
+        target: the rate that a certificate has to reach.
+        validation: the last validation.
+    """
+    clear = target - CLEARLY
+    reached: list[Grade] = [name for name, rate in zip(GRADES, validation.rates) if rate < clear]
+    return reached[0] if reached else "adversarial"
 
 
 def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: int) -> str | None:

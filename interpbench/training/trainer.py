@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.certificate import Certificate
-from interpbench.circuits.grades import Standard, Verdict, grade
+from interpbench.circuits.grades import Grade, Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import Steps
@@ -35,6 +35,7 @@ from interpbench.training.stopping import (
     hopeless,
     learning_rate,
     tries_certificate,
+    within_reach,
 )
 from interpbench.training.validation import Validation, validate
 from interpbench.transformer.model import Transformer
@@ -181,7 +182,8 @@ class Trainer:
                     self.save()
                 display.update(step, status)
             self.save()  # a certificate takes long
-            return self._end(self.certify(display, give_up=True))
+            upto = within_reach(self.standard.target, progress.history[-1].validation)
+            return self._end(self.certify(display, upto=upto))
 
     def step(self) -> Tensor:
         """Trains one step, with one forward and one backward pass, and returns its losses.
@@ -249,12 +251,13 @@ class Trainer:
         if self.state_file is not None:
             save_state(self.state_file, self.trained, self.optimizer, self.progress.to_json())
 
-    def certify(self, display: Display, give_up: bool = False) -> Certificate:
+    def certify(self, display: Display, give_up: bool = False, upto: Grade = "adversarial") -> Certificate:
         """Returns the certificate of the network.
 
         Args:
             display: the display on which progress is shown.
             give_up: whether to stop as soon as the grade of the objective cannot be reached.
+            upto: the highest grade whose rates are measured.
         """
 
         def show(pairs: int, total: int) -> None:
@@ -266,6 +269,7 @@ class Trainer:
             self.certificate_settings,
             self.standard,
             seeds.derive(self.seed, "attempts"),  # rows of its own: those of `interpbench certify` stay fresh
+            upto,
             give_up=self.recipe.objective.grade if give_up else None,
             progress=show,
             attempt=len(self.progress.attempts),
