@@ -52,6 +52,9 @@ class Variable:
             None if the model leaves it open.
         attends_bos: whether the head attends to BOS, too, evenly with these keys: what BOS keeps of the
             attention is then their number.
+        head_dimensions: the number of dimensions in which a head can attend evenly to these keys: the rank
+            of the table of queries and keys, or the largest number of values of keys that one query attends
+            to, if that is less.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Variable:
     formula: str = ""
     attends: Callable[..., np.ndarray] | None = None
     attends_bos: bool = False
+    head_dimensions: int = 1
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,8 @@ def linear(first: float, second: float) -> Mechanism:
     return lambda a, b: first * a + second * b
 
 
-def selection(
-    predicate: Callable[[Any, Any], bool], keys: Values, queries: Values, causal: bool
-) -> Mechanism:
-    """Returns a selector: a function from codes of queries and keys to bool `[row, query, key]`.
+def selection_table(predicate: Callable[[Any, Any], bool], keys: Values, queries: Values) -> np.ndarray:
+    """Returns which values of keys are selected by each value of a query, bool `[query, key]`, None last.
 
     None is never selected and selects nothing, as it has no direction in the compiled network.
 
@@ -100,12 +98,30 @@ def selection(
         predicate: the function of a key and a query that says whether the query selects the key.
         keys: the values of keys.
         queries: the values of queries.
-        causal: whether keys after the query are never selected.
     """
     chosen = np.zeros((len(queries) + 1, len(keys) + 1), bool)
     for q, query in enumerate(queries):
         for k, key in enumerate(keys):
             chosen[q, k] = bool(predicate(key, query))
+    return chosen
+
+
+def head_dimensions(chosen: np.ndarray) -> int:
+    """Returns in how many dimensions a head can attend evenly to selected keys (`Variable.head_dimensions`).
+
+    Scores that are the table itself take as many dimensions as its rank. A query that selects a single value
+    needs fewer than that: scores of other keys have to be low, but not equal.
+    """
+    return max(1, min(int(np.linalg.matrix_rank(chosen)), int(chosen.sum(1).max(initial=0))))
+
+
+def selection(chosen: np.ndarray, causal: bool) -> Mechanism:
+    """Returns a selector: a function from codes of queries and keys to bool `[row, query, key]`.
+
+    Args:
+        chosen: its table, from `selection_table`.
+        causal: whether keys after the query are never selected.
+    """
 
     def mechanism(query: np.ndarray, key: np.ndarray) -> np.ndarray:
         selected = chosen[query[:, :, None], key[:, None, :]]

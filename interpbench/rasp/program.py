@@ -147,6 +147,7 @@ class _Lowering:
         numerical: bool,
         select: mech.Mechanism | None = None,
         attends_bos: bool = False,
+        head_dimensions: int = 1,
     ) -> None:
         self.values[name] = values
         attends = None if select is None else mech.of_selected(select)
@@ -158,6 +159,7 @@ class _Lowering:
                 None if numerical else values,
                 attends=attends,
                 attends_bos=attends_bos,
+                head_dimensions=head_dimensions,
             )
         )
 
@@ -201,28 +203,28 @@ class _Lowering:
             mechanism = mech.table(expression.f, [self.values[inner]], values)
         self.add(name, [Read(inner, "mlp")], mechanism, values, numerical)
 
-    def _select(self, selector: rasp.Selector) -> tuple[list[Read], mech.Mechanism]:
+    def _select(self, selector: rasp.Selector) -> tuple[list[Read], mech.Mechanism, int]:
+        """Returns what a selector reads, its mechanism, and in how many dimensions a head can compute it."""
         if not isinstance(selector, rasp.Select):
             raise TaskError(
                 f"Tracr cannot compile the composite selector {selector.name}; {_instead(selector)}"
             )
         keys, queries = self.name(selector.keys), self.name(selector.queries)
-        select = mech.selection(
-            selector.predicate, self.values[keys], self.values[queries], self.program.causal
-        )
-        return [Read(queries, "q"), Read(keys, "k")], select
+        chosen = mech.selection_table(selector.predicate, self.values[keys], self.values[queries])
+        select = mech.selection(chosen, self.program.causal)
+        return [Read(queries, "q"), Read(keys, "k")], select, mech.head_dimensions(chosen)
 
     def _width(self, expression: rasp.SelectorWidth, name: str) -> None:
         if rasp.is_numerical(expression):
             raise TaskError(f"selector width {name!r} is numerical; it has to be categorical")
-        reads, select = self._select(expression.selector)
+        reads, select, dimensions = self._select(expression.selector)
         widths = tuple(range(self.program.length + 1))
         head = name + WIDTH_HEAD
-        self.add(head, reads, mech.width(select), widths, False, select, attends_bos=True)
+        self.add(head, reads, mech.width(select), widths, False, select, True, dimensions)
         self.add(name, [Read(head, "mlp")], lambda width: width, widths, False)
 
     def _aggregate(self, expression: "rasp.Aggregate[float]", name: str, numerical: bool) -> None:
-        reads, select = self._select(expression.selector)
+        reads, select, dimensions = self._select(expression.selector)
         value = self.name(expression.sop)
         values = self.values[value]
         mechanism: mech.Mechanism
@@ -232,7 +234,7 @@ class _Lowering:
             mechanism = mech.average(select, 0.0 if expression.default is None else expression.default)
         else:
             mechanism = mech.pick(select, len(values))
-        self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical, select)
+        self.add(name, [*reads, Read(value, "v")], mechanism, values, numerical, select, False, dimensions)
 
 
 def _instead(selector: Any) -> str:

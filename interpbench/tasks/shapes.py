@@ -13,8 +13,9 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
 
     By the default rule there are at least two layers of four heads, so that some nodes are not part of the
     circuit; d_model is the smallest of 16, 32, 64, … that has a dimension for every token, position and
-    output class; d_head is a quarter of it and d_mlp four times as much. The published rule differs in the
-    widths. Settings of a hand-written task override the rule, and `settings` override both.
+    output class; d_head is a quarter of it, or up to half of it where the program's attention needs as many
+    dimensions (`Variable.head_dimensions`); d_mlp is four times d_model. The published rule
+    differs in the widths. Settings of a hand-written task override the rule, and `settings` override both.
     """
     given = settings or ModelSettings()
     if isinstance(task, CausalTask):
@@ -28,7 +29,10 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     else:
         needed = len(task.vocab) + task.length + classes
         d_model = given.d_model or max(16, 1 << (needed - 1).bit_length())
-        widths = Widths(d_model, max(1, d_model // 4), 4 * d_model, None)
+        dimensions = max(each.head_dimensions for each in task.causal_model.variables.values())
+        quarter = max(1, d_model // 4)
+        d_head = max(quarter, min(d_model // 2, 8 * -(-dimensions // 8)))
+        widths = Widths(d_model, d_head, 4 * d_model, None)
     d_model = given.d_model or widths.d_model
     if (given.init_positions or 0) >= d_model:
         raise ConfigError(

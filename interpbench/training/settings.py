@@ -40,7 +40,7 @@ class TrainerSettings:
         save_every: the number of steps between saves of the training state.
     """
 
-    max_steps: Count = 4000
+    max_steps: Count = 8000
     batch: BatchSize = 64
     learning_rate: Amount = 3e-3
     optimizer: Literal["adamw", "adam"] = "adamw"
@@ -52,7 +52,7 @@ class TrainerSettings:
     validation_rows: BatchSize = 1024
     patience: Count = 25
     stop_at: Share = 1.0
-    confirm: Count = 3
+    confirm: Count = 2
     save_every: Count = 200
 
 

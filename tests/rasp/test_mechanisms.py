@@ -11,10 +11,12 @@ from interpbench.rasp.compile import compile_program
 from interpbench.rasp.program import Program
 from interpbench.rasp.weights import compiled_network
 
-ALWAYS = mech.selection(lambda key, query: True, (0, 1, 2), (0, 1, 2), causal=False)
-NEVER = mech.selection(lambda key, query: False, (0, 1, 2), (0, 1, 2), causal=False)
-SAME = mech.selection(lambda key, query: key == query, (0, 1, 2), (0, 1, 2), causal=False)
-SEEN = mech.selection(lambda key, query: True, (0, 1, 2), (0, 1, 2), causal=True)
+ALWAYS = mech.selection(mech.selection_table(lambda key, query: True, (0, 1, 2), (0, 1, 2)), causal=False)
+NEVER = mech.selection(mech.selection_table(lambda key, query: False, (0, 1, 2), (0, 1, 2)), causal=False)
+SAME = mech.selection(
+    mech.selection_table(lambda key, query: key == query, (0, 1, 2), (0, 1, 2)), causal=False
+)
+SEEN = mech.selection(mech.selection_table(lambda key, query: True, (0, 1, 2), (0, 1, 2)), causal=True)
 
 
 def codes(*values: int) -> np.ndarray:
