@@ -76,6 +76,24 @@ def _show(arguments: Namespace) -> int:
 
 
 @subcommand(
+    "capacity",
+    "measure what single heads and MLPs of a task's network can compute",
+    argument("task", help="name or published number, or path/to/file.py:name of one of your own"),
+    argument("--d-model", type=int, help="another width of the residual stream than the task's own"),
+    argument("--d-head", type=int, help="another width of heads"),
+    argument("--d-mlp", type=int, help="another width of MLPs"),
+    argument("--steps", type=int, default=3000, help="steps of training for each node (3000)"),
+    argument("--seed", type=int, default=0, help="seed of weights and draws (0)"),
+)
+def _capacity(arguments: Namespace) -> int:
+    from interpbench.runs.capacity import show_capacity
+
+    widths = {name: getattr(arguments, name) for name in ("d_model", "d_head", "d_mlp")}
+    enough = show_capacity(console(WIDE), arguments.task, widths, arguments.steps, arguments.seed)
+    return 0 if enough else 1
+
+
+@subcommand(
     "demo",
     "train frac_prevs, score three methods on it, write a report",
     argument("--out", default="runs/demo", help="folder for the report"),

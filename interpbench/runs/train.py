@@ -101,7 +101,10 @@ class TrainOutcome:
     def _advice(self) -> str:
         """What to try, in settings."""
         guided = "" if self.guided else "objective=siit_edges, which guides training; or "
-        return f"try {guided}trainer.max_steps={2 * self.max_steps}, or go on from here: start={self.folder}"
+        return (
+            f"try {guided}trainer.max_steps={2 * self.max_steps}, or go on from here: start={self.folder}; "
+            f"`interpbench capacity {self.checkpoint.task}` says what its nodes can hold"
+        )
 
     def summary(self) -> RunOutcome:
         """Returns what a sweep's summary says."""

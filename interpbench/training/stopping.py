@@ -150,18 +150,17 @@ def tries_certificate(
 
 
 def within_reach(target: float, validation: Validation) -> Grade:
-    """Returns the grade up to which a certificate is worth its time at the end of a schedule.
+    """Returns the highest grade that a network may reach at the end of a schedule.
 
-    It is the grade of the first rate of the last validation that is clearly below what certificates need: the
-    certificate then says by how much. If there is none, it is the highest grade.
+    It is the grade before the first one of which a rate of the last validation is clearly below what
+    certificates need, and `behaviour` at least. Measuring more would take minutes and say nothing new.
 
     Args:
         target: the rate that a certificate has to reach.
         validation: the last validation.
     """
-    clear = target - CLEARLY
-    reached: list[Grade] = [name for name, rate in zip(GRADES, validation.rates) if rate < clear]
-    return reached[0] if reached else "adversarial"
+    missed = [place for place, rate in enumerate(validation.rates) if rate < target - CLEARLY]
+    return GRADES[max(0, missed[0] - 1)] if missed else GRADES[-1]
 
 
 def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: int) -> str | None:

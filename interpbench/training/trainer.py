@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.certificate import Certificate
-from interpbench.circuits.grades import Grade, Standard, Verdict, grade
+from interpbench.circuits.grades import GRADES, Grade, Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.core.config import Steps
@@ -182,8 +182,7 @@ class Trainer:
                     self.save()
                 display.update(step, status)
             self.save()  # a certificate takes long
-            upto = within_reach(self.standard.target, progress.history[-1].validation)
-            return self._end(self.certify(display, upto=upto))
+            return self._end(self._last_certificate(display))
 
     def step(self) -> Tensor:
         """Trains one step, with one forward and one backward pass, and returns its losses.
@@ -274,6 +273,14 @@ class Trainer:
             progress=show,
             attempt=len(self.progress.attempts),
         )
+
+    def _last_certificate(self, display: Display) -> Certificate:
+        """Returns the certificate at the end of the schedule, which measures what is within reach."""
+        last = self.progress.history[-1].validation
+        upto = within_reach(self.standard.target, last)
+        if upto != GRADES[-1]:
+            log.info("%s is out of reach: %.3f at %s", self.recipe.objective.grade, last.lowest, last.worst)
+        return self.certify(display, upto=upto)
 
     def _terms(self, losses: Tensor) -> dict[str, float]:
         """Returns the weighted losses of the last step, summed by term."""
