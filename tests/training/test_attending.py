@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from interpbench.causal.model import NONE
-from interpbench.core.errors import TrainingError
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.losses import LEAST, attention_loss
@@ -99,6 +98,28 @@ def test_heads_learn_where_to_look():
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_a_model_that_does_not_say_where_heads_look_is_refused():
-    with pytest.raises(TrainingError, match="no variable of 'hist' says where it looks"):
-        trainer(recipe=Recipe(Objective(attention_supervision=1.0)), name="hist").step()
+def test_a_model_that_does_not_say_where_heads_look_is_trained_without():
+    made = trainer(recipe=Recipe(Objective(attention_supervision=1.0, probe=0.0)), name="greater_than")
+    made.step()
+    assert not made.others
+
+
+@pytest.mark.parametrize("name", ["hist", "count_smaller"])
+def test_the_head_of_a_selector_width_attends_to_bos_as_to_a_key(name):
+    """What BOS keeps is one part in one more than the number of keys: there is no slack."""
+    _, alignment, truth = setting(name)
+    batch = Sampler(alignment, truth, Recipe(), 64, 0)(0, CPU)
+    shares = batch.attended["count_head"]  # [P, T, world, batch], times the weight of the query
+    counts, parts = batch.values["count_head"], shares / shares.sum(1, keepdim=True)
+    for world in (0, 2):  # in the others, what the head reads, or what it writes, can be another input's
+        wanted = 1 / (1.0 + counts[:, world])
+        torch.testing.assert_close(parts[:, 0, world], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_an_unguided_step_draws_the_same_rows():
+    _, alignment, truth = setting("hist")
+    guided, alone = (Sampler(alignment, truth, Recipe(), 64, 0) for _ in range(2))
+    for step in (0, 64, 65):
+        first, second = guided(step, CPU), alone(step, CPU, guided=step == 65)
+        assert torch.equal(first.tokens, second.tokens) and torch.equal(first.nodes, second.nodes)
+        assert first.values and first.attended and not second.values and not second.attended

@@ -5,15 +5,20 @@ import math
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from interpbench.training.curriculum import Curriculum
+from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.training.settings import TrainerSettings
 from interpbench.training.stopping import (
     Line,
     broken,
     confirmed,
+    guided_steps,
     hopeless,
     learning_rate,
     stale,
     tries_certificate,
+    within_reach,
 )
 from interpbench.training.validation import Validation
 
@@ -107,3 +112,37 @@ def test_schedules() -> None:
         learning_rate(plateau, 0, lines(*[0.5] * count)) / plateau.learning_rate for count in range(1, 7)
     ]
     assert halvings == [1, 1, 0.5, 0.5, 0.25, 0.25]
+
+
+def recipe(guided: float, probe: float = 1.0) -> Recipe:
+    return Recipe(Objective(probe=probe, attention_supervision=0.0), curriculum=Curriculum(guided=guided))
+
+
+def test_guidance_ends_with_its_share_or_with_the_first_good_validation() -> None:
+    assert guided_steps(SETTINGS, recipe(0.75), []) == 750
+    assert guided_steps(SETTINGS, recipe(0.75), lines(0.5, 0.6)) == 750
+    assert guided_steps(SETTINGS, recipe(0.75), lines(0.5, 0.95, 0.5)) == 200, "and does not come back"
+    assert guided_steps(SETTINGS, recipe(0.1), lines(0.5, 0.95)) == 100
+    assert guided_steps(SETTINGS, recipe(0.0), lines(0.95)) == 0
+    assert guided_steps(SETTINGS, recipe(0.75, probe=0.0), []) == 0, "nothing guides"
+    assert guided_steps(SETTINGS, recipe(1.0), lines(0.95)) == 1000, "to the end"
+
+
+def test_no_certificate_is_tried_before_a_validation_counts() -> None:
+    assert not tries_certificate(SETTINGS, [], [])
+
+
+@pytest.mark.parametrize(
+    ("rates", "grade"),
+    [
+        ((1.0, 1.0, 1.0, 1.0), "adversarial"),
+        ((1.0, 1.0, 1.0, 0.996), "adversarial"),  # validations have few rows
+        ((1.0, 1.0, 1.0, 0.98), "siit"),
+        ((1.0, 1.0, 0.98, 1.0), "iit"),
+        ((1.0, 0.5, 0.4, 0.3), "behaviour"),
+        ((0.5, 1.0, 1.0, 1.0), "behaviour"),
+    ],
+)
+def test_a_last_certificate_measures_what_is_within_reach(rates: tuple[float, ...], grade: str) -> None:
+    accuracy, iia, siia, edges = rates
+    assert within_reach(0.999, Validation(accuracy, iia, siia, edges, "node a0.h0")) == grade
