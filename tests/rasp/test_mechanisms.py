@@ -10,6 +10,8 @@ from interpbench.rasp import mechanisms as mech
 from interpbench.rasp.compile import compile_program
 from interpbench.rasp.program import Program
 from interpbench.rasp.weights import compiled_network
+from interpbench.tasks.catalogue import get_task
+from interpbench.transformer.recording import record
 
 ALWAYS = mech.selection(mech.selection_table(lambda key, query: True, (0, 1, 2), (0, 1, 2)), causal=False)
 NEVER = mech.selection(mech.selection_table(lambda key, query: False, (0, 1, 2), (0, 1, 2)), causal=False)
@@ -90,3 +92,46 @@ def test_arithmetic_errors_and_none_results_are_no_values() -> None:
     inverse = mech.table(lambda x: 1 / x, [(0, 1, 2)], (0.5, 1.0))
     assert inverse(codes(0, 1, 2))[0].tolist() == [NONE, 1, 0]
     np.testing.assert_array_equal(mech.to_number(lambda x: 1 / x, (0, 2))(codes(0, 1)), [[np.nan, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("predicate", "dimensions"),
+    [
+        (lambda key, query: True, 1),
+        (lambda key, query: False, 1),
+        (lambda key, query: key == query, 1),  # the others have to be low, not equal
+        (lambda key, query: key != query, 4),
+        (lambda key, query: key < query, 4),
+        (lambda key, query: key == query + 1 or (key == 1 and query == 0), 1),
+    ],
+)
+def test_dimensions_that_a_head_needs(predicate, dimensions: int) -> None:
+    values = tuple(range(5))
+    assert mech.head_dimensions(mech.selection_table(predicate, values, values)) == dimensions
+
+
+COMPILED = ["hist", "frac_prevs", "max_with_previous", "count_smaller", "trend_to_next", "detect_abc"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_heads_look_where_the_program_says(name: str) -> None:
+    """Tracr's own networks attend evenly to what is selected; heads of widths to BOS, too, as to a key."""
+    task = get_task(name)
+    network = compiled_network(compile_program(task.program))
+    tokens = task.domain.draw(np.random.default_rng(0), 64)
+    trace = task.causal_model.run(tokens)
+    _, cache = record(network, torch.from_numpy(task.token_ids(tokens)))
+    looked = 0
+    for variable, node in task.default_alignment.items():
+        if task.causal_model.variables[variable].attends is None:
+            continue
+        chosen = task.causal_model.attended(variable, trace)
+        bos = ~chosen.any(2, keepdims=True) | task.causal_model.variables[variable].attends_bos
+        wanted = np.concatenate([bos, chosen], 2)
+        wanted = wanted / wanted.sum(2, keepdims=True)
+        block = network.get_submodule(f"blocks.{node.layer}")
+        q, k, _ = block.attn.project(block.ln1(cache.residuals[node.layer]))
+        pattern = block.attn.pattern(q, k)[node.head].detach().numpy()  # [query, key, row]
+        np.testing.assert_allclose(pattern[1:].transpose(2, 0, 1), wanted, atol=2e-3)
+        looked += 1
+    assert looked
