@@ -41,9 +41,10 @@ def evaluate() -> None:
 
 def _train(arguments: Sequence[str]) -> int:
     from interpbench.runs.overrides import hydra_overrides
+    from interpbench.runs.task_lists import expand_tasks
 
     command = Command("train", _run_training, _check_training, _experiment, _finished, _train_settings)
-    return run_hydra(command, hydra_overrides(renamed_overrides(arguments)))
+    return run_hydra(command, expand_tasks(hydra_overrides(renamed_overrides(arguments))))
 
 
 def _train_settings() -> type[object]:

@@ -1,0 +1,35 @@
+"""Groups of tasks in sweeps of trainings."""
+
+import pytest
+
+from interpbench.core.errors import ConfigError
+from interpbench.runs.task_lists import expand_tasks
+from interpbench.tasks.catalogue import catalogue
+from interpbench.tasks.task_records import records
+
+
+def test_all_is_the_catalogue_and_halves_are_its_halves() -> None:
+    everything, trivial, rest = (
+        expand_tasks(["-m", f"task={name}"])[1].removeprefix("task=").split(",")
+        for name in ("all", "trivial", "nontrivial")
+    )
+    assert everything == sorted(task.name for task in catalogue().values())
+    assert sorted([*trivial, *rest]) == everything and len(trivial) > 60 and "hist" in rest
+    assert all(records()[name].trivial for name in trivial)
+
+
+def test_a_group_is_its_tasks() -> None:
+    expanded = expand_tasks(["--multirun", "seed=0,1", "task=counting"])
+    assert expanded[:2] == ["--multirun", "seed=0,1"]
+    names = expanded[2].removeprefix("task=").split(",")
+    assert "hist" in names and {catalogue()[name].group for name in names} == {"counting"}
+
+
+@pytest.mark.parametrize("line", [["task=hist"], ["-m", "task=hist,ioi"], ["seed=1"], ["task="], ["task=7"]])
+def test_other_lines_stay(line: list[str]) -> None:
+    assert expand_tasks(line) == line
+
+
+def test_a_group_without_a_sweep_is_refused() -> None:
+    with pytest.raises(ConfigError, match="task=all is 135 tasks; several are a sweep: -m task=all"):
+        expand_tasks(["task=all"])
