@@ -33,6 +33,21 @@ from tests import ROOT
 from tests.wrong_networks import right_network
 
 CPU = torch.device("cpu")
+SAMPLE = (
+    "differs_from_both_neighbours",
+    "first_occurrences",
+    "frac_prevs",
+    "greater_than",
+    "hist",
+    "identity_by_attention",
+    "induction",
+    "ioi",
+    "mean_of_ends",
+    "paren_balance",
+    "reverse",
+)
+"""Released models of every kind, for tests that take more than a moment: trivial and not, shallow and deep,
+categorical and numerical, causal and bidirectional, compiled from programs and written by hand."""
 RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
 """The names of the tasks whose programs Tracr compiles."""
 

@@ -23,6 +23,7 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.core.errors import CheckpointError
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
+from tests.builders import SAMPLE
 
 MODELS = released()
 close = torch.testing.assert_close
@@ -48,7 +49,7 @@ for folder in map(Path, sys.argv[1:]):
 """
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", SAMPLE)
 def test_every_model_makes_the_round_trip(name: str) -> None:
     model, tokens = load_checkpoint(MODELS[name]).network, load_pairs(MODELS[name]).clean
     wanted, bridge = model(tokens), model.to_transformer_lens()

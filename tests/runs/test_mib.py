@@ -22,6 +22,7 @@ from interpbench.circuits.io.score_files import write_scores
 from interpbench.circuits.naming import eap_name
 from interpbench.circuits.scores import Scores
 from interpbench.runs.score import convert_file
+from tests.builders import SAMPLE
 
 MODELS = released()
 THEIRS = {
@@ -48,7 +49,7 @@ needs_mib = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", SAMPLE)
 def test_every_edge_of_a_truth_has_a_score(name: str, tmp_path: Path) -> None:
     """Their reader takes `score` and `in_graph` of every edge, and `in_graph` of every node."""
     convert_file("truth", tmp_path / "truth.json", str(MODELS[name]))
