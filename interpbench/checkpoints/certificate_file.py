@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from interpbench.checkpoints.certificate_columns import PACKED, packed, text_of, unpacked
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, RECORD, WEIGHTS
 from interpbench.checkpoints.record import ModelRecord, most_weights_bytes, read_record
 from interpbench.circuits.certificate import (
@@ -27,7 +28,7 @@ from interpbench.circuits.certificate import (
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, parse_node
 from interpbench.core.errors import CheckpointError
-from interpbench.core.files import read_bytes, read_json, sha256, write_json
+from interpbench.core.files import read_bytes, read_json, sha256, write_text
 from interpbench.core.text import shown
 from interpbench.tasks.task_records import records
 
@@ -110,7 +111,7 @@ def read_certificate(path: Path, record: ModelRecord) -> Certificate | None:
         return None
     data = read_json(path, CheckpointError)
     _check_format(path, data)
-    certificate = Certificate.from_json(data, path)
+    certificate = parse_certificate(data, path)
     identity = certificate.identity
     if identity is None:
         raise CheckpointError(f"{path} is damaged: it does not say of which weights it is (identity)")
@@ -131,6 +132,20 @@ def read_certificate(path: Path, record: ModelRecord) -> Certificate | None:
     if problem := _problem(certificate, Places.of(truth, record.alignment)):
         raise CheckpointError(f"{path} is damaged: {problem}")
     return certificate
+
+
+def parse_certificate(data: object, path: Path) -> Certificate:
+    """Returns the certificate in a file, of format 2 or 3.
+
+    Raises:
+        CheckpointError: one line, if it is damaged.
+    """
+    if isinstance(data, dict) and data.get("format") == PACKED:
+        try:
+            data = unpacked(data)
+        except CheckpointError as error:
+            raise CheckpointError(f"{path} is damaged: {error}") from None
+    return Certificate.from_json(data, path)
 
 
 def certificate_of(folder: Path, record: ModelRecord) -> Certificate | None:
@@ -155,7 +170,7 @@ def write_certificate(path: Path, certificate: Certificate, identity: Identity) 
         identity: the hashes of weights, truth and task that it was measured on.
     """
     identified = replace(certificate, identity=identity)
-    write_json(path, identified.to_json())
+    write_text(path, text_of(packed(identified.to_json())) + "\n")
     return identified
 
 
@@ -186,9 +201,9 @@ def _again(path: Path) -> str:
 def _check_format(path: Path, data: object) -> None:
     """Refuses what is of another format than ours."""
     number = data.get("format") if isinstance(data, dict) else None
-    if type(number) is int and number > FORMAT:
+    if type(number) is int and number > PACKED:
         raise CheckpointError(
-            f"{path} has format {shown(number)}; this version reads up to {FORMAT}: upgrade interpbench"
+            f"{path} has format {shown(number)}; this version reads up to {PACKED}: upgrade interpbench"
         )
     old = type(number) is int and 1 <= number < FORMAT
     if old or (isinstance(data, dict) and number is None and all(key in data for key in OLD)):

@@ -11,16 +11,18 @@ from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
 import torch
 from pydantic import TypeAdapter
 from safetensors import SafetensorError
+from safetensors.numpy import save as save_arrays
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from interpbench.checkpoints.certificate_file import certificate_of, check_files, write_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, DATA, RECORD, WEIGHTS
 from interpbench.checkpoints.record import FORMAT, ModelRecord, Provenance, most_weights_bytes
-from interpbench.checkpoints.tensor_files import MOST_HEADER, check_header, read_pair_arrays
+from interpbench.checkpoints.tensor_files import MOST_HEADER, check_header, packed_tokens, read_pair_arrays
 from interpbench.circuits.certificate import Certificate, Identity
 from interpbench.circuits.grades import Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
@@ -132,7 +134,9 @@ def save_checkpoint(
     known = {one.name: getattr(provenance, one.name) for one in fields(Provenance)}  # of a record, this much
     record = ModelRecord(**known, format=FORMAT, shape=shape, sha256=sha256(weights))
     if pairs is not None:
-        write_bytes(folder / DATA, save_tensors(asdict(pairs)))
+        arrays = {name: values.detach().cpu().numpy() for name, values in asdict(pairs).items()}
+        small = {name: x if x.dtype == np.bool_ else packed_tokens(x) for name, x in arrays.items()}
+        write_bytes(folder / DATA, save_arrays({name: np.ascontiguousarray(x) for name, x in small.items()}))
     write_bytes(folder / WEIGHTS, weights)
     made = TypeAdapter(Provenance).dump_python(provenance, mode="json")
     plain = TypeAdapter(TransformerConfig).dump_python(shape)

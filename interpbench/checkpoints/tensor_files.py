@@ -13,8 +13,16 @@ from interpbench.transformer.config import TransformerConfig
 
 MOST_HEADER = 1 << 16
 """The longest list of tensors of a file of pairs, in bytes; that of weights is at most 16 times as long."""
-PAIRS = {"clean": np.dtype(np.int64), "corrupted": np.dtype(np.int64), "scored": np.dtype(np.bool_)}
-"""The arrays `[pair, position]` of a file of pairs, and what they hold."""
+TOKENS = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int64))
+"""The types of token ids in a file of pairs; the smallest that holds a vocabulary is written."""
+PAIRS = {"clean": TOKENS, "corrupted": TOKENS, "scored": (np.dtype(np.bool_),)}
+"""The arrays `[pair, position]` of a file of pairs, and of what types they may be."""
+
+
+def packed_tokens(tokens: np.ndarray) -> np.ndarray:
+    """Returns token ids in the smallest type of `TOKENS` that holds them all."""
+    most = int(tokens.max(initial=0))
+    return tokens.astype(next(kind for kind in TOKENS if most <= np.iinfo(kind).max))
 
 
 def check_header(data: bytes, most: int) -> None:
@@ -28,7 +36,7 @@ def check_header(data: bytes, most: int) -> None:
 
 
 def read_pair_arrays(path: Path, shape: TransformerConfig) -> dict[str, np.ndarray]:
-    """Reads the pairs of inputs of a network of this shape: `clean`, `corrupted` and `scored`.
+    """Reads the pairs of inputs of a network of this shape: `clean`, `corrupted` (int64) and `scored`.
 
     Raises:
         CheckpointError: if the file is missing or damaged, or holds no pairs of this network.
@@ -41,7 +49,7 @@ def read_pair_arrays(path: Path, shape: TransformerConfig) -> dict[str, np.ndarr
         raise CheckpointError(f"{path} is damaged; data=fresh draws new pairs") from None
     if wrong := _wrong_with(arrays, shape):
         raise CheckpointError(f"{path} is damaged: {wrong}; data=fresh draws new pairs")
-    return arrays
+    return {name: x if x.dtype == np.bool_ else x.astype(np.int64) for name, x in arrays.items()}
 
 
 def _wrong_with(arrays: dict[str, np.ndarray], shape: TransformerConfig) -> str | None:
@@ -49,13 +57,13 @@ def _wrong_with(arrays: dict[str, np.ndarray], shape: TransformerConfig) -> str 
     if arrays.keys() != PAIRS.keys():
         return f"it does not hold {', '.join(PAIRS)}"
     clean = arrays["clean"]
-    for name, dtype in PAIRS.items():
+    for name, kinds in PAIRS.items():
         values = arrays[name]
-        if values.dtype != dtype:
-            return f"{name} is {values.dtype}, not {dtype}"
+        if values.dtype not in kinds:
+            return f"{name} is {values.dtype}, not {kinds[-1]}"
         if values.ndim != 2 or not values.size or values.shape != clean.shape:
             return f"{name} has shape {list(values.shape)[:4]}, which is not [pairs, positions]"
-        if dtype != np.bool_ and not 0 <= int(values.min()) <= int(values.max()) < shape.d_vocab:
+        if values.dtype != np.bool_ and not 0 <= int(values.min()) <= int(values.max()) < shape.d_vocab:
             return f"{name} holds token ids that are not below {shape.d_vocab}"
     if clean.shape[1] > shape.n_ctx:
         return f"its inputs have {clean.shape[1]} positions, the network {shape.n_ctx}"
