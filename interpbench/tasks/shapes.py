@@ -7,15 +7,20 @@ from interpbench.tasks.published import Widths, published_widths
 from interpbench.tasks.task import CausalTask, RaspTask, Task
 from interpbench.transformer.config import TransformerConfig
 
+CLASSES = 32
+"""The number of output classes that get a dimension each; more are told apart in as many. A single MLP learns
+the 226 classes of `divide_by_ratio` in 64 dimensions (`interpbench capacity divide_by_ratio`)."""
+
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
     """Returns the configuration of a task's network.
 
     By the default rule there are at least two layers of four heads, so that some nodes are not part of the
-    circuit; d_model is the smallest of 16, 32, 64, … that has a dimension for every token, position and
-    output class; d_head is a quarter of it, or up to half of it where the program's attention needs as many
-    dimensions (`Variable.head_dimensions`); d_mlp is four times d_model. The published rule
-    differs in the widths. Settings of a hand-written task override the rule, and `settings` override both.
+    circuit. d_model is the smallest of 16, 32, 64, … that has a dimension for every token and position, and
+    for every output class up to `CLASSES`. d_head is a quarter of it, or up to half of it where the attention
+    of the program needs as many dimensions (`Variable.head_dimensions`); d_mlp is four times d_model. The
+    published rule differs in the widths. Settings of a hand-written task override the rule, and `settings`
+    override both.
     """
     given = settings or ModelSettings()
     if isinstance(task, CausalTask):
@@ -27,7 +32,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     if given.rule == "published" and isinstance(task, RaspTask):
         widths = published_widths(task, n_heads)
     else:
-        needed = len(task.vocab) + task.length + classes
+        needed = len(task.vocab) + task.length + min(classes, CLASSES)
         d_model = given.d_model or max(16, 1 << (needed - 1).bit_length())
         dimensions = max(each.head_dimensions for each in task.causal_model.variables.values())
         quarter = max(1, d_model // 4)

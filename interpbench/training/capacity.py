@@ -2,14 +2,16 @@
 
 Each aligned node is trained alone: it reads a free vector for each value of its variables' parents, instead
 of what other nodes write, and free linear probes read its variables off what it writes. Parents' values come
-from two inputs each, as interventions mix them. What a node does not learn by itself is not to be expected
-of a network of the same widths, where vectors are shared and other nodes write into the same residual stream.
+from two inputs each, as interventions mix them, and heads are told where to look. What a node does not learn
+by itself is not to be expected of a network of the same widths, where vectors are shared and other nodes
+write into the same residual stream.
 
 Shapes: D d_model, T positions with BOS, P = T - 1, N rows.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +23,7 @@ from interpbench.circuits.naming import Node
 from interpbench.core import seeds
 from interpbench.tasks.task import Task
 from interpbench.training.linear_probes import Probes
+from interpbench.training.losses import attention_loss
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.layers import Block
 
@@ -65,16 +68,30 @@ def _capacity(alignment: Alignment, cfg: TransformerConfig, node: Node, steps: i
     for first in range(0, steps, TRAINED):
         rng = seeds.generator(seed, "capacity", str(node), first)
         count = min(TRAINED, steps - first)
-        parents, values = alone.draw(rng, count * BATCH, held_out=False)
+        drawn = alone.draw(rng, count * BATCH, held_out=False)
         for step in range(count):
             rows = slice(step * BATCH, (step + 1) * BATCH)
             optimizer.zero_grad()
-            loss = alone.loss({n: x[..., rows] for n, x in parents.items()}, values, rows)
+            loss = alone.loss(drawn, rows)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(alone.parameters(), 1.0)
             optimizer.step()
             schedule.step()
     return Capacity(node, alone.right(seeds.generator(seed, "capacity", str(node), "tested")))
+
+
+class _Rows(NamedTuple):
+    """Rows for a node.
+
+    Attributes:
+        parents: the values of its variables' parents, `[P, N]` each, by name.
+        values: the values of its variables, likewise.
+        attended: the attention that is wanted of its head, `[P, T, N]` (query, key); None if nothing says it.
+    """
+
+    parents: dict[str, Tensor]
+    values: dict[str, Tensor]
+    attended: Tensor | None
 
 
 class _Alone(nn.Module):
@@ -110,10 +127,8 @@ class _Alone(nn.Module):
         self.bos = nn.Parameter(torch.empty(cfg.d_model, 1, 1).normal_(0, 1, generator=generator))
         self.probes = Probes(alignment, cfg.d_model, seed, names)
 
-    def draw(
-        self, rng: np.random.Generator, rows: int, held_out: bool
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Returns the values of parents and of the node's variables, `[P, N]` each, by name."""
+    def draw(self, rng: np.random.Generator, rows: int, held_out: bool) -> "_Rows":
+        """Draws the values of parents, those of the node's variables, and where its head is to look."""
         task, model = self.task, self.task.causal_model
         traces = []
         for _ in range(2):
@@ -124,29 +139,37 @@ class _Alone(nn.Module):
             name: np.where(rng.random((rows, 1)) < 0.5, traces[0][name], traces[1][name])
             for name in self.parents
         }
-        values = dict(drawn)
+        values, looks = dict(drawn), list[np.ndarray]()
         for variable in self.variables:
-            values[variable.name] = variable.mechanism(*(values[read.parent] for read in variable.reads))
+            given = [values[read.parent] for read in variable.reads]
+            values[variable.name] = variable.mechanism(*given)
+            if variable.attends is not None:
+                chosen = variable.attends(*given)
+                bos = ~chosen.any(2, keepdims=True) | variable.attends_bos
+                share = np.concatenate([bos, chosen], 2).astype(np.float32)
+                looks.append((share / share.sum(2, keepdims=True)).transpose(1, 2, 0))
 
         def tensor(array: np.ndarray) -> Tensor:
             kind = np.float32 if array.dtype.kind == "f" else np.int64
             return torch.from_numpy(np.ascontiguousarray(array.T).astype(kind))
 
-        return (
+        return _Rows(
             {name: tensor(array) for name, array in drawn.items()},
             {variable.name: tensor(values[variable.name]) for variable in self.variables},
+            torch.from_numpy(looks[0].copy()) if looks else None,
         )
 
-    def forward(self, parents: Mapping[str, Tensor]) -> Tensor:
-        """Returns what the node writes, `[D, T, N]`, given its parents' values `[P, N]`."""
+    def forward(self, parents: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Returns what the node writes, `[D, T, N]`, given parents' values `[P, N]`, and its attention."""
         streams = [self._coded(parents[name], code) for name, code in zip(self.parents, self.codes)]
         x = torch.stack(streams).sum(0)
         x = torch.cat([self.bos.expand(-1, 1, x.shape[2]), x], 1)
         if not self.is_head:
-            return self.block.mlp(x)
+            return self.block.mlp(x), None
         attention = self.block.attn
         q, k, v = attention.project(x)
-        return attention.write(attention.mix(attention.pattern(q, k), v))[0]
+        pattern = attention.pattern(q, k)
+        return attention.write(attention.mix(pattern, v))[0], pattern[0]
 
     @staticmethod
     def _coded(values: Tensor, code: Tensor) -> Tensor:
@@ -159,21 +182,25 @@ class _Alone(nn.Module):
         one_hot = nn.functional.one_hot(places.flatten(), code.shape[1]).to(code)
         return (code @ one_hot.T).view(len(code), *values.shape)
 
-    def loss(self, parents: Mapping[str, Tensor], values: Mapping[str, Tensor], rows: slice) -> Tensor:
-        """Returns the loss of the probes on some rows."""
-        written: Tensor = self(parents)
-        wanted = {name: value[:, rows] for name, value in values.items()}
-        return self.probes.losses(dict.fromkeys(self.probes.nodes.values(), written), wanted).sum()
+    def loss(self, drawn: "_Rows", rows: slice) -> Tensor:
+        """Returns the loss of the probes on some rows, and that of attention where the program says it."""
+        written, pattern = self.forward({name: x[:, rows] for name, x in drawn.parents.items()})
+        wanted = {name: value[:, rows] for name, value in drawn.values.items()}
+        loss = self.probes.losses(dict.fromkeys(self.probes.nodes.values(), written), wanted).sum()
+        if pattern is None or drawn.attended is None:
+            return loss
+        shares = drawn.attended[..., rows]
+        return loss + attention_loss(pattern, shares) / (shares.shape[0] * shares.shape[2])
 
     @torch.no_grad()
     def right(self, rng: np.random.Generator) -> dict[str, float]:
         """Returns the share of held-out rows with the right value at every position, by variable."""
-        parents, values = self.draw(rng, TESTED, held_out=True)
-        written: Tensor = self(parents)
+        drawn = self.draw(rng, TESTED, held_out=True)
+        written, _ = self.forward(drawn.parents)
         read = self.probes.read(dict.fromkeys(self.probes.nodes.values(), written))
         shares: dict[str, float] = {}
         for name, logits in read.items():
-            wanted = values[name].numpy()
+            wanted = drawn.values[name].numpy()
             there = has_value(wanted)
             if wanted.dtype.kind == "f":
                 good = np.abs(logits[0].numpy() - np.nan_to_num(wanted)) <= self.task.tolerance

@@ -6,7 +6,7 @@ from dataclasses import field
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.certificate import Kind
+from interpbench.circuits.certificate import Certificate, Kind
 from interpbench.core.config import STRICT, Share
 
 KEPT = 0.5
@@ -37,12 +37,30 @@ class Failures:
             _decayed(self.sources, later.sources),
         )
 
+    def besides(self, others: "Failures") -> "Failures":
+        """Returns these failures together with others, each by the larger of its shares."""
+        return Failures(
+            _larger(self.targets, others.targets),
+            _larger(self.bases, others.bases),
+            _larger(self.sources, others.sources),
+        )
+
     def shares(self, kind: Kind, places: Iterable[str]) -> np.ndarray:
         """Returns the share of wrong rows of each place, float64 `[place]`."""
         return np.array([self.targets.get(target(kind, place), 0.0) for place in places])
 
 
 NO_FAILURES = Failures()
+
+
+def missed_by(certificate: Certificate) -> Failures:
+    """Returns what a certificate found wrong, by target: it has more rows than validations."""
+    shares = {
+        target(kind, place): max((1 - rate.share for rate in draws.values()), default=0.0)
+        for kind, places in certificate.rates.items()
+        for place, draws in places.items()
+    }
+    return Failures({name: round(share, 6) for name, share in sorted(shares.items()) if share > 0})
 
 
 def target(kind: Kind, place: str) -> str:
@@ -77,6 +95,10 @@ def prefer(rng: np.random.Generator, labels: np.ndarray, failed: np.ndarray, cou
     """
     weights = (labels * failed).max(1) + LEAST
     return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")[:count]
+
+
+def _larger(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in sorted({*one, *other})}
 
 
 def _decayed(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from interpbench.core.errors import TrainingError
 from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
-from interpbench.training.failures import NO_FAILURES, Failures
+from interpbench.training.failures import NO_FAILURES, Failures, missed_by
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
@@ -54,6 +54,7 @@ class Progress:
         history: the validations, which are the lines of `metrics.jsonl`.
         certificate: the certificate of a finished run, with which a run ends that is resumed after that.
         failures: what was wrong in the last validations.
+        missed: what was wrong in the last certificate that did not reach its grade.
         followed: what was wrong before the current pool of draws, which it follows.
     """
 
@@ -62,6 +63,7 @@ class Progress:
     history: list[Line] = field(default_factory=list[Line])
     certificate: Certificate | None = None
     failures: Failures = NO_FAILURES
+    missed: Failures = NO_FAILURES
     followed: Failures = NO_FAILURES
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -191,7 +193,7 @@ class Trainer:
         """
         guided = self.progress.step < self.guided_steps
         if self.progress.step % self.sampler.steps == 0:
-            self.progress.followed = self.progress.failures
+            self.progress.followed = self.progress.failures.besides(self.progress.missed)
         batch: Batch = self.sampler(self.progress.step, self.device, guided, self.progress.followed)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
@@ -320,6 +322,7 @@ class Trainer:
             if verdict.reaches(grade):
                 return certificate
             progress.attempts.append(progress.step)
+            progress.missed = missed_by(certificate)
             log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
         if why := hopeless(settings, progress.history, self.network.cfg.d_model):
             raise TrainingError(why)

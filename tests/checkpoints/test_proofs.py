@@ -304,7 +304,7 @@ def test_an_old_certificate_counts_as_none(checkpoint: Path, caplog: pytest.LogC
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"format": 3}, "has format 3; this version reads up to 2: upgrade interpbench"),
+        ({"format": 4}, "has format 4; this version reads up to 3: upgrade interpbench"),
         ({"certified": True}, "is damaged: format: required, but missing"),
         ([1], "is damaged"),
         ({**OLD, "format": "1"}, "is damaged"),

@@ -1,12 +1,15 @@
 """Draws that follow failures: targets and strata that were wrong are drawn more, and nothing else changes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter
 
+from interpbench.circuits.certificate import Rate
 from interpbench.training.draws import Draws
-from interpbench.training.failures import LEAST, Failures, pick, prefer, target
+from interpbench.training.failures import LEAST, Failures, missed_by, pick, prefer, target
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from tests.builders import CPU, setting
@@ -21,6 +24,17 @@ def test_failures_fade_when_they_are_no_longer_seen() -> None:
         second = second.then(Failures())
     assert second == Failures(), "and are forgotten"
     assert Failures({"edges x": 0.9}).then(Failures({"edges x": 0.9})).targets == {"edges x": 1.0}
+
+
+def test_a_missed_certificate_is_followed_until_the_next_one() -> None:
+    rates = {
+        "nodes": {"m1": {"task": Rate(0, 8, 1), "strata": Rate(0, 8, 1)}},
+        "required_edges": {"a0.h0->m0": {"task": Rate(1, 8, 1), "strata": Rate(2, 8, 1)}},
+    }
+    missed = missed_by(SimpleNamespace(rates=rates))  # type: ignore[arg-type]
+    assert missed == Failures({"required_edges a0.h0->m0": 0.25})
+    both = Failures({"nodes m1": 0.1, "required_edges a0.h0->m0": 0.5}).besides(missed)
+    assert both.targets == {"nodes m1": 0.1, "required_edges a0.h0->m0": 0.5}
 
 
 def test_failures_are_saved_as_plain_data() -> None:

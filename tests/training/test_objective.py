@@ -31,7 +31,8 @@ def test_outputs_can_begin_after_the_probes():
 
 
 def test_probes_can_end_before_training_does():
-    recipe = Recipe(Objective(probe=1.0), curriculum=Curriculum(probe_until=20))
+    objective = Objective(probe=1.0, attention_supervision=0.0)
+    recipe = Recipe(objective, curriculum=Curriculum(probe_until=20))
     made = trainer(recipe=recipe, settings=dataclasses.replace(QUICK, batch=128))
     early, late = made.sampler(31, CPU), made.sampler(32, CPU)
     assert early.values and not late.values, "a pool of draws is all of one kind"
@@ -69,7 +70,7 @@ def test_deep_draws_required_edges_late_in_the_circuit():
         rng = np.random.default_rng(0)
         bases, sources = (alignment.task.domain.draw(rng, 4096) for _ in range(2))
         trace = alignment.task.causal_model.run(sources)
-        drawn = world._which_required(rng, bases, (trace, trace))
+        drawn = world._which_required(rng, bases, (trace, trace), np.zeros(len(world.required_edges)))
         shares[kind] = np.bincount(drawn, minlength=len(world.required_edges)) / len(drawn)
     ends = [name.split("->")[1].split("<")[0] for name in truth.required]
     wanted = np.array([(1.0 + aligned.index(end)) ** 2 if end in aligned else 1.0 for end in ends])

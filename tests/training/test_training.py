@@ -54,7 +54,8 @@ def test_probe_losses_are_position_by_position(name):
 def test_probes_train_the_network_and_leave_no_trace(tmp_path):
     """They change what is learned, are resumed with it, and are in no checkpoint."""
     recipe = Recipe(Objective(probe=1.0))
-    whole, plain, broken = trainer(recipe=recipe), trainer(), trainer(tmp_path, recipe)
+    without = Recipe(Objective(probe=0.0))
+    whole, plain, broken = trainer(recipe=recipe), trainer(recipe=without), trainer(tmp_path, recipe)
     for _ in range(12):
         whole.step()
         plain.step()
@@ -184,6 +185,7 @@ def test_nan_divergence_and_no_progress_stop_with_advice():
 def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monkeypatch):
     """A run that would have ended at step 40 ends there all the same."""
     settings = dataclasses.replace(QUICK, stop_at=0.0, confirm=1, validate_every=40)
+    unguided = Recipe(Objective(probe=0.0, attention_supervision=0.0))
     _, alignment, truth = setting()
     places = {variable: str(node) for variable, node in alignment.nodes.items()}
     certificate = Certificate.from_json(proof_of(truth, places))
@@ -199,9 +201,9 @@ def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monke
     monkeypatch.setattr("interpbench.training.trainer.grade", lambda *unused: good)
     monkeypatch.setattr("interpbench.training.trainer.certify", attempt)
     with pytest.raises(KeyboardInterrupt):
-        trainer(tmp_path, settings=settings).train()
-    assert trainer(tmp_path, settings=settings).train().steps == 40
-    ended = trainer(tmp_path, settings=settings)
+        trainer(tmp_path, unguided, settings=settings).train()
+    assert trainer(tmp_path, unguided, settings=settings).train().steps == 40
+    ended = trainer(tmp_path, unguided, settings=settings)
     assert ended.resume() and ended.progress.certificate == certificate
 
 
