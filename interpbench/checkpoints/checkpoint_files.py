@@ -32,6 +32,19 @@ def released(models: Path | None = None) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def seeds(models: Path | None = None) -> dict[str, Path]:
+    """Returns the checkpoints of other seeds than the released ones', such as `hist/seed1`, name to folder.
+
+    Args:
+        models: the folder of released models; None for `models_folder()`.
+    """
+    folder = models or models_folder()
+    found = {
+        path.parent.relative_to(folder).as_posix(): path.parent for path in folder.glob(f"*/seed*/{RECORD}")
+    }
+    return dict(sorted(found.items()))
+
+
 def published_weights(folder: Path) -> Path | None:
     """Returns the weights in a folder of the published InterpBench layout, the newest by name; or None."""
     plain = folder / "ll_model.pth"

@@ -11,13 +11,17 @@ from interpbench.checkpoints.checkpoint_files import (
     is_ours,
     models_folder,
     released,
+    seeds,
 )
 from interpbench.checkpoints.fetch import fetch
+from interpbench.checkpoints.groups import KINDS, in_group, is_group
 from interpbench.checkpoints.hub import SETTING, home
 from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
 
+ALL, SEEDS = "all", "seeds"
+"""All released models, one a task; and those of other seeds."""
 HOW_TO_GET = f"with {SETTING}=owner/name, `interpbench download` gets models; `interpbench train` makes them"
 
 
@@ -28,8 +32,9 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     here nor in the cache, if a repository of models is set (`hub.SETTING`).
 
     Args:
-        name: `all` released models, one's name or published number, a checkpoint or run folder, a folder
-            of several runs or of the published files, or an address.
+        name: `all` released models, one's name or published number, a group of them (`groups.py`), one of
+            another seed (`hist/seed1`, or `seeds` for all of these), a checkpoint or run folder, a folder of
+            several runs or of the published files, or an address.
         models: the folder of released models.
 
     Raises:
@@ -38,16 +43,8 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if name.startswith("hf://"):
         return [fetch(name)]
     available = released(models)
-    if name == "all":
-        if not available:
-            raise CheckpointError(f"there are no checkpoints in {models or models_folder()}; {HOW_TO_GET}")
-        return list(available.values())
-    if name in available:
-        return [available[name]]
-    if name.isdigit():
-        found = [path for path in available.values() if str(read_record(path).legacy_id) == name]
-        if found:
-            return found
+    if found := _named(name, available, seeds(models), models or models_folder()):
+        return found
     path = Path(name) if name and "\0" not in name else Path("no such folder")
     try:
         found = _below(path)
@@ -55,13 +52,39 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         raise CheckpointError(f"no checkpoint {shown(name)!r}: {error.strerror}") from None
     if found:
         return found
+    if is_group(name) and not path.exists():
+        return in_group(name, available)
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name)]
-    near = did_you_mean(name, available)
+    near = did_you_mean(name, [*available, *KINDS])
     if PACKAGED.is_dir() and path.name == name:  # the package brings a few models only
         near = f"{near}; {HOW_TO_GET}"
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")
+
+
+def _named(name: str, available: dict[str, Path], others: dict[str, Path], models: Path) -> list[Path]:
+    """Returns the folders of models that a name means; none if it is neither a name nor a number.
+
+    Args:
+        name: the name.
+        available: the released models, one a task.
+        others: those of other seeds.
+        models: the folder of all of them, for messages.
+
+    Raises:
+        CheckpointError: if all are asked for, and there are none.
+    """
+    if name == ALL and not available:
+        raise CheckpointError(f"there are no checkpoints in {models}; {HOW_TO_GET}")
+    several = {ALL: available, SEEDS: others}.get(name)
+    if several is not None:
+        return list(several.values())
+    if name in available or name in others:
+        return [{**others, **available}[name]]
+    if not name.isdigit():
+        return []
+    return [path for path in available.values() if str(read_record(path).legacy_id) == name]
 
 
 def find_checkpoint(name: str) -> Path:

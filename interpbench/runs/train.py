@@ -12,11 +12,11 @@ import torch
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES, is_ours
 from interpbench.checkpoints.format import PAIRS, Checkpoint, save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.checkpoints.record import Provenance
+from interpbench.checkpoints.record import Provenance, read_record
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import RELEASED, Grade, Standard, Verdict, grade, said_of
 from interpbench.circuits.ground_truth import Truth
@@ -167,7 +167,7 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
     if config.release and not grade(certificate).reaches(RELEASED):
         log.warning("not released: %s is what released models reach at least", RELEASED)
     elif config.release:
-        target = MODELS / checkpoint.task
+        target = _release_folder(checkpoint)
         for name in FILES:
             write_bytes(target / name, read_bytes(folder / name, MOST_BYTES))
         log.info("released to %s", target)
@@ -179,6 +179,13 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
         config.trainer.max_steps,
         config.objective.guides,
     )
+
+
+def _release_folder(checkpoint: Checkpoint) -> Path:
+    """Returns where a checkpoint is released: beside the task's model if that one has another seed."""
+    target, seed = MODELS / checkpoint.task, checkpoint.record.seed
+    other = is_ours(target) and read_record(target).seed != seed
+    return target / f"seed{seed}" if other else target
 
 
 Trained = tuple[Transformer, int, int, Certificate, Truth, Alignment]

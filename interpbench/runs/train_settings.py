@@ -57,7 +57,7 @@ class TrainConfig:
         threads: threads of a step; small ones are faster with one: certificates take as many as there are.
         out: the run goes to out/<task>/<a name made of the settings>; the same command resumes it.
         fresh: whether an earlier run with the same settings is forgotten.
-        release: whether a certified checkpoint is copied to models/<task>.
+        release: whether a certified checkpoint is copied to models/<task>, or to models/<task>/seed<n>.
         objective: the losses and their weights.
         draws: which inputs and interventions are drawn.
         curriculum: when losses begin and end.

@@ -1,0 +1,79 @@
+"""Groups of released models, and models of other seeds."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interpbench.checkpoints.checkpoint_files import released, seeds
+from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.record import read_record
+from interpbench.core.errors import CheckpointError
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.task_records import records
+
+
+def names(group: str) -> set[str]:
+    return {path.name for path in find_checkpoints(group)}
+
+
+def test_halves_are_those_of_the_task_records() -> None:
+    assert names("trivial") | names("nontrivial") == set(released())
+    assert names("trivial") == {name for name in released() if records()[name].trivial}
+    assert names("numerical") & names("categorical") == set()
+    assert {"frac_prevs", "paren_balance"} <= names("numerical")
+
+
+def test_groups_are_bounded_by_depth_and_size() -> None:
+    depths = {name: read_record(path).shape.n_layers for name, path in released().items()}
+    assert names("depth:2") == {name for name, depth in depths.items() if depth == 2}
+    assert names("depth:3-") == {name for name, depth in depths.items() if depth >= 3}
+    assert names("depth:-3") == {name for name, depth in depths.items() if depth <= 3}
+    assert names("depth:3-4") == names("depth:3-") & names("depth:-4")
+    assert names("edges:1000-") >= {"ioi"} and "hist" in names("required:4")
+
+
+def test_terms_hold_together() -> None:
+    assert names("nontrivial+categorical+depth:2") == (
+        names("nontrivial") & names("categorical") & names("depth:2")
+    )
+    assert {get_task(name).group for name in names("counting")} == {"counting"} and "hist" in names(
+        "counting"
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ("dpth:3", "dpth:3 is no group of models; did you mean depth?"),
+        ("depth:", "depth: is no group of models"),
+        ("depth:two", "depth:two is no group of models"),
+        ("nontrivial+", " is no group of models"),
+        ("trivial+nontrivial", "is in the group trivial+nontrivial"),
+        (
+            "nontrivail",
+            "no checkpoint 'nontrivail': not a folder, and not in models; did you mean nontrivial",
+        ),
+    ],
+)
+def test_what_is_no_group_is_refused_in_one_line(group: str, said: str) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        find_checkpoints(group)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_models_of_other_seeds_have_names_and_a_group(tmp_path: Path) -> None:
+    shutil.copytree(released()["hist"], tmp_path / "hist")
+    shutil.copytree(released()["hist"], tmp_path / "hist" / "seed1")
+    assert list(seeds(tmp_path)) == ["hist/seed1"] and list(released(tmp_path)) == ["hist"]
+    assert find_checkpoints("hist/seed1", tmp_path) == [tmp_path / "hist" / "seed1"]
+    assert find_checkpoints("seeds", tmp_path) == [tmp_path / "hist" / "seed1"]
+    assert find_checkpoints("all", tmp_path) == [tmp_path / "hist"], "one a task"
+
+
+def test_a_folder_of_a_groups_name_is_meant_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(released()["hist"], tmp_path / "counting")
+    monkeypatch.chdir(tmp_path)
+    assert find_checkpoints("counting") == [Path("counting")]
