@@ -29,10 +29,14 @@ NO_GRADE = "none"
     "models",
     "list models: here, in the cache, on the hub; grades",
     argument("--hub", action="store_true", help="ask the hub what there is (network)"),
+    argument("--write", action="store_true", help="write the tables of docs/models.md and README"),
 )
 def _models(arguments: argparse.Namespace) -> int:
-    from interpbench.runs.models import list_models
+    from interpbench.runs.models import list_models, write_pages
 
+    if arguments.write:
+        write_pages()
+        return 0
     list_models(console(WIDE), arguments.hub)
     return 0
 

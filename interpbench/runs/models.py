@@ -1,6 +1,7 @@
 """Lists models: what is here, in the cache, and on the hub, with their grades. Needs no torch."""
 
 import contextlib
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +20,12 @@ from interpbench.checkpoints.checkpoint_files import (
 from interpbench.checkpoints.hub import SETTING, Repository, home
 from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, standing
 from interpbench.checkpoints.record import read_record
-from interpbench.core.errors import HubError, InterpBenchError
+from interpbench.core.errors import ConfigError, HubError, InterpBenchError
+from interpbench.core.files import write_text
 from interpbench.core.text import printable, terminal
+from interpbench.reports.models_page import put, read_models, summary, tables
+
+log = logging.getLogger(__name__)
 
 UNREAD = "not read: interpbench certify"
 """What is said of the certificate of a published model, whose truth takes its task to know."""
@@ -86,6 +91,29 @@ def list_models(console: Console, hub: bool) -> None:
         table.add_row(terminal(model.name), number, where, f"{model.size / 1e3:,.0f} kB", model.grade)
     console.print(table)
     console.print(printable(note), soft_wrap=True, highlight=False, markup=False)
+
+
+def pages() -> dict[Path, str]:
+    """Returns what the pages that are made from the records of released models should be."""
+    root = Path(__file__).resolve().parents[2]
+    models = read_models(released(root / "models"))
+    made = {root / "docs" / "models.md": tables(models), root / "README.md": summary(models)}
+    return {path: put(path.read_text(), text) for path, text in made.items()}
+
+
+def write_pages() -> None:
+    """Writes the pages that are not current.
+
+    Raises:
+        ConfigError: outside a checkout, which has no such pages.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "docs" / "models.md").is_file():
+        raise ConfigError("models --write is for a checkout of the project: there is no docs/models.md here")
+    for path, text in pages().items():
+        if path.read_text() != text:
+            write_text(path, text)
+            log.info("wrote %s", path)
 
 
 def _here(name: str, folder: Path, where: str) -> Listed:

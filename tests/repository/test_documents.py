@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_dir
 
-from benchmarks.models import rows
 from interpbench.circuits.ground_truth import LEVELS
 from interpbench.circuits.io import form as score_forms
 from interpbench.core import user_code
 from interpbench.core.config import config_folder
 from interpbench.discovery import method as methods
+from interpbench.reports.models_page import BEGIN, END
 from interpbench.runs import catalogue_commands, cli, exchange_commands, model_commands
 from interpbench.runs.method_lists import expand
+from interpbench.runs.models import pages
 from interpbench.runs.overrides import hydra_overrides
 from interpbench.runs.subcommand import SUBCOMMANDS, run_subcommand
 from interpbench.scoring import ranking_metrics, row_metrics
@@ -287,9 +288,10 @@ def test_the_pictures_of_the_architecture_are_current(tmp_path: Path) -> None:
     assert set(tools["PLACES"]) == {name for row in tools["layers"]() for name in row}
 
 
-def test_the_table_of_models_is_current() -> None:
-    table = [line for line in TEXTS["models"].splitlines() if re.match(r"\| \w+ \| (?:\d+|–) \|", line)]
-    assert table == rows(), "python -m benchmarks.models prints it"
+def test_what_is_said_of_models_is_current() -> None:
+    for path, text in pages().items():
+        assert path.read_text() == text, "interpbench models --write"
+        assert text.count(BEGIN) == text.count(END) == 1
 
 
 def test_no_document_names_a_folder_of_a_machine() -> None:

@@ -1,0 +1,104 @@
+"""The tables of released models in `docs/models.md`, and README's summary, made from the models' records."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from interpbench.checkpoints.certificate_file import read_certificate
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE
+from interpbench.checkpoints.record import ModelRecord, read_record, task_of
+from interpbench.circuits.certificate import Certificate
+from interpbench.circuits.grades import Verdict, grade, said_of
+from interpbench.circuits.ground_truth import State
+from interpbench.tasks.task_records import records
+
+BEGIN, END = "<!-- made by `interpbench models --write` -->", "<!-- end of what is made -->"
+"""The lines between which a page holds what is made."""
+COLUMNS = {
+    **{"task": "---", "id": "--:", "what it computes": "---", "network": "---", "edges": "--:"},
+    **{"steps": "--:", "time": "--:", "margin": "--:", "grade": "---"},
+}
+"""The columns of the table, and how Markdown aligns them."""
+
+
+class Model(NamedTuple):
+    """A released model, as far as its records say."""
+
+    name: str
+    record: ModelRecord
+    certificate: Certificate | None
+
+    @property
+    def trivial(self) -> bool:
+        """Whether a single node computes the output."""
+        return self.record.read_truth.trivial is not None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What a reader with the default standard makes of the certificate."""
+        return None if self.certificate is None else grade(self.certificate)
+
+
+def read_models(folders: Mapping[str, Path]) -> list[Model]:
+    """Returns the models in some folders, by name."""
+    found = ((name, folder, read_record(folder)) for name, folder in folders.items())
+    return [
+        Model(name, record, read_certificate(folder / CERTIFICATE, record)) for name, folder, record in found
+    ]
+
+
+def summary(models: Sequence[Model]) -> str:
+    """Returns what README says of the released models, in lines of at most 120 characters."""
+    rest = [model for model in models if not model.trivial]
+    deep = sum(model.record.shape.n_layers > 2 for model in rest)
+    numbers = sum(model.record.classes is None for model in rest)
+    best = sum(model.verdict is not None and model.verdict.grade == "adversarial" for model in models)
+    text = (
+        f"{len(models)} models of {len(records())} tasks are released: {len(rest)} have a circuit of several "
+        f"nodes ({deep} of these in more than two layers, {numbers} with numbers as outputs), and in "
+        f"{len(models) - len(rest)} a single node computes the output. {best} of them also withstood the "
+        "adversary's search for a set of nodes or edges that breaks them."
+    )
+    return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False))
+
+
+def tables(models: Sequence[Model]) -> str:
+    """Returns the tables of `docs/models.md`, trivial models apart."""
+    parts = [summary(models)]
+    for title, chosen in (
+        ("Circuits of several nodes", [model for model in models if not model.trivial]),
+        ("A single node computes the output", [model for model in models if model.trivial]),
+    ):
+        head = [f"| {' | '.join(COLUMNS)} |", f"|{'|'.join(COLUMNS.values())}|"]
+        parts.append("\n".join([f"### {title}", "", *head, *map(_row, chosen)]))
+    return "\n\n".join(parts)
+
+
+def put(page: str, made: str) -> str:
+    """Returns a page with what is made between its marks; the page itself if it has none."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{made}\n{END}{after}" if begin and end else page
+
+
+def _row(model: Model) -> str:
+    record, shape = model.record, model.record.shape
+    truth, edges = record.read_truth, len(shape.graph.edges)
+    allowed = truth.count("qkv_edge", State.ALLOWED)
+    needed = len(truth.required)
+    steps = f"{record.steps:,}" + (f" ({record.guided:,})" if record.guided else "")
+    spent = f"{record.cpu_seconds:,.0f} s" if record.cpu_seconds else f"{record.seconds:,.0f} s\\*"
+    sign = "±" if record.classes is None else ""
+    cells = [
+        f"`{model.name}`",
+        "–" if record.legacy_id is None else str(record.legacy_id),
+        task_of(record.task).description.replace("|", "\\|"),
+        f"{shape.n_layers} × {shape.n_heads}, {shape.d_model}",
+        f"{needed} / {allowed} / {edges:,}",
+        steps,
+        spent,
+        "–" if model.certificate is None else f"{sign}{model.certificate.margin:.2g}",
+        said_of(model.certificate),
+    ]
+    return f"| {' | '.join(cells)} |"
