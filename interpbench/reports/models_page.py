@@ -23,7 +23,13 @@ COLUMNS = {
 
 
 class Model(NamedTuple):
-    """A released model, as far as its records say."""
+    """A released model, as far as its records say.
+
+    Attributes:
+        name: the model's name.
+        record: what `model.json` says.
+        certificate: what was measured of it; None without a certificate.
+    """
 
     name: str
     record: ModelRecord

@@ -86,7 +86,7 @@ def _show(arguments: Namespace) -> int:
     argument("--seed", type=int, default=0, help="seed of weights and draws (0)"),
 )
 def _capacity(arguments: Namespace) -> int:
-    from interpbench.runs.capacity import show_capacity
+    from interpbench.runs.show_capacity import show_capacity
 
     widths = {name: getattr(arguments, name) for name in ("d_model", "d_head", "d_mlp")}
     enough = show_capacity(console(WIDE), arguments.task, widths, arguments.steps, arguments.seed)

@@ -210,11 +210,11 @@ class Sampler:
             chosen = np.stack(keys)  # [world, row, query, key]
             somewhere = np.any(chosen, axis=3)
             counted = self.task.causal_model.variables[name].attends_bos
-            slack = 0.0 if counted else self.recipe.objective.bos_slack
+            kept = 0.0 if counted else self.recipe.objective.bos_slack
             share = np.concatenate([~somewhere[..., None] | counted, chosen], 3).astype(np.float32)
             share /= share.sum(3, keepdims=True)
-            share[somewhere] *= 1 - slack
-            share[..., 0] += slack * somewhere
+            share[somewhere] *= 1 - kept
+            share[..., 0] += kept * somewhere
             for rows in (~somewhere, somewhere):
                 count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
                 share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]

@@ -147,7 +147,8 @@ def test_the_console_command_is_installed(tmp_path: Path) -> None:
 # Mistakes.
 
 NAMES = {
-    **{"show": ["show", "hsit"], "demo": ["demo", "--ot"], "tasks": ["tasks", "--group", "srting"]},
+    **{"capacity": ["capacity", "hsit"], "show": ["show", "hsit"], "demo": ["demo", "--ot"]},
+    **{"tasks": ["tasks", "--group", "srting"]},
     **{"methods": ["methods", "acdc"], "configs": ["configs", "--chek"], "models": ["models", "--hbu"]},
     **{"download": ["download", "hsit"], "publish": ["publish", "hsit", "--to", "a/b"]},
     **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
