@@ -20,6 +20,8 @@ PROGRESS = 1e-4
 """The amount by which a validation's mean rate has to exceed all earlier ones to count as progress."""
 CLEARLY = 5e-3
 """How far a rate of a validation is below what a certificate needs if no certificate can be hoped for."""
+NEARLY = 0.02
+"""How far a rate of a validation may be below `stop_at` for training to go on without visible progress."""
 LOSS = "loss/"
 """The prefix of the names of losses in a line."""
 
@@ -166,16 +168,18 @@ def within_reach(target: float, validation: Validation) -> Grade:
 def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: int) -> str | None:
     """Returns a message with what to try if there has been no progress for `patience` validations; else None.
 
+    Where little is missing, progress is too small to be seen in a validation, and training goes on.
+
     Args:
         settings: the settings of the training.
         validations: the validations so far.
         d_model: the width of the network's residual stream.
     """
     count, last = stale(validations)[-1], validations[-1].validation
-    if count < settings.patience or last.lowest >= settings.stop_at:
+    if count < settings.patience or last.lowest >= settings.stop_at - NEARLY:
         return None
     return (
         f"no progress for {count} validations (worst: {last.worst}); try "
         f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
-        f"another seed, or model.d_model={2 * d_model}"
+        f"another seed, or model.d_model={2 * d_model}; `interpbench capacity` says what nodes can hold"
     )

@@ -80,6 +80,7 @@ def test_a_run_without_progress_is_given_up_unless_it_is_good_enough() -> None:
     assert said is not None and "no progress for 3 validations (worst: node a0.h0)" in said
     assert "trainer.batch=128" in said and "model.d_model=32" in said
     assert hopeless(SETTINGS, lines(0.95, 0.95, 0.95, 0.95), 16) is None
+    assert hopeless(SETTINGS, lines(0.89, 0.89, 0.89, 0.89), 16) is None, "little is missing"
 
 
 @pytest.mark.parametrize(
