@@ -34,7 +34,8 @@ class Draws:
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
-            validations. Half of this share of bases, and of sources, is drawn so by stratum.
+            validations. Half of this share of bases, and of sources, is drawn so by stratum. While required
+            edges were wrong, at least this share of the rows of the edge term patches one.
     """
 
     swaps: Swaps = "even"

@@ -44,20 +44,17 @@ class EdgeWorld:
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
         """Draws the edges that each row patches, and runs the program with its own of them patched."""
-        graph, base, sources, required = (
-            self.alignment.graph,
-            swapped.base,
-            swapped.sources,
-            self.draws.required,
-        )
+        graph, base, sources = self.alignment.graph, swapped.base, swapped.sources
+        required, failures = self.draws.required, swapped.failures
+        failed = failures.shares("required_edges", self.required_names)
+        if required and failed.any():
+            required = max(required, self.draws.follow)
         rows = len(base)
-        failures = swapped.failures
         chosen = choose(rng, self.draws, failures.shares("edges", self.names), rows)
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
         if self.required_edges and required:
             kind = rng.random(rows)
             chosen &= (kind >= required / 2)[:, None]
-            failed = failures.shares("required_edges", self.required_names)
             which = self._which_required(rng, base, sources, failed)
             for number, mask in enumerate(self.required_edges):
                 edges[:, :, (which == number) & (kind < required)] = mask[:, :, None]
