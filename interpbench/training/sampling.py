@@ -36,6 +36,7 @@ from interpbench.training.world_builders import (
 
 SOURCES = 2
 """The number of sources that the nodes of a random subset are swapped from."""
+CPU = torch.device("cpu")
 CANDIDATES = 4
 """The number of sources that are drawn for each base, to choose one that changes the output."""
 
@@ -50,9 +51,11 @@ class Batch:
         tokens: token ids, `[world, batch, T]`.
         targets: class codes or numbers, `[P, world, batch]`.
         weights: the weight of each position's loss in the total, `[P, world, batch]`; 0 if it is not scored.
-        nodes: the source of each node's activation, `[W, world, batch]`, 1 or 2; 0 if it is not swapped.
+        nodes: the source of each node's activation, `[W, world, batch]`, 1 or 2; 0 if it is not swapped. It
+            is on the CPU.
         edges: the patched edges of the last world, `[R, W, batch]` 0/1; None for none.
         edge_sources: `[W, batch]`, 1 if patched edges out of a node take its second source, 0 for the first.
+            It is on the CPU.
         places: the positions at which nodes are swapped, `[world, T, batch]` 0/1; None for all.
         values: the values of probed variables, `[P, world, batch]`, by name; empty if no probe is trained.
         attended: the attention that is wanted of each variable's head, `[P, T, world, batch]` (query, key),
@@ -146,18 +149,18 @@ class Sampler:
         target = np.where(scored, target, 0)
         shares = self._shares(scored, names, curriculum.outputs(step))
 
-        def split(array: np.ndarray, axis: int) -> Tensor:
+        def split(array: np.ndarray, axis: int, to: torch.device = device) -> Tensor:
             """Cuts the row axis into steps, which become the first axis."""
             shape = (*array.shape[:axis], self.steps, batch, *array.shape[axis + 1 :])
             cut = np.moveaxis(array.reshape(shape), axis, 0)
-            return torch.from_numpy(np.ascontiguousarray(cut)).to(device)
+            return torch.from_numpy(np.ascontiguousarray(cut)).to(to)
 
         kind = torch.float32 if causal_model.numerical else torch.int64
-        ids_t, nodes_t = split(ids, 1), split(nodes, 2)
+        ids_t, nodes_t = split(ids, 1), split(nodes, 2, CPU)
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if last.edges is None else split(last.edges, 2)
-        edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1)
+        edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1, CPU)
         places_t = None if places is None else split(places, 2)
         traces = [world.trace for world in worlds]
         probed = self._values(traces) if guided and curriculum.probes(step) else {}

@@ -33,14 +33,16 @@ class Worlds(Interventions):
 
     Args:
         nodes: `[W, world, B]` integers: 0 if row b keeps the node's own output, s > 0 if it takes that of
-            row b + s - 1 (cyclically) of world 0.
+            row b + s - 1 (cyclically) of world 0. They are on the CPU: what is run depends on them, and
+            nothing waits for a device to know it.
         edges: `[R, W, B]` float 0/1, the edges of the last world that are patched; None for none.
         keep: the nodes whose outputs, swaps included, `kept` holds after a run, `[D, T, N]` each.
         watch: the heads whose attention patterns `patterns` holds after a run, `[Q, K, N]` each.
         sources: whether `sources` holds what nodes wrote in world 0 after a run.
         swap_positions: `[world, T, B]` 0/1, the positions at which nodes are swapped; None for all.
         edge_sources: `[W, B]` integers s: patched edges out of a node take its output in row b + s
-            (cyclically) of world 0; None for s = 0.
+            (cyclically) of world 0; None for s = 0. They are on the CPU, too.
+        device: the device of the run; None for that of `nodes`.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class Worlds(Interventions):
         sources: bool = False,
         swap_positions: Tensor | None = None,
         edge_sources: Tensor | None = None,
+        device: torch.device | None = None,
     ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
         self.keep, self.watch, self.keeps_sources = frozenset(keep), frozenset(watch), sources
+        device, kind = device or nodes.device, torch.get_default_dtype()
         self.swaps: list[tuple[int, int, Tensor, list[bool]]] = []
         for source in range(1, int(nodes.max()) + 1):
             masks = nodes == source
@@ -62,12 +66,12 @@ class Worlds(Interventions):
             for world in range(self.worlds):
                 if any(writer[world] for writer in used):
                     column = [writer[world] for writer in used]
-                    mask = masks[:, world, None, None].to(torch.get_default_dtype())
+                    mask = masks[:, world, None, None].to(device, kind)
                     mask = mask if swap_positions is None else mask * swap_positions[world]
                     self.swaps.append((world, source - 1, mask, column))
         self.picks: list[tuple[int, Tensor]] = []
         for shift in range(1, 1 + (0 if edge_sources is None else int(edge_sources.max()))):
-            self.picks.append((shift, (edge_sources == shift)[:, None, None].to(torch.get_default_dtype())))
+            self.picks.append((shift, (edge_sources == shift)[:, None, None].to(device, kind)))
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Clears what an earlier run has left."""
