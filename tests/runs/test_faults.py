@@ -46,7 +46,7 @@ def run(where: Path, *arguments: str, **environment: str) -> "subprocess.Complet
 
 
 def test_a_disk_that_is_full_when_the_checkpoint_is_written(tmp_path: Path) -> None:
-    """No file may pass 20 kB: the data file, of 43 kB, cannot be written."""
+    """No file may pass 5 kB: the data file, of 8 kB, cannot be written."""
     from interpbench.runs.train import TrainConfig, train
 
     small = {"enumerate_up_to": 1, "pairs": 64, "looks": 1, "attacks": 0}
@@ -54,7 +54,7 @@ def test_a_disk_that_is_full_when_the_checkpoint_is_written(tmp_path: Path) -> N
         task="frac_prevs", model={"kind": "compiled"}, certificate=small, out=str(tmp_path), device="cpu"
     )
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, before[1]))
     try:
         with pytest.raises(InterpBenchError, match=f"^cannot write {tmp_path}/.*: File too large$"):
             train(config)
@@ -82,7 +82,7 @@ def test_a_disk_that_is_full_during_a_download(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setenv("HF_ENDPOINT", hub.address)
         monkeypatch.setenv("HF_HUB_CACHE", str(cache))
         monkeypatch.setenv("INTERPBENCH_HUB", "me/models@main")
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, before[1]))
         try:
             with pytest.raises(
                 InterpBenchError, match=f"^cannot write to the cache {cache}: File too large$"
