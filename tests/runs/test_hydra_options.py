@@ -52,7 +52,8 @@ def asked(capsys: Captured, command: str, *arguments: str) -> str:
 def test_help_lists_groups_and_settings_with_their_defaults(capsys: Captured, option: str) -> None:
     said = asked(capsys, "train", option)
     assert said.startswith("Train a transformer to have a known circuit")
-    assert "objective: behaviour, iit, siit, siit_edges, unguided\n" in said and "logger: jsonl, wandb\n" in said
+    assert "objective: behaviour, iit, siit, siit_edges, unguided\n" in said
+    assert "logger: jsonl, wandb\n" in said
     assert "  max_steps: 8000 " in said and "task: ??? " in said and "Sweeps:     -m task=" in said
     assert "\nmethod:" not in said and "hydra/" not in said.split("Sweeps:")[0] and "$" not in said
     evaluation = asked(capsys, "evaluate", option)
