@@ -1,0 +1,246 @@
+"""The page and the figures of the study, made of its numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.realism.comparison import Agreement, Apart, Row
+from benchmarks.realism.measurements import Measured
+from benchmarks.realism.networks import AGAIN, EVERY, GUIDED, NATURAL, REGIMES
+from interpbench.core.estimate import Estimate
+from interpbench.reports.palette import COLOURS, Picture, save
+
+DOCS = Path("docs")
+TEMPLATE = Path(__file__).with_suffix(".md")
+"""The page, with names of what is put in."""
+COLOUR = dict(zip(EVERY, COLOURS))
+OTHERS = tuple(regime for regime in EVERY if regime != NATURAL)
+
+
+@dataclass(frozen=True)
+class Study:
+    """All numbers of the study.
+
+    Attributes:
+        rows: the measurements of each network.
+        measured: the same networks' numbers of nodes, in the same order.
+        certified: whether each certificate reaches the grade of its objective; None for natural networks.
+        apart: how well each regime can be told from natural networks.
+        agreement: how methods' rankings on each regime agree with those on natural networks.
+        truth: how rankings by faithfulness agree with those by the truth, on each other regime.
+    """
+
+    rows: Sequence[Row]
+    measured: Sequence[Measured]
+    certified: Sequence[bool | None]
+    apart: Mapping[str, Apart]
+    agreement: Mapping[str, Agreement]
+    truth: Mapping[str, Agreement]
+
+
+def write(study: Study) -> None:
+    """Writes `docs/realism.md` and its figures."""
+    save(_nodes(study), DOCS / "realism-nodes.png")
+    save(_features(study), DOCS / "realism-features.png")
+    save(_agreement(study), DOCS / "realism-rankings.png")
+    (DOCS / "realism.md").write_text(_page(study))
+
+
+def _page(study: Study) -> str:
+    tasks = sorted({row.task for row in study.rows})
+    return TEMPLATE.read_text().format(
+        tasks=len(tasks),
+        names=", ".join(f"`{task}`" for task in tasks),
+        networks=len(study.rows),
+        seeds=len(study.rows) // (len(EVERY) * len(tasks)),
+        kinds=len(EVERY),
+        table=_kinds(study),
+        apart=_apart_text(study),
+        apart_table=_apart_rows(study),
+        features=_feature_text(study),
+        nodes=_node_text(study),
+        rankings=_ranking_text(study),
+        agreement_table=_agreement_rows(study.agreement),
+        truth_table=_agreement_rows(study.truth),
+    )
+
+
+def _kinds(study: Study) -> str:
+    lines: list[str] = []
+    for regime in EVERY:
+        here = [place for place, row in enumerate(study.rows) if row.regime == regime]
+        accuracy = np.mean([study.measured[place].accuracy for place in here])
+        reached = [study.certified[place] for place in here]
+        certified = "–" if None in reached else f"{sum(map(bool, reached))} of {len(reached)}"
+        lines.append(f"| {regime} | {accuracy:.3f} | {certified} |")
+    return "\n".join(lines)
+
+
+def _shown(number: Estimate) -> str:
+    low, high = number.ends
+    return f"{number.value:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _apart_rows(study: Study) -> str:
+    return "\n".join(
+        f"| {regime} | {_shown(study.apart[regime].auroc)} | {study.apart[regime].p:.3f} |"
+        for regime in OTHERS
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _apart_text(study: Study) -> str:
+    told = [regime for regime in REGIMES if study.apart[regime].p <= 0.05]
+    alike = [regime for regime in REGIMES if regime not in told]
+    control = study.apart[AGAIN]
+    parts = [
+        f"On the control the classifier's AUROC is {control.auroc.value:.2f} (p = {control.p:.2f}), "
+        + ("as it should be." if control.p > 0.05 else "which it should not be: take the rest with care.")
+    ]
+    if told:
+        values = _listed([f"{regime} ({study.apart[regime].auroc.value:.2f})" for regime in told])
+        parts.append(f"**Networks of these kinds can be told from natural ones**: {values}.")
+    if alike:
+        parts.append(f"Networks of these kinds could not be told from natural ones: {_listed(alike)}.")
+    return " ".join(parts)
+
+
+def _telling(study: Study, regime: str) -> list[tuple[str, Estimate]]:
+    """Returns the features that differ from natural networks, those that differ most first."""
+    found = [
+        (name, one)
+        for name, one in study.apart[regime].features.items()
+        if one.ends[0] > 0.5 or one.ends[1] < 0.5
+    ]
+    return sorted(found, key=lambda pair: -abs(pair[1].value - 0.5))
+
+
+def _feature_text(study: Study) -> str:
+    lines: list[str] = []
+    for regime in OTHERS:
+        telling = _telling(study, regime)
+        total = len(study.apart[regime].features)
+        most = "; ".join(
+            f"{name.replace(': ', ', ')} {'larger' if one.value > 0.5 else 'smaller'} ({one.value:.2f})"
+            for name, one in telling[:5]
+        )
+        lines.append(
+            f"* *{regime}*: {len(telling)} of {total} features differ (intervals without 0.5)"
+            + (f"; most of all {most}." if most else ".")
+        )
+    return "\n".join(lines)
+
+
+def _split(study: Study, regime: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a number of all aligned nodes, and of all others, over the networks of a regime."""
+    values = [
+        (m.nodes[name], m.aligned) for row, m in zip(study.rows, study.measured) if row.regime == regime
+    ]
+    numbers = np.concatenate([np.array(one) for one, _ in values])
+    aligned = np.concatenate([np.array(flags) for _, flags in values])
+    return numbers[aligned], numbers[~aligned]
+
+
+def _node_text(study: Study) -> str:
+    lines: list[str] = []
+    for name in study.measured[0].nodes:
+        parts = [
+            f"{regime} {np.median(inside):.2g} and {np.median(outside):.2g}"
+            for regime in (NATURAL, "IIT", GUIDED)
+            for inside, outside in [_split(study, regime, name)]
+        ]
+        lines.append(f"* {name}, medians of aligned and of other nodes: {'; '.join(parts)}.")
+    return "\n".join(lines)
+
+
+def _ranking_text(study: Study) -> str:
+    ceiling = study.agreement[AGAIN].cmd
+    parts = [
+        "Rankings of the same methods on natural networks with other seeds agree with "
+        f"τ = {ceiling.value:.2f}: no other ranking can be asked to agree better."
+    ]
+    for regime in REGIMES:
+        here = study.agreement[regime].cmd
+        if here.ends[1] < ceiling.ends[0]:
+            said = "less than natural networks among themselves"
+        elif here.ends[0] > 0:
+            said = "more than by chance, and not clearly less than natural networks among themselves"
+        else:
+            said = "not clearly more than by chance"
+        parts.append(f"On {regime} networks τ is {here.value:.2f}, {said}.")
+    return " ".join(parts)
+
+
+def _agreement_rows(found: Mapping[str, Agreement]) -> str:
+    return "\n".join(f"| {regime} | {_shown(one.cmd)} | {_shown(one.cpr)} |" for regime, one in found.items())
+
+
+def _features(study: Study) -> Picture:
+    """Draws the AUROC of each feature alone, a colour for each regime."""
+    names = sorted(study.apart[GUIDED].features, reverse=True)
+    figure = Picture(figsize=(9, 0.26 * len(names) + 1))
+    axes = figure.add_axes((0.42, 0.07, 0.38, 0.9))
+    for shift, regime in enumerate(OTHERS):
+        values = [study.apart[regime].features[name] for name in names]
+        places = np.arange(len(names)) + (shift - 2) * 0.15
+        x = np.array([one.value for one in values])
+        ends = np.abs(np.array([one.ends for one in values]).T - x)
+        axes.errorbar(
+            x, places, xerr=ends, fmt="o", ms=3, lw=0.8, color=COLOUR[regime], label=regime, zorder=3
+        )
+    axes.axvline(0.5, color="#999999", lw=0.8)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.6, len(names) - 0.4), xlabel="AUROC against natural networks")
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=8)
+    return figure
+
+
+def _nodes(study: Study) -> Picture:
+    """Draws the cumulative shares of nodes by their numbers: aligned nodes solid, others dashed."""
+    names = list(study.measured[0].nodes)
+    figure = Picture(figsize=(12, 3))
+    width = 0.86 / len(names)
+    for column, name in enumerate(names):
+        axes = figure.add_axes((0.05 + column * width, 0.17, width * 0.78, 0.7))
+        for regime in (NATURAL, "IIT", "SIIT", GUIDED):
+            for values, line in zip(_split(study, regime, name), ("-", "--")):
+                x = np.sort(values)
+                label = regime if line == "-" else None
+                shares = np.arange(1, len(x) + 1) / len(x)
+                axes.plot(x, shares, line, color=COLOUR[regime], lw=1.2, label=label)
+        if name.startswith("effect"):
+            axes.set_xlim(-0.1, 1.3)
+        axes.set_title(name, fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+        if column == 0:
+            axes.set_ylabel("share of nodes", fontsize=8)
+    figure.axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=8)
+    figure.text(0.05, 0.02, "solid: aligned nodes; dashed: other nodes", fontsize=8)
+    return figure
+
+
+def _agreement(study: Study) -> Picture:
+    """Draws the agreement of rankings with those on natural networks."""
+    figure = Picture(figsize=(6, 2.6))
+    axes = figure.add_axes((0.2, 0.2, 0.55, 0.75))
+    names = list(study.agreement)[::-1]
+    for shift, (label, colour) in enumerate((("by CMD", COLOURS[0]), ("by CPR", COLOURS[1]))):
+        values = [getattr(study.agreement[name], label[-3:].lower()) for name in names]
+        x = np.array([one.value for one in values])
+        ends = np.abs(np.array([one.ends for one in values]).T - x)
+        axes.errorbar(
+            x, np.arange(len(names)) - shift * 0.2, xerr=ends, fmt="o", ms=4, color=colour, label=label
+        )
+    axes.axvline(0, color="#999999", lw=0.8)
+    axes.set(xlim=(-0.6, 1.02), xlabel="Kendall's τ with natural networks")
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=8)
+    return figure
