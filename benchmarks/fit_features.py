@@ -25,13 +25,13 @@ from interpbench.discovery.fitted_features import (
     EDGE_FEATURES,
     FILE,
     NODE_FEATURES,
+    Features,
     Fit,
     features,
     fingerprint,
     weighed,
 )
 from interpbench.tasks.catalogue import known_task
-from interpbench.tasks.problem import Problem
 
 PAIRS = 64
 LEVELS: tuple[tuple[str, Level], ...] = (("node", "node"), ("edge", "qkv_edge"))
@@ -43,10 +43,12 @@ class Model:
 
     name: str
     program: str
-    problem: Problem
+    features: Features
+    fingerprint: str
     truth: dict[str, np.ndarray]
 
 
+@torch.no_grad()
 def models() -> list[Model]:
     """Returns all released models."""
     found: list[Model] = []
@@ -60,7 +62,7 @@ def models() -> list[Model]:
             truth[kind] = np.select([states == State.REQUIRED, states == State.FORBIDDEN], [1, 0], -1)
         task = known_task(checkpoint.task)
         program = checkpoint.task if task is None else task.program_name
-        found.append(Model(name, program, problem, truth))
+        found.append(Model(name, program, features(problem), fingerprint(problem.network), truth))
     return found
 
 
@@ -82,20 +84,18 @@ def coefficients(parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 def fit(used: list[Model]) -> tuple[np.ndarray, np.ndarray]:
     """Returns the coefficients of nodes and of edges."""
-    zeros = np.zeros(len(NODE_FEATURES) + 1)
-    node = coefficients([(features(model.problem, zeros)[0], model.truth["node"]) for model in used])
-    edge = coefficients([(features(model.problem, node)[1], model.truth["edge"]) for model in used])
-    assert len(edge) == len(EDGE_FEATURES) + 1
+    node = coefficients([(model.features.node, model.truth["node"]) for model in used])
+    edge = coefficients([(model.features.edge(node), model.truth["edge"]) for model in used])
+    assert len(node) == len(NODE_FEATURES) + 1 and len(edge) == len(EDGE_FEATURES) + 1
     return node, edge
 
 
-@torch.no_grad()
 def fits(found: list[Model]) -> list[Fit]:
     """Returns the fit on all models, and one without each program."""
     made: list[Fit] = []
     for program in (None, *sorted({model.program for model in found})):
         node, edge = fit([model for model in found if model.program != program])
-        without = [fingerprint(model.problem.network) for model in found if model.program == program]
+        without = sorted({model.fingerprint for model in found if model.program == program})
         rounded = [[round(float(x), 6) for x in values] for values in (node, edge)]
         made.append({"program": program, "without": without, "node": rounded[0], "edge": rounded[1]})
     return made
@@ -112,7 +112,7 @@ def main() -> None:
     areas: dict[str, list[float]] = {"node": [], "edge": []}
     for model in found:
         one = next(fit for fit in made if fit["program"] == model.program)
-        values = dict(zip(("node", "edge"), features(model.problem, np.array(one["node"]))))
+        values = {"node": model.features.node, "edge": model.features.edge(np.array(one["node"]))}
         for kind, _ in LEVELS:
             counted = model.truth[kind] >= 0
             scores = weighed(values[kind], np.array(one[kind]))[counted]  # type: ignore[literal-required]

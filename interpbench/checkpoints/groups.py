@@ -34,7 +34,8 @@ HOW = f"{', '.join(KINDS)}, a group of tasks, or {' '.join(f'{name}:2-5' for nam
 
 def is_group(name: str) -> bool:
     """Returns whether a name can only mean a group of models, right or wrong."""
-    return "+" in name or ":" in name or name in KINDS or name in _task_groups()
+    of_tasks = name in _task_groups() and known_task(name) is None
+    return "+" in name or ":" in name or name in KINDS or of_tasks
 
 
 def in_group(name: str, models: Mapping[str, Path]) -> list[Path]:

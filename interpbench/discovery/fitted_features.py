@@ -105,11 +105,11 @@ class FittedFeatures:
         cost = Cost(1, len(problem.clean))
         own = fingerprint(problem.network)
         fit = next((fit for fit in fits() if own in fit["without"]), fits()[0])
-        node, edge = features(problem, np.array(fit["node"]))
-        graph = problem.graph
+        found, graph = features(problem), problem.graph
+        edge = found.edge(np.array(fit["node"]))
         scores = np.full(graph.legal.shape, np.nan)
         scores[graph.legal] = weighed(edge, np.array(fit["edge"]))
-        return Scores(graph, scores, weighed(node, np.array(fit["node"])), cost)
+        return Scores(graph, scores, weighed(found.node, np.array(fit["node"])), cost)
 
 
 @cache
@@ -129,13 +129,38 @@ def weighed(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     return values @ coefficients[:-1] + coefficients[-1]
 
 
-def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the features of nodes, `[W, F]`, and of edges, `[E, F]`.
+@dataclass(frozen=True, config={"arbitrary_types_allowed": True})
+class Features:
+    """The features of a network's nodes and edges.
 
-    Args:
-        problem: the network and its inputs.
-        coefficients: the coefficients for nodes: the scores of an edge's two nodes are features of the edge.
+    Attributes:
+        node: the features of nodes, `[W, F]`.
+        sizes: the first features of edges, which do not depend on the fit, `[E, 7]`.
+        slots: the last ones, `[E, 3]`.
+        writer: the index of each edge's writer, `[E]`.
+        target: the index of the node that each edge's reader belongs to; -1 for the logits, `[E]`.
     """
+
+    node: np.ndarray
+    sizes: np.ndarray
+    slots: np.ndarray
+    writer: np.ndarray
+    target: np.ndarray
+
+    def edge(self, coefficients: np.ndarray) -> np.ndarray:
+        """Returns the features of edges, `[E, F]`.
+
+        Args:
+            coefficients: the coefficients for nodes: the scores of an edge's two nodes are features of it.
+        """
+        own = weighed(self.node, coefficients)
+        read = np.where(self.target < 0, own.max(), own[self.target])
+        scores = _standardised(np.stack([own[self.writer], read], 1))
+        return np.concatenate([self.sizes, scores, self.slots], 1)
+
+
+def features(problem: Problem) -> Features:
+    """Returns the features of the nodes and edges of a problem's network."""
     graph, network = problem.graph, problem.network
     weights = weight_matrices(network)
     writes, reads = (spectral(side).cpu().numpy() for side in (weights.writes, weights.reads))
@@ -155,23 +180,21 @@ def features(problem: Problem, coefficients: np.ndarray) -> tuple[np.ndarray, np
     ]
     node = _standardised(np.log(np.stack(by_node, 1) + 1e-6))
     kinds = [(place.layer < 0, place.layer >= 0 and place.head is None) for place in graph.nodes]
-    node = np.concatenate([node, np.array(kinds, float)], 1)
-    own = weighed(node, coefficients)
-    ends = [graph.node_index.get(Node(place.layer, place.head)) for place in graph.readers]
-    targets = np.array([own.max() if end is None else own[end] for end in ends])
     reader, writer = np.argwhere(graph.legal).T
     shares = [_shares(np.where(graph.legal, x, 0)) for x in (virtual, seen)]
-    by_edge_ = [
+    by_edge = [
         *(virtual[reader, writer], seen[reader, writer], *(share[reader, writer] for share in shares)),
         *(writes[writer], reads[reader], varies[writer]),
     ]
     slots = [[place.slot in "qk", place.slot == "v", place.slot == "mlp"] for place in graph.readers]
-    edge = [
-        _standardised(np.log(np.stack(by_edge_, 1) + 1e-6)),
-        _standardised(np.stack([own[writer], targets[reader]], 1)),
+    ends = [graph.node_index.get(Node(place.layer, place.head), -1) for place in graph.readers]
+    return Features(
+        np.concatenate([node, np.array(kinds, float)], 1),
+        _standardised(np.log(np.stack(by_edge, 1) + 1e-6)),
         np.array(slots, float)[reader],
-    ]
-    return node, np.concatenate(edge, 1)
+        writer,
+        np.array(ends)[reader],
+    )
 
 
 def _shares(values: np.ndarray) -> np.ndarray:

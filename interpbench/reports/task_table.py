@@ -125,7 +125,7 @@ def tasks_markdown(tasks: Sequence[Task], records: Records) -> str:
 def _row(task: Task, record: TaskRecord) -> str:
     notes = [task.description]
     if task.program_name != task.name:
-        notes.append(f"The same program as {task.program_name}.")
+        notes.append(f"The same program as {task.program_name}, up to names.")
     if record.trivial:
         notes.append(f"Trivial: {record.trivial}.")
     if task.name in families():

@@ -66,7 +66,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
     console.print(f"[bold]{terminal(task.name)}[/]{number}: {terminal(task.description)}\n", highlight=False)
     if task.program_name != task.name:
-        console.print(f"The same program as {task.program_name}.\n", highlight=False)
+        console.print(f"The same program as {task.program_name}, up to names.\n", highlight=False)
     console.print("[bold]Program[/]")
     for line in task.listing():
         console.print(f"  {printable(line)}", markup=False, highlight=False)

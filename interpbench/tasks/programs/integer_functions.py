@@ -17,6 +17,7 @@ def _integers(
     function: Callable[[int], int],
     vocab: Sequence[int] = range(11),
     balance: Sequence[Edit] = (),
+    duplicate_of: str | None = None,
 ) -> None:
     """Registers a function of each token, a RASP Map, as a task."""
 
@@ -28,6 +29,7 @@ def _integers(
         length=9,
         attention="causal",
         balance=balance,
+        duplicate_of=duplicate_of,
     )
     def _() -> SOp:
         return rasp.Map(function, tokens).named(name)
@@ -38,13 +40,13 @@ _WIDE = range(-15, 15)
 
 
 _integers("identity", 8, "Copies the input through an MLP.", lambda v: v)
-_integers("plus_one", 60, "The token plus one.", lambda v: v + 1)
-_integers("minus_one", 46, "The token minus one.", lambda v: v - 1)
-_integers("minus_two", 80, "The token minus two.", lambda v: v - 2)
-_integers("double", 75, "Twice the token.", lambda v: 2 * v)
-_integers("triple", 83, "Three times the token.", lambda v: 3 * v)
-_integers("square", 85, "The token squared.", lambda v: v**2)
-_integers("cube", 64, "The token cubed.", lambda v: v**3)
+_integers("plus_one", 60, "The token plus one.", lambda v: v + 1, duplicate_of="identity")
+_integers("minus_one", 46, "The token minus one.", lambda v: v - 1, duplicate_of="identity")
+_integers("minus_two", 80, "The token minus two.", lambda v: v - 2, duplicate_of="identity")
+_integers("double", 75, "Twice the token.", lambda v: 2 * v, duplicate_of="identity")
+_integers("triple", 83, "Three times the token.", lambda v: 3 * v, duplicate_of="identity")
+_integers("square", 85, "The token squared.", lambda v: v**2, duplicate_of="identity")
+_integers("cube", 64, "The token cubed.", lambda v: v**3, duplicate_of="identity")
 _integers("factorial", 62, "The factorial of the token.", factorial)
 _integers("negate", 72, "The token with the opposite sign.", lambda v: -v, _SIGNED)
 _integers("absolute_value", 41, "The absolute value of the token.", abs, _SIGNED)

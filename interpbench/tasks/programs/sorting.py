@@ -50,7 +50,15 @@ def median() -> SOp:
     return _median(rasp.SequenceMap(lambda v, i: v + i / 100, tokens, indices).named("key"))
 
 
-@task("median_fine", legacy_id=126, vocab=range(11), length=9, attention="bidirectional", balance=[one_often])
+@task(
+    "median_fine",
+    legacy_id=126,
+    vocab=range(11),
+    length=9,
+    attention="bidirectional",
+    balance=[one_often],
+    duplicate_of="median",
+)
 def median_fine() -> SOp:
     """The median of the sequence, at every position, with finer steps between equal tokens."""
     return _median(rasp.SequenceMap(lambda v, i: v + 0.0001 * i, tokens, indices).named("key"))
