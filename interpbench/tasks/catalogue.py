@@ -57,8 +57,8 @@ def task(
         alignment: the nodes of variables, by name (`"a1.h2"`), where they differ from Tracr's.
         balance: edits of uniform inputs that make rare outputs frequent (`samplers.py`).
         description: a sentence that says what the output is; None for the function's docstring.
-        duplicate_of: the name of the task with the same program up to the names of tokens and values, if there
-            is one: `double` is `identity`, whose ten classes have other names.
+        duplicate_of: the name of the task with the same program up to the names of tokens and values, if
+            there is one: `double` is `identity`, whose ten classes have other names.
     """
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:

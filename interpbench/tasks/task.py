@@ -35,8 +35,8 @@ class Task(ABC):
         legacy_id: the task's number in the published InterpBench; None if it is not part of it.
         alignment: the nodes of variables, by name (`"a1.h2"`), where a RASP program's differ from Tracr's.
         group: the name of the file that declares the task.
-        duplicate_of: the name of the task with the same program up to the names of tokens and values, if there
-            is one: `double` is `identity`, whose ten classes have other names.
+        duplicate_of: the name of the task with the same program up to the names of tokens and values, if
+            there is one: `double` is `identity`, whose ten classes have other names.
         variant_of: the name of the task with the same program on other inputs or with outputs at other
             positions, if there is one.
         tolerance: the largest error of a numerical output that counts as correct.
