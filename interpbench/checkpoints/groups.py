@@ -15,11 +15,15 @@ from interpbench.tasks.catalogue import catalogue, known_task
 from interpbench.tasks.family import split_name
 
 Holds = Callable[[ModelRecord], bool]
+SMALL = 2
+"""The largest number of layers of a small model; any other is deep."""
 KINDS: dict[str, Holds] = {
     "trivial": lambda record: record.read_truth.trivial is not None,
     "nontrivial": lambda record: record.read_truth.trivial is None,
     "numerical": lambda record: record.classes is None,
     "categorical": lambda record: record.classes is not None,
+    "small": lambda record: record.shape.n_layers <= SMALL,
+    "deep": lambda record: record.shape.n_layers > SMALL,
 }
 """The groups that have a name of their own; every group of tasks is one of models, too."""
 SIZES: dict[str, Callable[[ModelRecord], int]] = {
@@ -30,6 +34,11 @@ SIZES: dict[str, Callable[[ModelRecord], int]] = {
 """What groups can be bounded by: the number of layers, of q/k/v edges, and of required ones."""
 _SIZED = re.compile(r"(\w+):(\d*)(-?)(\d*)")
 HOW = f"{', '.join(KINDS)}, a group of tasks, or {' '.join(f'{name}:2-5' for name in SIZES)}, joined by +"
+
+
+def kinds_of(record: ModelRecord) -> list[str]:
+    """Returns which of `KINDS` a model is of."""
+    return [kind for kind, holds in KINDS.items() if holds(record)]
 
 
 def is_group(name: str) -> bool:

@@ -1,6 +1,7 @@
 """The leaderboard as a Markdown page: tables of a board, beside the figures of `leaderboard_figures`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
@@ -42,6 +43,12 @@ READING = """\
 - Required edges change an output of the program, forbidden ones are outside it; what is in the program but
   changes nothing is asked of nobody. *Above random*: on how many models AUROC beats 95 % of random scores.
 - *Average of random scores*: the mean of 1,000 random rankings of each model, and the middle 95 % of it."""
+GROUPS = ("small", "deep", "categorical", "numerical", "trivial")
+"""The groups of models that have a column, by their names in `checkpoint=`."""
+READING_GROUPS = """\
+AUROC at edges by groups of models, with their numbers: *small* ones have two layers, *deep* ones more; the
+output is a class or a number. In *trivial* ones a single node computes the output: they are in no other mean
+on this page, in no comparison and in no figure."""
 BEHAVIOUR = """\
 On pairs of inputs that discovery did not see; edges outside a circuit carry what the corrupted input gives.
 *CPR* and *CMD* (Mueller et al. 2025): area under the faithfulness of the circuits of ten sizes, and under its
@@ -83,6 +90,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: s
             _levels(board),
         ),
         READING,
+        _groups(board),
         _image("tasks", figures),
         _image("roc", figures),
         "## Comparison",
@@ -133,6 +141,8 @@ def _summary(board: Board) -> str:
         text += f", {least} for {named}, which train for hundreds of steps on all of them"
     if any(r.structural for r in board.rows):
         text += ". Structural scores: what is in the program without effect counts as required"
+    if board.trivial:
+        text += f". {len(board.trivial)} more models are trivial, and a group of their own below"
     if board.missing:
         text += f". Released, but not evaluated here: {', '.join(map(markdown, board.missing))}"
     return f"{text}."
@@ -164,7 +174,7 @@ def _image(name: str, figures: Callable[[str], str]) -> str:
     return f"![{FIGURES[name]}]({figures(name)})"
 
 
-def _table(header: Sequence[str], rows: Iterator[list[str]]) -> str:
+def _table(header: Sequence[str], rows: Iterable[list[str]]) -> str:
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -180,6 +190,22 @@ def _accuracy(board: Board) -> Iterator[list[str]]:
         means = [interval(board.mean(method, metric)) for metric in metrics]
         yield [_with_budget(method, board), *means, _of(board.better_than_random(method))]
     yield ["*average of random scores*", *(interval(board.null(metric)) for metric in metrics), ""]
+
+
+def _groups(board: Board) -> str:
+    """Compares the methods on groups of models; nothing if there is but one group."""
+    parts = {kind: board.of_kind(kind) for kind in GROUPS}
+    parts = {kind: part for kind, part in parts.items() if part.models}
+    if len(parts) < 2:
+        return ""
+    heads = [f"{kind} ({len(part.models)})" for kind, part in parts.items()]
+    cells = (
+        [_with_budget(method, board), *(interval(part.mean(method, HEADLINE)) for part in parts.values())]
+        for method in board.edge_methods
+    )
+    nulls = ["*average of random scores*", *(interval(part.null(HEADLINE)) for part in parts.values())]
+    table = _table(["method", *heads], chain(cells, [nulls]))
+    return f"{READING_GROUPS}\n\n{table}"
 
 
 def _levels(board: Board) -> Iterator[list[str]]:

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.groups import kinds_of
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
@@ -192,6 +193,7 @@ def _evaluate(
         baseline=bool(what and what.baseline),
         budget=budget(method),
         headline=truth.headline,
+        kinds=kinds_of(checkpoint.record),
     )
     write_json(path, record.to_json())
     if config.pictures and name != TRUTH:
@@ -223,7 +225,7 @@ def _finished(
         return None
     level = logging.INFO if config.methods is None else logging.DEBUG
     log.log(level, "%s on %s is finished; fresh=true runs it again", record.method, record.task)
-    return record
+    return replace(record, kinds=kinds_of(shared.checkpoint.record))  # not known to earlier versions
 
 
 def _pairs(checkpoint: Checkpoint, config: EvaluateConfig) -> Pairs:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from interpbench.checkpoints.find import find_checkpoint, record_in
+from interpbench.checkpoints.groups import kinds_of
 from interpbench.circuits.io.found import Imported
 from interpbench.circuits.io.score_files import MOST_BYTES, form_for, read_scores, write_scores
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
@@ -70,6 +71,7 @@ def score_file(
         edges=edge_scores(scores),
         nodes=node_scores(scores),
         headline=model.read_truth.headline,
+        kinds=kinds_of(model),
     )
     written = _file(results_folder(out, model.task, folder), record)
     write_json(written, record.to_json())

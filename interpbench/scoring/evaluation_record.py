@@ -28,6 +28,9 @@ VERSION = 2
 Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
 """The SHA-256 of a network's weights, or the first digits of it."""
 
+Kind = Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
+"""The name of a group of models."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class EvaluationRecord:
@@ -57,6 +60,8 @@ class EvaluationRecord:
         version: the version of the format of records.
         headline: the level of detail at which methods are compared on this network (`Truth.headline`); None
             in records of earlier versions, for which `headline_level` finds it.
+        kinds: the groups of models that the network belongs to, such as `trivial` and `deep`; empty in
+            records of earlier versions.
     """
 
     task: TaskName
@@ -79,6 +84,7 @@ class EvaluationRecord:
     budget: Amount | None = None
     version: Literal[2] = VERSION
     headline: Level | None = None
+    kinds: list[Kind] = field(default_factory=list[Kind])
 
     @property
     def headline_level(self) -> Level:

@@ -19,6 +19,8 @@ from interpbench.scoring.results import TestName
 
 AVERAGE = "average of random scores"
 """The name under which random scores are compared with methods."""
+TRIVIAL = "trivial"
+"""The group of models that no mean over other models includes."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Board:
     """A leaderboard: its rows, and the numbers that tables and figures show.
 
     Models on which all methods score alike (because corruption changes no answer, or no edge is required, or
-    none is forbidden) are left out of every mean and comparison; `left_out` gives the reasons.
+    none is forbidden) are left out of every mean and comparison; `left_out` gives the reasons. So are trivial
+    models, in which a single node computes the output, unless all are: they are a group of their own.
 
     Attributes:
         rows: one row for each method on each model.
@@ -62,15 +65,27 @@ class Board:
         return {self.model(r): r.left_out for r in self.rows if r.left_out}
 
     @cached_property
+    def trivial(self) -> list[str]:
+        """The trivial models that are left out of means and comparisons; none if all models are trivial."""
+        found = {self.model(r) for r in self.rows if TRIVIAL in r.kinds} - set(self.left_out)
+        others = {self.model(r) for r in self.rows} - set(self.left_out) - found
+        return sorted(found) if others else []
+
+    @cached_property
     def models(self) -> list[str]:
         """The models on which methods are compared."""
-        return sorted({self.model(r) for r in self.rows} - set(self.left_out))
+        return sorted({self.model(r) for r in self.rows} - set(self.left_out) - set(self.trivial))
+
+    def of_kind(self, kind: str) -> "Board":
+        """Returns the leaderboard of the models of one group; trivial ones only if the group is `trivial`."""
+        apart = set[str]() if kind == TRIVIAL else {*self.trivial}
+        return Board(tuple(r for r in self.rows if kind in r.kinds and self.model(r) not in apart))
 
     @cached_property
     def with_free_edges(self) -> list[str]:
         """The models on which methods are compared at head edges, as some of their q/k/v edges are free."""
         found = {self.model(r) for r in self.rows if r.at(HEADLINE_LEVEL) is r.at("head_edge")}
-        return sorted(found - set(self.left_out))
+        return sorted(found & set(self.models))
 
     @cached_property
     def programs(self) -> dict[str, str]:
@@ -103,6 +118,11 @@ class Board:
         return max(known, key=lambda name: known[name]) if known else None
 
     @cached_property
+    def _compared(self) -> set[str]:
+        """The names of `models`."""
+        return set(self.models)
+
+    @cached_property
     def _several(self) -> set[str]:
         """The tasks for which there are several models."""
         pairs = {(r.task, r.checkpoint) for r in self.rows}
@@ -114,11 +134,11 @@ class Board:
         return f"{one.task} {one.checkpoint[:6]}" if one.task in self._several else one.task
 
     def values(self, method: str, metric: ScoreMetric) -> dict[str, float]:
-        """Returns a method's number on each model for which it has one and that is not left out."""
+        """Returns a method's number on each of the compared models for which it has one."""
         found: dict[str, float] = {}
         for one in self.rows:
             value = metric.of(one) if one.method == method else None
-            if value is not None and self.model(one) not in self.left_out:
+            if value is not None and self.model(one) in self._compared:
                 found[self.model(one)] = value.value
         return found
 
@@ -131,7 +151,7 @@ class Board:
 
     def passed(self, method: str, test: TestName) -> tuple[int, int]:
         """Returns on how many models a method's circuit passes a hypothesis test, and of how many models."""
-        rows = [r for r in self.rows if r.method == method and self.model(r) not in self.left_out]
+        rows = [r for r in self.rows if r.method == method and self.model(r) in self._compared]
         tested = [r.tests[test].passed for r in rows if test in r.tests]
         return sum(tested), len(tested)
 

@@ -17,7 +17,7 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
 from interpbench.core.files import read_json
 from interpbench.core.old_names import renamed_record
-from interpbench.scoring.evaluation_record import EvaluationRecord, Weights
+from interpbench.scoring.evaluation_record import EvaluationRecord, Kind, Weights
 from interpbench.scoring.old_records import current_rows
 from interpbench.scoring.results import (
     Granularity,
@@ -127,6 +127,7 @@ class LeaderboardRow:
         tests: the results of hypothesis tests of its circuit of the true size.
         stability: the agreement of several runs, by what differs between them.
         headline: the level of comparison; None in rows of earlier versions, for which `at` finds it.
+        kinds: the groups of models that the network belongs to; empty in rows of earlier versions.
     """
 
     task: TaskName
@@ -149,6 +150,7 @@ class LeaderboardRow:
     tests: dict[TestName, HypothesisTest]
     stability: dict[Rerun, StabilityRow]
     headline: Level | None = None
+    kinds: tuple[Kind, ...] = ()
 
     def at(self, level: Level | Headline) -> LevelScores:
         """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
@@ -205,6 +207,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         tests=found.tests,
         stability={name: _stability(one, headline) for name, one in found.stability.items()},
         headline=headline,
+        kinds=tuple(record.kinds),
     )
     return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,25 @@ def test_the_leaderboard_is_of_released_models_and_all_methods(committed: Board)
     assert not set(committed.missing) & set(committed.models)
     assert sorted(committed.methods) == list(methods())
     assert len(committed.rows) == (len(methods()) + 1) * len(committed.models)
+
+
+def test_trivial_models_are_a_group_apart() -> None:
+    """They are in no mean but their own, unless there are no others."""
+    rows = [
+        replace(row, kinds=(("trivial", "small") if row.task == "x" else ("nontrivial", "deep", "numerical")))
+        for row in board().rows
+    ]
+    mixed = Board(tuple(rows))
+    assert mixed.trivial == ["x"] and mixed.models == ["y"] and list(mixed.left_out) == ["dead"]
+    assert list(mixed.values("good", HEADLINE)) == ["y"]
+    assert mixed.of_kind("trivial").models == ["x"] and mixed.of_kind("small").models == []
+    assert mixed.of_kind("deep").models == mixed.of_kind("numerical").models == ["y"]
+    text = page(mixed)
+    assert (
+        "| method | deep (1) | numerical (1) | trivial (1) |" in text and "1 more models are trivial" in text
+    )
+    alone = Board(tuple(row for row in rows if row.task == "x"))
+    assert alone.models == ["x"] and not alone.trivial and "numerical (" not in page(alone)
 
 
 def test_the_truth_is_what_can_be_reached(committed: Board) -> None:
