@@ -71,7 +71,8 @@ def _term(term: str) -> Holds:
         return lambda record: _task_group(record) == term
     sized = _SIZED.fullmatch(term)
     if sized is None or sized[1] not in SIZES or not (sized[2] or sized[4]):
-        near = did_you_mean(term.partition(":")[0], [*KINDS, *SIZES, *_task_groups()])
+        start, colon, _ = term.partition(":")
+        near = did_you_mean(start, SIZES if colon else [*KINDS, *SIZES, *_task_groups()])
         raise CheckpointError(f"{shown(term)} is no group of models{near}; groups are {HOW}")
     size, low = SIZES[sized[1]], int(sized[2] or 0)
     high = int(sized[4]) if sized[4] else None if sized[3] else low
