@@ -88,22 +88,6 @@ def test_task_describes_itself(task: Task) -> None:
     assert task.group in {info.name for info in pkgutil.iter_modules(folders)}
 
 
-def test_tasks_that_differ_in_names_alone_say_so() -> None:
-    """They train to the same network, so that they are one program in comparisons and in fits."""
-    same: dict[bytes, set[str]] = {}
-    for task in catalogue().values():
-        tokens = task.domain.draw(seeds.generator(0, "same"), 64)
-        values = task.causal_model.run(tokens)
-        form = [repr((task.attention, len(task.vocab), task.length, task.domain.size)).encode()]
-        for name, variable in task.causal_model.variables.items():
-            count = None if variable.values is None else len(variable.values)
-            form += [repr((count, str(task.default_alignment.get(name)))).encode(), values[name].tobytes()]
-        same.setdefault(b"".join(form), set()).add(task.program_name)
-    assert [names for names in same.values() if len(names) > 1] == []
-    for task in catalogue().values():
-        assert task.duplicate_of is None or get_task(task.duplicate_of).duplicate_of is None
-
-
 def test_published_numbers_reach_their_tasks(task: Task) -> None:
     if task.legacy_id is not None:
         assert get_task(task.legacy_id) is get_task(str(task.legacy_id)) is task
