@@ -28,7 +28,7 @@ VERSION = 2
 Weights = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,80}$")]
 """The SHA-256 of a network's weights, or the first digits of it."""
 
-Kind = Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
+ModelKind = Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
 """The name of a group of models."""
 
 
@@ -84,7 +84,7 @@ class EvaluationRecord:
     budget: Amount | None = None
     version: Literal[2] = VERSION
     headline: Level | None = None
-    kinds: list[Kind] = field(default_factory=list[Kind])
+    kinds: list[ModelKind] = field(default_factory=list[ModelKind])
 
     @property
     def headline_level(self) -> Level:

@@ -17,7 +17,7 @@ from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
 from interpbench.core.files import read_json
 from interpbench.core.old_names import renamed_record
-from interpbench.scoring.evaluation_record import EvaluationRecord, Kind, Weights
+from interpbench.scoring.evaluation_record import EvaluationRecord, ModelKind, Weights
 from interpbench.scoring.old_records import current_rows
 from interpbench.scoring.results import (
     Granularity,
@@ -150,7 +150,7 @@ class LeaderboardRow:
     tests: dict[TestName, HypothesisTest]
     stability: dict[Rerun, StabilityRow]
     headline: Level | None = None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[ModelKind, ...] = ()
 
     def at(self, level: Level | Headline) -> LevelScores:
         """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
