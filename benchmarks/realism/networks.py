@@ -46,8 +46,6 @@ REGIMES: dict[str, dict[str, float]] = {
 """The objectives of the networks that are trained to have the circuit, as changes of the default."""
 EVERY = (NATURAL, AGAIN, *REGIMES)
 """All ways of training, natural ones first."""
-STEPS = 4000
-"""The largest number of steps of training."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +79,7 @@ def trained(task: str, regime: str, seed: int, out: Path) -> Network:
     """Returns a network of the study, trained now or read from `out`."""
     if regime in (NATURAL, AGAIN):
         return _natural(task, regime, seed, out)
-    outcome = train(
-        task,
-        seed=seed,
-        out=str(out),
-        objective=REGIMES[regime],
-        trainer={"max_steps": STEPS},
-        certificate={"attacks": 0},
-    )
+    outcome = train(task, seed=seed, out=str(out), objective=REGIMES[regime])
     return _described(task, regime, seed, outcome.steps, outcome.certified, outcome.checkpoint.network)
 
 
@@ -103,7 +94,7 @@ def _natural(task: str, regime: str, seed: int, out: Path) -> Network:
         network.requires_grad_(False)
         return found
     objective = {**UNGUIDED, "iit": 0.0, "strict": 0.0, "edge_strict": 0.0}
-    given = {**own_settings(task), "task": task, "objective": objective, "trainer": {"max_steps": STEPS}}
+    given = {**own_settings(task), "task": task, "objective": objective}
     config = convert(TrainConfig, given, "train")
     trainer = Trainer(
         network, found.alignment, found.truth, config.recipe, config.trainer, config.certificate, own
