@@ -1,21 +1,24 @@
 """Ablates what guides training: after how many steps tasks are certified with and without each part of it.
 
-Twenty non-trivial tasks without settings of their own, drawn with seed 0, are trained with every part,
-without one of them, and without all of them. Runs are in `runs/guidance`, where the same command goes on
-after an interruption; the steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share
-of runs that are certified after so many steps. A run that is not certified at the end of its schedule counts
-as never.
+Twenty tasks are trained with every part, without one of them, and without all of them. They are drawn at
+random from the non-trivial ones that have no settings of their own and networks of at most 32 dimensions,
+whose steps are quick. Runs are in `runs/guidance`, where the same command goes on after an interruption; the
+steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of runs that are certified
+after so many steps. A run that is not certified at the end of its schedule counts as never.
 
-Run: `python -m benchmarks.guidance`; `--tasks 4 --seeds 1` for a part of it, `--draw` for the figure alone.
+Run: `python -m benchmarks.guidance --jobs 2`; `--tasks 4 --seeds 1` for a part of it, `--draw` for the figure
+of what has been trained.
 """
 
 import argparse
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from interpbench import train
 from interpbench.core import seeds
@@ -24,6 +27,8 @@ from interpbench.core.files import write_json
 from interpbench.core.process import prepare_torch
 from interpbench.reports.palette import COLOURS, Picture, save
 from interpbench.runs.train_settings import own_experiment
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import shape
 from interpbench.tasks.task_records import records
 
 ARMS: dict[str, dict[str, dict[str, float]]] = {
@@ -34,36 +39,55 @@ ARMS: dict[str, dict[str, dict[str, float]]] = {
     "nothing of it": {"objective": {"attention_supervision": 0.0, "probe": 0.0}, "draws": {"follow": 0.0}},
 }
 """What is left out, with the settings that leave it out."""
-TASKS, SEEDS, STEPS = 20, 3, 8000
+TASKS, SEEDS, STEPS, WIDEST = 20, 3, 4000, 32
+OUT = "runs/guidance"
 RESULTS, FIGURE = Path("docs/guidance.json"), Path("docs/guidance.png")
+Run = dict[str, str | int | None]
 log = logging.getLogger(__name__)
 
 
 def chosen(count: int) -> list[str]:
     """Returns so many non-trivial tasks, at random but always in the same order."""
     names = [
-        name for name, record in records().items() if not record.trivial and own_experiment(name) is None
+        name
+        for name, record in records().items()
+        if not record.trivial and own_experiment(name) is None and shape(get_task(name)).d_model <= WIDEST
     ]
     return [names[place] for place in seeds.generator(0, "guidance").permutation(len(names))[:count]]
 
 
-def measured(tasks: Sequence[str], count: int) -> Iterator[dict[str, str | int | None]]:
-    """Trains, or looks up, every run; yields task, seed, arm and steps (None without a certificate)."""
-    for task in tasks:
-        for seed in range(count):
-            for arm, settings in ARMS.items():
-                try:
-                    outcome = train(
-                        task, seed=seed, out="runs/guidance", certificate={"attacks": 0}, **settings
-                    )
-                    steps = outcome.steps if outcome.certified else None
-                except TrainingError as error:
-                    log.info("%s: %s", task, error)
-                    steps = None
-                yield {"task": task, "seed": seed, "arm": arm, "steps": steps}
+def measure(task: str, seed: int, arm: str) -> None:
+    """Trains a run, if it has not been, and notes after how many steps it was certified."""
+    file = Path(OUT) / "steps" / f"{task}-{seed}-{list(ARMS).index(arm)}.json"
+    if file.is_file():
+        return
+    prepare_torch(threads=1)
+    try:
+        outcome = train(
+            task,
+            seed=seed,
+            out=OUT,
+            trainer={"max_steps": STEPS},
+            certificate={"attacks": 0},
+            **ARMS[arm],
+        )
+        steps = outcome.steps if outcome.certified else None
+    except TrainingError as error:
+        log.info("%s: %s", task, error)
+        steps = None
+    write_json(file, {"task": task, "seed": seed, "arm": arm, "steps": steps})
+    print(f"{task:24} seed {seed}  {arm:34} {steps or 'not certified'}", flush=True)
 
 
-def draw(runs: Sequence[Mapping[str, str | int | None]]) -> None:
+def collected() -> list[Run]:
+    """Returns the runs of every task and seed that has all arms."""
+    files = sorted((Path(OUT) / "steps").glob("*.json"))
+    runs: list[Run] = [json.loads(file.read_text()) for file in files]
+    counts = Counter((run["task"], run["seed"]) for run in runs)
+    return [run for run in runs if counts[run["task"], run["seed"]] == len(ARMS)]
+
+
+def draw(runs: Sequence[Run]) -> None:
     """Draws the share of runs that are certified after so many steps, a line for each arm."""
     figure = Picture(figsize=(7, 4))
     axes = figure.add_axes((0.1, 0.14, 0.5, 0.78))
@@ -81,25 +105,20 @@ def draw(runs: Sequence[Mapping[str, str | int | None]]) -> None:
 
 
 def main() -> None:
-    """Trains what is missing, writes the steps after each run, and draws the figure."""
+    """Trains what is missing, writes the steps of all runs, and draws the figure."""
     parser = argparse.ArgumentParser(description="What each part of guidance is good for.")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--draw", action="store_true", help="draw what has been measured; no training")
+    parser.add_argument("--jobs", type=int, default=1, help="how many runs at a time")
     options = parser.parse_args()
-    prepare_torch(threads=1)
-    if options.draw:
-        draw(json.loads(RESULTS.read_text())["runs"])
-        return
-    runs: list[dict[str, str | int | None]] = []
-    for run in measured(chosen(options.tasks), options.seeds):
-        runs.append(run)
-        write_json(RESULTS, {"steps": STEPS, "runs": runs})
-        print(
-            f"{run['task']:24} seed {run['seed']}  {run['arm']:34} {run['steps'] or 'not certified'}",
-            flush=True,
-        )
-    draw(runs)
+    if not options.draw:
+        tasks = chosen(options.tasks)
+        runs = [(task, seed, arm) for seed in range(options.seeds) for task in tasks for arm in ARMS]
+        Parallel(options.jobs)(delayed(measure)(*run) for run in runs)
+    done = collected()
+    write_json(RESULTS, {"steps": STEPS, "runs": done})
+    draw(done)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How far do a method's scores vary over networks that carry the same circuit?
 
-The released models of several seeds (`models/<task>/seed<n>` beside `models/<task>`) have the same program and
-the same true circuit. On each of them the methods that take seconds are scored, and the
-variance of a score is split into that between tasks and that between the networks of one task. Numbers are in
+The released models of several seeds (`models/<task>/seed<n>` beside `models/<task>`) have the same program
+and the same true circuit. On each of them the methods that take seconds are scored, and the variance of a
+score is split into that between tasks and that between the networks of one task. Numbers are in
 `docs/seeds.json`, the figure in `docs/seeds.png`.
 
 Run: `python -m benchmarks.seed_variation`.
