@@ -11,6 +11,7 @@ from interpbench.checkpoints.record import ModelRecord, read_record, task_of
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import Verdict, grade, said_of
 from interpbench.circuits.ground_truth import State
+from interpbench.tasks.catalogue import program_of
 from interpbench.tasks.task_records import records
 
 BEGIN, END = "<!-- made by `interpbench models --write` -->", "<!-- end of what is made -->"
@@ -60,8 +61,10 @@ def summary(models: Sequence[Model]) -> str:
     deep = sum(model.record.shape.n_layers > 2 for model in rest)
     numbers = sum(model.record.classes is None for model in rest)
     best = sum(model.verdict is not None and model.verdict.grade == "adversarial" for model in models)
+    programs = len({program_of(model.record.task) for model in models})
     text = (
-        f"{len(models)} models of {len(records())} tasks are released: {len(rest)} have a circuit of several "
+        f"{len(models)} models of {len(records())} tasks are released ({programs} different programs: some tasks "
+        f"differ in the names of their values alone): {len(rest)} have a circuit of several "
         f"nodes ({deep} of these in more than two layers, {numbers} with numbers as outputs), and in "
         f"{len(models) - len(rest)} a single node computes the output. {best} of them also withstood the "
         "adversary's search for a set of nodes or edges that breaks them."
