@@ -63,8 +63,8 @@ def summary(models: Sequence[Model]) -> str:
     best = sum(model.verdict is not None and model.verdict.grade == "adversarial" for model in models)
     programs = len({program_of(model.record.task) for model in models})
     text = (
-        f"{len(models)} models of {len(records())} tasks are released ({programs} different programs: some tasks "
-        f"differ in the names of their values alone): {len(rest)} have a circuit of several "
+        f"{len(models)} models of {len(records())} tasks are released ({programs} different programs: some "
+        f"tasks differ in the names of their values alone): {len(rest)} have a circuit of several "
         f"nodes ({deep} of these in more than two layers, {numbers} with numbers as outputs), and in "
         f"{len(models) - len(rest)} a single node computes the output. {best} of them also withstood the "
         "adversary's search for a set of nodes or edges that breaks them."
