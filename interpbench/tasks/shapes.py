@@ -23,9 +23,9 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     By the default rule there are at least two layers of four heads, so that some nodes are not part of the
     circuit. d_head has the dimensions that the attention of the program needs (n points are told apart in
     n - 1 of them; `Variable.head_dimensions`), up to `HEAD`, and is a quarter of d_model at least. d_model is
-    the smallest of 16, 32, 64, … that has a dimension for every token and position, and for every output class
-    up to `CLASSES`, and is twice d_head at least; d_mlp is four times d_model. The published rule differs in
-    the widths. Settings of a hand-written task override the rule, and `settings` override both.
+    the smallest of 16, 32, 64, … that has a dimension for every token and position, and for every class up to
+    `CLASSES`, and is twice d_head at least; d_mlp is four times d_model. The published rule differs in the
+    widths. Settings of a hand-written task override the rule, and `settings` override both.
     """
     given = settings or ModelSettings()
     if isinstance(task, CausalTask):
