@@ -19,7 +19,9 @@ PACKED = 3
 PLACES = "places"
 COUNTED = ("wrong", "rows", "looks")
 SCREENED = ("passed", "sampled", "wrong")
-MOST_PLACES = 1 << 20
+DRAWS = ("task", "strata", "pairs")
+"""What the rows of a rate can be drawn from."""
+MOST_PLACES = 50_000
 """The largest number of places in a table."""
 Plain = dict[str, Any]
 
@@ -89,6 +91,8 @@ def _rates_of(table: Plain, kind: str) -> dict[str, dict[str, Plain]]:
         if draw == PLACES:
             continue
         where = f"rates.{kind}.{draw}"
+        if draw not in DRAWS:
+            raise CheckpointError(f"{where}: draws are {', '.join(DRAWS)}")
         columns = _columns(_mapping(given, where), COUNTED, len(places), where, own=True)
         for i, place in enumerate(places):
             counts = {name: columns[name][i] for name in COUNTED}
@@ -133,6 +137,9 @@ def _columns(
         column = table[name]
         if isinstance(column, list) and len(column) != length:
             raise CheckpointError(f"{where}.{name} has {len(column)} numbers of {length} places")
+        entries = column if isinstance(column, list) else [column]
+        if any(not (one is None or isinstance(one, int)) for one in entries):
+            raise CheckpointError(f"{where}.{name} is not made of whole numbers")
         columns[name] = column if isinstance(column, list) else [column] * length
     return columns
 

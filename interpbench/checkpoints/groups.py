@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from interpbench.checkpoints.record import ModelRecord, read_record
-from interpbench.circuits.ground_truth import State
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import catalogue, known_task
@@ -29,7 +28,7 @@ KINDS: dict[str, Holds] = {
 SIZES: dict[str, Callable[[ModelRecord], int]] = {
     "depth": lambda record: record.shape.n_layers,
     "edges": lambda record: len(record.shape.graph.edges),
-    "required": lambda record: int((record.read_truth.qkv_edges == State.REQUIRED).sum()),
+    "required": lambda record: len(record.read_truth.required),
 }
 """What groups can be bounded by: the number of layers, of q/k/v edges, and of required ones."""
 _SIZED = re.compile(r"(\w+):(\d*)(-?)(\d*)")
