@@ -69,10 +69,20 @@ class Line:
         return {**own, "losses": losses, "validation": line}
 
 
-def stale(validations: Sequence[Line]) -> list[int]:
-    """Returns, for each validation, the number of validations since the last one with progress."""
-    best, counts = 0.0, [0]
+def stale(validations: Sequence[Line], guided: int = 0) -> list[int]:
+    """Returns, for each validation, the number of validations since the last one with progress.
+
+    The first validation after guidance counts as progress: without guidance, rates start lower again.
+
+    Args:
+        validations: the validations so far.
+        guided: the number of the first steps that are guided.
+    """
+    best, counts, last = 0.0, [0], 0
     for line in validations:
+        if last <= guided < line.step:
+            best = 0.0
+        last = line.step
         rates = line.validation.rates
         measure = sum(rates) / len(rates)
         counts.append(0 if measure > best + PROGRESS else counts[-1] + 1)
@@ -86,13 +96,16 @@ def confirmed(settings: TrainerSettings, validations: Sequence[Line]) -> int:
     return next((count for count, one in enumerate(reversed(good)) if not one), len(good))
 
 
-def learning_rate(settings: TrainerSettings, step: int, validations: Sequence[Line]) -> float:
+def learning_rate(
+    settings: TrainerSettings, step: int, validations: Sequence[Line], guided: int = 0
+) -> float:
     """Returns the learning rate of a step.
 
     Args:
         settings: the settings of the training.
         step: the number of steps before this one.
         validations: the validations so far.
+        guided: the number of the first steps that are guided.
     """
     if settings.schedule == "one_cycle":
         done = step / settings.max_steps
@@ -100,7 +113,7 @@ def learning_rate(settings: TrainerSettings, step: int, validations: Sequence[Li
         return settings.learning_rate * max(min(1.0, (done + 1e-3) / 0.1) * down, 1e-4)
     if settings.schedule == "none":
         return settings.learning_rate
-    halvings = sum(count > 0 and count % settings.plateau_patience == 0 for count in stale(validations))
+    halvings = sum(count > 0 and count % settings.plateau_patience == 0 for count in stale(validations, guided))
     return settings.learning_rate * 0.5**halvings
 
 
@@ -165,7 +178,9 @@ def within_reach(target: float, validation: Validation) -> Grade:
     return GRADES[max(0, missed[0] - 1)] if missed else GRADES[-1]
 
 
-def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: int) -> str | None:
+def hopeless(
+    settings: TrainerSettings, validations: Sequence[Line], d_model: int, guided: int = 0
+) -> str | None:
     """Returns a message with what to try if there has been no progress for `patience` validations; else None.
 
     Where little is missing, progress is too small to be seen in a validation, and training goes on.
@@ -174,8 +189,9 @@ def hopeless(settings: TrainerSettings, validations: Sequence[Line], d_model: in
         settings: the settings of the training.
         validations: the validations so far.
         d_model: the width of the network's residual stream.
+        guided: the number of the first steps that are guided.
     """
-    count, last = stale(validations)[-1], validations[-1].validation
+    count, last = stale(validations, guided)[-1], validations[-1].validation
     if count < settings.patience or last.lowest >= settings.stop_at - NEARLY:
         return None
     return (

@@ -174,12 +174,7 @@ class Trainer:
                     losses = self.step()
                 step = progress.step
                 if step % settings.validate_every == 0 or step == settings.max_steps:
-                    terms = self._terms(losses)
-                    validation, failures = validate(
-                        self.evaluation, self.truth, self.recipe, settings.validation_rows, self.seed, step
-                    )
-                    progress.failures = progress.failures.then(failures)
-                    status = self._report(terms, validation, sinks)
+                    status = self.validate(losses, sinks)
                     certificate = self._after_validation(display)
                     if certificate is not None:
                         return self._end(certificate)
@@ -297,9 +292,23 @@ class Trainer:
             terms[key] = terms.get(key, 0.0) + value
         return {**terms, **{name: float(loss.detach()) for name, loss in self.others.items()}}
 
-    def _report(self, terms: dict[str, float], validation: Validation, sinks: Sequence[Sink]) -> str:
-        line = Line(self.progress.step, terms, validation, self._learning_rate())
-        self.progress.history.append(line)
+    def validate(self, losses: Tensor, sinks: Sequence[Sink] = ()) -> str:
+        """Validates the network; draws, guidance and the learning rate follow the result from here on.
+
+        Args:
+            losses: the losses of the last step.
+            sinks: where the metrics are written.
+
+        Returns:
+            The metrics as a text of one line.
+        """
+        progress, terms = self.progress, self._terms(losses)
+        validation, failures = validate(
+            self.evaluation, self.truth, self.recipe, self.settings.validation_rows, self.seed, progress.step
+        )
+        progress.failures = progress.failures.then(failures)
+        line = Line(progress.step, terms, validation, self._learning_rate())
+        progress.history.append(line)
         for sink in sinks:
             sink.write(line.step, line.metrics)
         losses = " ".join(f"{name} {value:.2g}" for name, value in terms.items())
@@ -309,7 +318,7 @@ class Trainer:
         )
 
     def _learning_rate(self) -> float:
-        return learning_rate(self.settings, self.progress.step, self.progress.history)
+        return learning_rate(self.settings, self.progress.step, self.progress.history, self.guided_steps)
 
     def _after_validation(self, display: Display) -> Certificate | None:
         """Returns a certificate if validations are good enough and it reaches the grade of the objective.
@@ -328,7 +337,7 @@ class Trainer:
             progress.attempts.append(progress.step)
             progress.missed = missed_by(certificate)
             log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
-        if why := hopeless(settings, progress.history, self.network.cfg.d_model):
+        if why := hopeless(settings, progress.history, self.network.cfg.d_model, self.guided_steps):
             raise TrainingError(why)
         return None
 

@@ -57,6 +57,14 @@ def test_what_is_no_better_than_the_best_is_stale() -> None:
     assert stale([]) == []
 
 
+def test_progress_after_guidance_is_not_measured_against_guided_validations() -> None:
+    found = lines(0.5, 0.9, 0.9, 0.4, 0.4, 0.5)
+    guided = found[2].step
+    assert stale(found, guided) == [0, 0, 1, 0, 1, 0]
+    assert stale(found) == [0, 0, 1, 2, 3, 4]
+    assert hopeless(SETTINGS, found, 16) and hopeless(SETTINGS, found, 16, guided) is None
+
+
 def test_validations_in_a_row_confirm() -> None:
     assert confirmed(SETTINGS, lines(0.95, 0.5, 0.95, 0.9)) == 2
     assert confirmed(SETTINGS, lines(0.95, 0.95, 0.89)) == 0
