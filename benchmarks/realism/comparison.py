@@ -9,6 +9,7 @@ from scipy.stats import kendalltau
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.realism.measurements import DECODABILITY
 from benchmarks.realism.rankings import Ranked, mean_over_seeds
 from interpbench.core import seeds
 from interpbench.core.estimate import Estimate
@@ -41,11 +42,13 @@ class Apart:
     Attributes:
         auroc: the AUROC of a classifier on tasks that it was not fitted on, mean over tasks.
         p: the share of random exchanges of labels within tasks that reach this AUROC.
+        blind: the AUROC without the features that need the program, not only its inputs and outputs.
         features: the AUROC of each feature alone, within tasks.
     """
 
     auroc: Estimate
     p: float
+    blind: Estimate
     features: dict[str, Estimate]
 
 
@@ -53,8 +56,8 @@ def apart(rows: Sequence[Row], first: str, second: str) -> Apart:
     """Returns how well the networks of the second regime can be told from those of the first.
 
     The classifier is a logistic regression with an L2 penalty on features that have mean 0 and deviation 1
-    within each task. It is fitted on all tasks but one and tested on that one, for each task. The interval is
-    that of a bootstrap of tasks.
+    within each task, over the networks of both regimes. It is fitted on all tasks but one and tested on that
+    one, for each task. The interval is that of a bootstrap of tasks.
     """
     some = [row for row in rows if row.regime in (first, second)]
     tasks = np.array([row.task for row in some])
@@ -78,7 +81,9 @@ def apart(rows: Sequence[Row], first: str, second: str) -> Apart:
         )
         for column, name in enumerate(names)
     }
-    return Apart(mean_interval(each, places), reached / (PERMUTATIONS + 1), single)
+    known = [not name.startswith(DECODABILITY) for name in names]
+    blind = mean_interval(_held_out(x[:, known], labels, tasks), places)
+    return Apart(mean_interval(each, places), reached / (PERMUTATIONS + 1), blind, single)
 
 
 def _standardised(x: np.ndarray, tasks: np.ndarray) -> np.ndarray:

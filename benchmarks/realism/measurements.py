@@ -1,7 +1,8 @@
 """What is measured of each network.
 
-Features are numbers of a whole network that can be computed without knowing its circuit, so that they could
-be taken of any network. Of each node there are numbers, too, for the figure of aligned and other nodes.
+Features are numbers of a whole network that can be computed without knowing its circuit. Only decodability
+needs to know the variables of the program; all others could be taken of any network. Of each node there are
+numbers, too, for the figure of aligned and other nodes.
 
 Shapes: W nodes, D d_model, V outputs, T positions with BOS, P = T - 1 without it, N inputs, H heads, Q
 positions of queries, K positions of keys.
@@ -30,6 +31,8 @@ INPUTS = 1024
 """The number of inputs that activations are measured on, and of pairs that effects are."""
 NOISES = (0.1, 0.2, 0.4, 0.8)
 """The standard deviations of the noise that is added to the embedding, as shares of the embedding's own."""
+DECODABILITY = "decodability of variables"
+"""How the names of the features begin that need the program's variables."""
 RIDGE = 1e-3
 """The penalty of linear probes, relative to the mean square of activations."""
 
@@ -100,8 +103,8 @@ def measure(evaluation: Evaluation, initial: Transformer) -> Measured:
         "variance of outputs: effective number of nodes": effective(spread[1:]) / len(spread[1:]),
         **spectra(network),
         **attention(network, torch.from_numpy(task.token_ids(codes))),
-        "decodability of variables: best node": float(decoded[1:].max(0).mean()),
-        "decodability of variables: mean over nodes": float(decoded[1:].mean()),
+        f"{DECODABILITY}: best node": float(decoded[1:].max(0).mean()),
+        f"{DECODABILITY}: mean over nodes": float(decoded[1:].mean()),
         **distances(network, initial),
         "accuracy with noise": noisy_accuracy(evaluation, codes, wanted),
     }

@@ -52,11 +52,11 @@ class Ranked:
 
 
 def ranked(one: Network) -> Ranked:
-    """Runs the methods on a network."""
-    pairs = draw_pairs(get_task(one.task), GIVEN + TESTED, one.seed)
-    given = pairs.problem(one.network, GIVEN, one.seed)
+    """Runs the methods on a network. All networks of a task are given the same pairs of inputs."""
+    pairs = draw_pairs(get_task(one.task), GIVEN + TESTED, 0)
+    given = pairs.problem(one.network, GIVEN, 0)
     rest = Pairs(pairs.clean[GIVEN:], pairs.corrupted[GIVEN:], pairs.scored[GIVEN:])
-    behaviour = Behaviour(rest.problem(one.network, None, one.seed))
+    behaviour = Behaviour(rest.problem(one.network, None, 0))
     cmd: dict[str, float] = {}
     cpr: dict[str, float] = {}
     auroc: dict[str, float] = {}

@@ -113,7 +113,9 @@ def learning_rate(
         return settings.learning_rate * max(min(1.0, (done + 1e-3) / 0.1) * down, 1e-4)
     if settings.schedule == "none":
         return settings.learning_rate
-    halvings = sum(count > 0 and count % settings.plateau_patience == 0 for count in stale(validations, guided))
+    halvings = sum(
+        count > 0 and count % settings.plateau_patience == 0 for count in stale(validations, guided)
+    )
     return settings.learning_rate * 0.5**halvings
 
 

@@ -67,6 +67,12 @@ def test_networks_are_told_apart_only_if_they_differ():
     assert other.p < 0.01 and other.auroc.value > 0.9
     assert other.features["first"].value == pytest.approx(1) and other.features["first"].ends[0] > 0.5
     assert other.features["second"].value < 0.9
+    named = [
+        replace(row, features={"decodability of variables": row.features["first"], "second": 0.0})
+        for row in _rows(5)
+    ]
+    found = apart(named, NATURAL, "guided")
+    assert found.auroc.value > 0.9 and found.blind.value == pytest.approx(0.5)
 
 
 def test_rankings_agree_or_not():
