@@ -37,7 +37,7 @@ from interpbench.training.stopping import (
     tries_certificate,
     within_reach,
 )
-from interpbench.training.validation import Validation, validate
+from interpbench.training.validation import validate
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.worlds import Worlds
 
@@ -311,10 +311,10 @@ class Trainer:
         progress.history.append(line)
         for sink in sinks:
             sink.write(line.step, line.metrics)
-        losses = " ".join(f"{name} {value:.2g}" for name, value in terms.items())
+        said = " ".join(f"{name} {value:.2g}" for name, value in terms.items())
         return (
             f"acc {validation.accuracy:.3f} IIA {validation.iia:.3f} SIIA {validation.siia:.3f} "
-            f"edges {validation.edges:.3f} worst {validation.worst} | {losses}"
+            f"edges {validation.edges:.3f} worst {validation.worst} | {said}"
         )
 
     def _learning_rate(self) -> float:
