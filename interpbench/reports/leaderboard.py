@@ -24,9 +24,10 @@ FIGURES = {
 }
 """The figures, each in a file of its own."""
 READING = """\
-- Every cell is the mean over models and, in brackets, its 95 % interval: a bootstrap that draws programs,
-  since models of one program are not independent (where all models agree it is a point). Shares of models
-  have exact binomial intervals. The intervals of one method on one model are in
+- Every cell is the mean over programs (of the mean over the models of each) and, in brackets, its 95 %
+  interval: a bootstrap of programs (where all agree it is a point). A method that was run on fewer models
+  than others says on how many: compare it with others in the tables of differences, which pair
+  models. Shares of models have exact binomial intervals. The intervals of one method on one model are in
   [leaderboard.json](leaderboard.json): Newcombe's score interval for AUROC, exact binomial for shares, a
   bootstrap of edges (required and forbidden separately) or of pairs of inputs for everything else.
 - *AUROC*: the probability that a required edge outranks a forbidden one, ties half. The staircase is what
@@ -274,8 +275,10 @@ def _name(method: str, board: Board) -> str:
 def _with_budget(method: str, board: Board) -> str:
     """Returns the name, and which share of its authors' steps of training the method took, if not all."""
     budget = board.first(method).budget
-    share = "" if budget is None or budget >= 1 else f" ({budget:.0%} of its authors' steps)"
-    return _name(method, board) + share
+    said = [] if budget is None or budget >= 1 else [f"{budget:.0%} of its authors' steps"]
+    if (count := len(board.values(method, HEADLINE))) < len(board.models):
+        said.append(f"{count} of {len(board.models)} models")
+    return _name(method, board) + (f" ({'; '.join(said)})" if said else "")
 
 
 def _comparison(board: Board) -> str:

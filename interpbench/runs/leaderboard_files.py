@@ -1,9 +1,12 @@
 """Writes a leaderboard: the compact records, the page made of them, and its figures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.groups import kinds_of
+from interpbench.checkpoints.record import read_record
 from interpbench.core.files import locked, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown
 from interpbench.scoring.evaluation_record import EvaluationRecord
@@ -32,12 +35,18 @@ def write_leaderboard(records: Sequence[EvaluationRecord], folder: Path, add: bo
 
 
 def read_board(path: Path) -> Board:
-    """Reads `leaderboard.json`.
+    """Reads `leaderboard.json`; rows of earlier versions get the groups of the released model they are of.
 
     Raises:
         ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
     """
-    return Board(*read_rows(path))
+    rows, missing = read_rows(path)
+    if not all(one.kinds for one in rows):
+        known = {
+            record.sha256[:12]: tuple(kinds_of(record)) for record in map(read_record, released().values())
+        }
+        rows = tuple(replace(one, kinds=one.kinds or known.get(one.checkpoint, ())) for one in rows)
+    return Board(rows, missing)
 
 
 def rows_in(folder: Path) -> tuple[LeaderboardRow, ...]:

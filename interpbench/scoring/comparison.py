@@ -1,7 +1,7 @@
 """Comparisons of methods, paired by model.
 
-Models that were trained on the same program are not independent. Tests therefore use the mean difference of
-each program, and the bootstrap draws whole programs with all their models.
+Models that were trained on the same program are not independent. Means are therefore over programs, each with
+the mean over its models; tests use the mean difference of each program, and the bootstrap draws programs.
 """
 
 import gc
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from interpbench.core.estimate import Estimate
-from interpbench.scoring.intervals import bootstrap, clustered
+from interpbench.scoring.intervals import bootstrap, draws_of, within
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Comparison:
         second: the name of the second method.
         models: the number of models.
         programs: the number of programs that these models were trained on.
-        difference: the mean over models of the first method's number minus the second's.
-        a12: the probability that the first method's number is above the second's, each on a model drawn at
-            random, with ties counted half (Vargha and Delaney 2000).
+        difference: the mean over programs of the first method's number minus the second's.
+        a12: the probability that the first method's number is above the second's, each on a model of a
+            program drawn at random, with ties counted half (Vargha and Delaney 2000).
         p: the two-sided p-value of the exact Wilcoxon signed-rank test on the programs' mean differences.
         adjusted: `p` corrected for all comparisons of the table (Holm 1979).
     """
@@ -43,14 +43,14 @@ class Comparison:
 
 
 def mean_interval(values: Sequence[float], programs: Sequence[str]) -> Estimate:
-    """Returns the mean over models, with the interval of a bootstrap of programs.
+    """Returns the mean over programs, with the interval of a bootstrap of programs.
 
     Args:
         values: the number of each model.
         programs: the program of each model.
     """
-    weights, array = clustered(programs), np.array(values, float)
-    return bootstrap(array.mean(), weights @ array / weights.sum(1))
+    means = within(programs, np.array(values, float))
+    return bootstrap(means.mean(), draws_of(len(means)) @ means)
 
 
 def compare_methods(
@@ -73,25 +73,24 @@ def compare_methods(
 
 
 def _pair(first: str, second: str, x: np.ndarray, y: np.ndarray, programs: Sequence[str]) -> Comparison:
-    weights = clustered(programs)
-    wins = (np.sign(x[:, None] - y[None]) + 1) / 2
-    drawn = np.einsum("di,ij,dj->d", weights, wins, weights) / weights.sum(1) ** 2
-    names = sorted(set(programs))
-    means = [float(np.mean([d for d, name in zip(x - y, programs) if name == one])) for one in names]
+    wins = within(programs, within(programs, above(x, y)).T).T  # [program, program]
+    weights = draws_of(len(wins))
+    drawn = np.einsum("di,ij,dj->d", weights, wins, weights)
+    means = within(programs, x - y)
     return Comparison(
         first,
         second,
         len(x),
-        len(names),
+        len(means),
         mean_interval((x - y).tolist(), programs),
-        bootstrap(a12(x, y), drawn),
-        wilcoxon(np.array(means)),
+        bootstrap(wins.mean(), drawn),
+        wilcoxon(means),
     )
 
 
-def a12(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the share of pairs (one number of `x`, one of `y`) in which `x` is larger; ties count half."""
-    return float(((np.sign(x[:, None] - y[None]) + 1) / 2).mean())
+def above(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Returns 1 where a number of `x` is larger than one of `y`, ½ where they tie, and else 0, `[x, y]`."""
+    return (np.sign(x[:, None] - y[None]) + 1) / 2
 
 
 def wilcoxon(differences: np.ndarray) -> float:
@@ -124,14 +123,16 @@ def holm(p: Sequence[float]) -> list[float]:
         gc.unfreeze()
 
 
-def mean_ranks(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def mean_ranks(values: Mapping[str, Mapping[str, float]], programs: Mapping[str, str]) -> dict[str, float]:
     """Returns the mean rank of each method over the models for which all methods have a number; 1 is best.
 
     Args:
         values: for each method, its number on each model; larger is better. Ties have their mean rank.
+        programs: the program of each model; all programs count the same.
     """
     models = set.intersection(*(set(of) for of in values.values())) if values else set[str]()
     if not models:
         return {}
     table = np.array([[values[method][model] for model in sorted(models)] for method in values])
-    return dict(zip(values, rankdata(-np.round(table, 12), axis=0).mean(1).tolist()))
+    ranks = rankdata(-np.round(table, 12), axis=0)
+    return dict(zip(values, within([programs[model] for model in sorted(models)], ranks).mean(1).tolist()))

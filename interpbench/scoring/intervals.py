@@ -62,11 +62,17 @@ def resampling(count: int, *names: str | int) -> np.ndarray:
     return seeds.generator(0, "bootstrap", *names).multinomial(count, np.full(count, 1 / count), DRAWS)
 
 
-def clustered(clusters: Sequence[str]) -> np.ndarray:
-    """Returns how often each thing is drawn by a bootstrap of whole clusters, `[draw, thing]`.
+def within(clusters: Sequence[str], values: np.ndarray) -> np.ndarray:
+    """Returns the mean of each cluster, in order of the clusters' names.
 
     Args:
         clusters: the name of the cluster of each thing.
+        values: numbers of things, the last dimension.
     """
     names, place = np.unique(np.array(clusters), return_inverse=True)
-    return resampling(len(names), "clusters")[:, place]
+    return np.stack([values[..., place == one].mean(-1) for one in range(len(names))], -1)
+
+
+def draws_of(count: int) -> np.ndarray:
+    """Returns the weights of clusters in the means of bootstrap samples of clusters, `[draw, cluster]`."""
+    return resampling(count, "clusters") / count

@@ -10,7 +10,7 @@ from interpbench.circuits.ground_truth import Level
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.comparison import Comparison, compare_methods, holm, mean_interval, mean_ranks
 from interpbench.scoring.evaluation_record import EvaluationRecord
-from interpbench.scoring.intervals import percentiles
+from interpbench.scoring.intervals import percentiles, within
 from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH, Headline, LeaderboardRow, row
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.nulls import beats_random, random_null
@@ -67,8 +67,8 @@ class Board:
     @cached_property
     def trivial(self) -> list[str]:
         """The trivial models that are left out of means and comparisons; none if all models are trivial."""
-        found = {self.model(r) for r in self.rows if TRIVIAL in r.kinds} - set(self.left_out)
-        others = {self.model(r) for r in self.rows} - set(self.left_out) - found
+        found = {name for name, kinds in self._kinds.items() if TRIVIAL in kinds} - set(self.left_out)
+        others = set(self._kinds) - set(self.left_out) - found
         return sorted(found) if others else []
 
     @cached_property
@@ -79,7 +79,16 @@ class Board:
     def of_kind(self, kind: str) -> "Board":
         """Returns the leaderboard of the models of one group; trivial ones only if the group is `trivial`."""
         apart = set[str]() if kind == TRIVIAL else {*self.trivial}
-        return Board(tuple(r for r in self.rows if kind in r.kinds and self.model(r) not in apart))
+        chosen = {name for name, kinds in self._kinds.items() if kind in kinds and name not in apart}
+        return Board(tuple(r for r in self.rows if self.model(r) in chosen))
+
+    @cached_property
+    def _kinds(self) -> dict[str, set[str]]:
+        """The groups of each model: those of any of its rows, as rows of earlier versions name none."""
+        found: dict[str, set[str]] = {}
+        for one in self.rows:
+            found.setdefault(self.model(one), set()).update(one.kinds)
+        return found
 
     @cached_property
     def with_free_edges(self) -> list[str]:
@@ -143,7 +152,7 @@ class Board:
         return found
 
     def mean(self, method: str, metric: ScoreMetric) -> Estimate | None:
-        """Returns a method's mean over models, with the interval of a bootstrap of programs, or None."""
+        """Returns a method's mean over programs, with the interval of a bootstrap of these, or None."""
         found = self.values(method, metric)
         if not found:
             return None
@@ -164,7 +173,7 @@ class Board:
         )
 
     def null(self, metric: ScoreMetric) -> Estimate | None:
-        """Returns the mean over models of a metric of random scores, with the middle 95 % of that mean.
+        """Returns the mean over programs of a metric of random scores, with the middle 95 % of that mean.
 
         It is None if the metric has no null distribution, or there are no models.
         """
@@ -172,7 +181,8 @@ class Board:
         if not sizes:
             return None
         rng = np.random.Generator(np.random.PCG64(0))
-        draws = np.mean([rng.permutation(random_null(*size)[metric.name]) for size in sizes.values()], axis=0)
+        each = np.array([rng.permutation(random_null(*size)[metric.name]) for size in sizes.values()])
+        draws = within([self.programs[model] for model in sizes], each.T).mean(1)
         return Estimate(float(draws.mean()), *percentiles(draws), "null")
 
     def _sizes(self, level: Level | Headline) -> dict[str, tuple[int, int]]:
@@ -210,6 +220,6 @@ class Board:
         return [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))]
 
     def ranks(self, metric: ScoreMetric = HEADLINE) -> dict[str, float]:
-        """Returns each method's mean rank over models; 1 is best."""
+        """Returns each method's mean rank over programs; 1 is best."""
         values = {m: found for m in self.compared_at(metric.level) if (found := self.values(m, metric))}
-        return mean_ranks(values)
+        return mean_ranks(values, self.programs)

@@ -241,6 +241,8 @@ def test_trivial_models_are_a_group_apart() -> None:
     assert (
         "| method | deep (1) | numerical (1) | trivial (1) |" in text and "1 more models are trivial" in text
     )
+    older = Board(tuple(replace(row, kinds=()) if row.method == "good" else row for row in mixed.rows))
+    assert older.models == ["y"] and older.of_kind("trivial").models == ["x"], "groups are those of models"
     alone = Board(tuple(row for row in rows if row.task == "x"))
     assert alone.models == ["x"] and not alone.trivial and "numerical (" not in page(alone)
 
@@ -274,3 +276,11 @@ def test_what_was_written_is_not_read_back(tmp_path: Path, monkeypatch: pytest.M
     assert run("methods=[random,weight_norm]", f"board={out}") == set()
     assert {path.name for path in out.rglob("*.*")} > {"random.json", "roc.png", PAGE, "leaderboard.json"}
     assert run("method=activation_std") == {"random.json", "weight_norm.json", "leaderboard.json"}
+
+
+def test_rows_of_earlier_versions_get_the_groups_of_their_models(committed: Board, tmp_path: Path) -> None:
+    bare = replace(committed.rows[0], kinds=())
+    known = replace(bare, checkpoint=read_record(released()["frac_prevs"]).sha256[:12], task="frac_prevs")
+    (tmp_path / "leaderboard.json").write_text(board_text((replace(bare, checkpoint="0" * 12), known), ()))
+    unknown, found = read_board(tmp_path / "leaderboard.json").rows
+    assert unknown.kinds == () and {"numerical", "nontrivial"} <= set(found.kinds)

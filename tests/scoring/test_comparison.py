@@ -11,7 +11,7 @@ from scipy import stats
 from interpbench.discovery.method import get_method
 from interpbench.runs.evaluate import budget
 from interpbench.runs.leaderboard_files import page
-from interpbench.scoring.comparison import a12, compare_methods, holm, mean_interval, mean_ranks, wilcoxon
+from interpbench.scoring.comparison import above, compare_methods, holm, mean_interval, mean_ranks, wilcoxon
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import TRUTH, row
 from interpbench.scoring.ranking_metrics import HEADLINE
@@ -36,7 +36,7 @@ def test_no_difference_is_no_evidence() -> None:
 
 
 def test_a12_counts_pairs() -> None:
-    assert a12(np.array([1.0, 2.0]), np.array([1.0, 0.0])) == (0.5 + 1 + 1 + 1) / 4
+    assert above(np.array([1.0, 2.0]), np.array([1.0, 0.0])).tolist() == [[0.5, 1], [1, 1]]
 
 
 def test_holm() -> None:
@@ -76,7 +76,16 @@ def test_only_models_that_both_have_are_compared() -> None:
 
 def test_mean_ranks_share_ties() -> None:
     values = {"a": {"x": 1.0, "y": 1.0}, "b": {"x": 1.0, "y": 0.0}, "c": {"x": 0.0, "y": 0.5}}
-    assert mean_ranks(values) == {"a": 1.25, "b": 2.25, "c": 2.5}
+    assert mean_ranks(values, {"x": "p", "y": "q"}) == {"a": 1.25, "b": 2.25, "c": 2.5}
+
+
+def test_means_are_over_programs_however_many_models_they_have() -> None:
+    values = {"a": {"x": 1.0, "y": 1.0, "z": 0.0}, "b": {"x": 0.0, "y": 0.0, "z": 1.0}}
+    programs = {"x": "p", "y": "p", "z": "q"}
+    assert mean_interval([*values["a"].values()], [*programs.values()]).value == pytest.approx(0.5)
+    found = compare_methods(values, programs)[0]
+    assert (found.difference.value, found.a12.value) == pytest.approx((0, 0.5))
+    assert mean_ranks(values, programs) == pytest.approx({"a": 1.5, "b": 1.5})
 
 
 # The board.
