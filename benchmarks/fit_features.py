@@ -1,5 +1,8 @@
 """Fits the coefficients of `fitted_features` on the released models, leaving out one program at a time.
 
+Models of other seeds (`models/<task>/seed1`) are scored, and recognised, but the fit does not use them: it
+would weigh their programs more than others.
+
 The fit is a logistic regression of required against forbidden nodes or edges, with an L2 penalty of 1
 (scikit-learn's default). All models have the same weight, and in each model required and forbidden ones have
 the same weight. The AUROC on the models of the program that is left out is printed.
@@ -17,7 +20,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.checkpoint_files import released, seeds
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import Level, State
 from interpbench.core.process import prepare_torch
@@ -42,6 +45,7 @@ class Model:
     """A released model: its features, and its truth at nodes and edges as 0, 1, or -1 for neither."""
 
     name: str
+    fitted: bool
     program: str
     features: Features
     fingerprint: str
@@ -52,7 +56,8 @@ class Model:
 def models() -> list[Model]:
     """Returns all released models."""
     found: list[Model] = []
-    for name, folder in sorted(released().items()):
+    fitted = released()
+    for name, folder in sorted({**fitted, **seeds()}.items()):
         checkpoint = load_checkpoint(folder)
         problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
         truth: dict[str, np.ndarray] = {}
@@ -62,7 +67,9 @@ def models() -> list[Model]:
             truth[kind] = np.select([states == State.REQUIRED, states == State.FORBIDDEN], [1, 0], -1)
         task = known_task(checkpoint.task)
         program = checkpoint.task if task is None else task.program_name
-        found.append(Model(name, program, features(problem), fingerprint(problem.network), truth))
+        found.append(
+            Model(name, name in fitted, program, features(problem), fingerprint(problem.network), truth)
+        )
     return found
 
 
@@ -94,7 +101,7 @@ def fits(found: list[Model]) -> list[Fit]:
     """Returns the fit on all models, and one without each program."""
     made: list[Fit] = []
     for program in (None, *sorted({model.program for model in found})):
-        node, edge = fit([model for model in found if model.program != program])
+        node, edge = fit([model for model in found if model.fitted and model.program != program])
         without = sorted({model.fingerprint for model in found if model.program == program})
         rounded = [[round(float(x), 6) for x in values] for values in (node, edge)]
         made.append({"program": program, "without": without, "node": rounded[0], "edge": rounded[1]})

@@ -99,6 +99,8 @@ class FittedFeatures:
         baseline=True,
     )
 
+    file: ClassVar[Path] = FILE
+
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
         """Computes the features, and scores nodes and edges by the fit for this network."""

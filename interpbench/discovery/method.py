@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from torch import Tensor
 from interpbench.circuits.scores import Cost, Scores
 from interpbench.core.config import Unchecked, convert
 from interpbench.core.errors import DiscoveryError
+from interpbench.core.files import sha256
 from interpbench.core.old_names import renamed_settings
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
@@ -108,6 +110,13 @@ def method_source(name: str) -> str | None:
     """Returns the SHA-256 of the user's file that declares a method; None for a method of this package."""
     name = method_name(name)
     return own_source(methods()[name].__module__) if name in methods() else None
+
+
+def stored_file(name: str) -> str | None:
+    """Returns the SHA-256 of the file with fitted numbers that a method reads, its `file`; None for none."""
+    name = method_name(name)
+    path = getattr(methods()[name], "file", None) if name in methods() else None
+    return sha256(path.read_bytes()) if isinstance(path, Path) else None
 
 
 def unsupported_part(method: Method, network: Transformer) -> str | None:

@@ -16,7 +16,7 @@ from interpbench.scoring.ranking_metrics import HEADLINE, RANKING, auroc, averag
 from interpbench.scoring.row_metrics import columns, jaccard_over_seeds
 
 FIGURES = {
-    "scores": "Means over models with 95 % intervals",
+    "scores": "Means over programs with 95 % intervals",
     "pairs": "Every two methods: mean difference of AUROC, and what of it is significant",
     "cost": "Accuracy against compute",
     "tasks": "AUROC at edges, model by model",

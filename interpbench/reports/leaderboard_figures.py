@@ -76,7 +76,7 @@ def scores_figure(board: Board, path: Path) -> None:
     panels[0].set_yticks(range(len(methods)), methods, fontsize=9)
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     figure.supxlabel(
-        "● mean over models and its 95 % interval (bootstrap of programs)    | one model    "
+        "● mean over programs and its 95 % interval (bootstrap of programs)    | one model    "
         "○ baseline    shaded: 95 % of random scores    red: the true circuit",
         fontsize=8.5,
         color="0.3",
@@ -154,8 +154,8 @@ def cost_figure(board: Board, path: Path) -> None:
     axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
     axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1 + 1e-9])
     axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
-    axes.set_xlabel("passes of one example through the network, forward and backward (mean over models)")
-    axes.set_ylabel("AUROC at edges (mean over models, 95 % interval)")
+    axes.set_xlabel("passes of one example through the network, forward and backward (mean over programs)")
+    axes.set_ylabel("AUROC at edges (mean over programs, 95 % interval)")
     axes.grid(color="0.94")
     axes.set_axisbelow(True)
     _bare(axes)

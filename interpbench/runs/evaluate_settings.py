@@ -179,7 +179,7 @@ class EvaluateConfig:
 
     def conditions(self, name: str) -> Conditions:
         """Returns what decides the numbers besides weights, method, settings and seed."""
-        from interpbench.discovery.method import method_source  # not above: it imports torch
+        from interpbench.discovery.method import method_source, stored_file  # not above: it imports torch
 
         made = Conditions(
             examples=self.examples_for(name),
@@ -187,7 +187,7 @@ class EvaluateConfig:
             thorough=self.thoroughly,
             data=self.data,
             corruption=self.corruption,
-            source=method_source(name) or None,
+            source=method_source(name) or stored_file(name),
         )
         return replace(made, **vars(self.stability)) if self.thoroughly else made
 

@@ -218,7 +218,7 @@ class Conditions:
         thorough: whether hypothesis tests and stability were asked for too.
         data: where the pairs came from.
         corruption: how inputs were corrupted, if not as the task does it.
-        source: the SHA-256 of the file with a user's own method.
+        source: the SHA-256 of the file with a user's own method, or with the fitted numbers of a baseline.
         samples: the number of bootstrap samples of pairs on which stability was measured.
         seeds: the number of other seeds on which stability was measured.
         most_passes: the largest cost, in passes of one example, at which stability was measured.

@@ -94,6 +94,23 @@ def test_finished_pairs_are_not_run_again(
     assert len(runs) == 1
 
 
+def test_a_baseline_that_was_fitted_anew_is_run_again(
+    compiled_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"methods": ["fitted_features"], "checkpoint": str(compiled_checkpoint)}
+    baseline, runs = type(get_method("fitted_features")), []
+    original = baseline.__call__
+    monkeypatch.setattr(baseline, "__call__", lambda self, made: runs.append(1) or original(self, made))
+    for _ in range(2):
+        evaluate(config(tmp_path, **settings))
+        assert len(runs) == 1
+    other = tmp_path / "other.json"
+    other.write_text(baseline.file.read_text() + " ")
+    monkeypatch.setattr(baseline, "file", other)
+    evaluate(config(tmp_path, **settings))
+    assert len(runs) == 2
+
+
 def test_only_methods_that_draw_are_run_with_other_seeds(compiled_checkpoint: Path, tmp_path: Path) -> None:
     stability = {"samples": 2, "seeds": 1, "most_passes": 1}
     settings = {"methods": ["eap", "random"], "checkpoint": str(compiled_checkpoint), "stability": stability}
