@@ -97,7 +97,7 @@ def test_finished_pairs_are_not_run_again(
 def test_a_baseline_that_was_fitted_anew_is_run_again(
     compiled_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"methods": ["fitted_features"], "checkpoint": str(compiled_checkpoint)}
+    settings = {"methods": ["fitted_features"], "checkpoint": str(compiled_checkpoint), "thorough": False}
     baseline, runs = type(get_method("fitted_features")), []
     original = baseline.__call__
     monkeypatch.setattr(baseline, "__call__", lambda self, made: runs.append(1) or original(self, made))
