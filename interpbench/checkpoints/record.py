@@ -101,6 +101,17 @@ class ModelRecord(Provenance):
         return carried
 
 
+def _guided(training: dict[str, JsonValue], steps: JsonValue) -> JsonValue:
+    """Returns the guided steps of an older version, which supervised attention up to the last one."""
+    objective, curriculum = training.get("objective"), training.get("curriculum")
+    if not isinstance(objective, dict) or not isinstance(steps, int):
+        return 0
+    if objective.get("attention_supervision"):
+        return steps
+    until = curriculum.get("probe_until") if isinstance(curriculum, dict) else None
+    return (min(until, steps) if isinstance(until, int) else steps) if objective.get("probe") else 0
+
+
 def read_record(folder: Path) -> ModelRecord:
     """Reads and checks `model.json` alone.
 
@@ -110,7 +121,8 @@ def read_record(folder: Path) -> ModelRecord:
     path = folder / RECORD
     data = read_numbered(path, FORMAT, "a checkpoint of this project")
     if isinstance(training := data.get("training"), dict):
-        data["training"] = dict(renamed(training, stored=True))  # pyright: ignore[reportUnknownArgumentType]
+        data["training"] = settings = dict(renamed(training, stored=True))  # pyright: ignore[reportUnknownArgumentType]
+        data.setdefault("guided", _guided(settings, data.get("steps")))
     record = checked(ModelRecord, data, path, CheckpointError)
     try:
         _check(record)

@@ -246,3 +246,22 @@ def test_a_failed_write_leaves_what_was_there(
     with pytest.raises(InterpBenchError, match=f"cannot write {path}: No space left on device"):
         write_bytes(path, b"new")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("objective", "guided"),
+    [
+        ({"readout": 0.0, "attention": 0.0, "readout_until": None}, 0),
+        ({"readout": 1.0, "attention": 0.0, "readout_until": 60}, 60),
+        ({"readout": 1.0, "attention": 0.0, "readout_until": None}, 300),
+        ({"readout": 1.0, "attention": 1.0, "readout_until": 60}, 300),
+    ],
+)
+def test_guided_steps_of_an_older_version_are_counted(
+    checkpoint: Path, objective: dict[str, float | None], guided: int
+) -> None:
+    path = checkpoint / "model.json"
+    record = json.loads(path.read_bytes()) | {"steps": 300, "training": {"objective": objective}}
+    record.pop("guided", None)
+    path.write_text(json.dumps(record))
+    assert read_record(checkpoint).guided == guided
