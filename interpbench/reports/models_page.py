@@ -55,26 +55,34 @@ def read_models(folders: Mapping[str, Path]) -> list[Model]:
     ]
 
 
-def summary(models: Sequence[Model]) -> str:
-    """Returns what README says of the released models, in lines of at most 120 characters."""
+def summary(models: Sequence[Model], seeds: Sequence[str] = ()) -> str:
+    """Returns what README says of the released models, in lines of at most 120 characters.
+
+    Args:
+        models: one of each task.
+        seeds: the names of those of further seeds, such as `hist/seed1`.
+    """
     rest = [model for model in models if not model.trivial]
     deep = sum(model.record.shape.n_layers > 2 for model in rest)
     numbers = sum(model.record.classes is None for model in rest)
     best = sum(model.verdict is not None and model.verdict.grade == "adversarial" for model in models)
     programs = len({program_of(model.record.task) for model in models})
+    weights = len({model.record.sha256 for model in models})
+    further = f", and {len(seeds)} of further seeds of {len({name.split('/')[0] for name in seeds})} of them"
     text = (
-        f"{len(models)} models of {len(records())} tasks are released ({programs} different programs: some "
-        f"tasks differ in the names of their values alone): {len(rest)} have a circuit of several "
-        f"nodes ({deep} of these in more than two layers, {numbers} with numbers as outputs), and in "
-        f"{len(models) - len(rest)} a single node computes the output. {best} of them also withstood the "
-        "adversary's search for a set of nodes or edges that breaks them."
+        f"Models of {len(models)} of {len(records())} tasks are released{further if seeds else ''}. "
+        f"Some tasks differ in the names of their values alone: these are {programs} different programs and "
+        f"{weights} different networks. {len(rest)} have a circuit of several nodes ({deep} of these in more "
+        f"than two layers, {numbers} with numbers as outputs), and in {len(models) - len(rest)} a single "
+        f"node computes the output. {best} also withstood the adversary's search for a set of nodes or edges "
+        "that breaks them."
     )
     return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False))
 
 
-def tables(models: Sequence[Model]) -> str:
-    """Returns the tables of `docs/models.md`, trivial models apart."""
-    parts = [summary(models)]
+def tables(models: Sequence[Model], seeds: Sequence[str] = ()) -> str:
+    """Returns the tables of `docs/models.md`, trivial models apart; the arguments are those of `summary`."""
+    parts = [summary(models, seeds)]
     for title, chosen in (
         ("Circuits of several nodes", [model for model in models if not model.trivial]),
         ("A single node computes the output", [model for model in models if model.trivial]),

@@ -16,6 +16,7 @@ from interpbench.checkpoints.checkpoint_files import (
     WEIGHTS,
     is_ours,
     released,
+    seeds,
 )
 from interpbench.checkpoints.hub import SETTING, Repository, home
 from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, standing
@@ -96,8 +97,11 @@ def list_models(console: Console, hub: bool) -> None:
 def pages() -> dict[Path, str]:
     """Returns what the pages that are made from the records of released models should be."""
     root = Path(__file__).resolve().parents[2]
-    models = read_models(released(root / "models"))
-    made = {root / "docs" / "models.md": tables(models), root / "README.md": summary(models)}
+    models, further = read_models(released(root / "models")), tuple(seeds(root / "models"))
+    made = {
+        root / "docs" / "models.md": tables(models, further),
+        root / "README.md": summary(models, further),
+    }
     return {path: put(path.read_text(), text) for path, text in made.items()}
 
 
