@@ -17,8 +17,10 @@ from interpbench.checkpoints.record import ModelRecord, most_weights_bytes, read
 from interpbench.circuits.certificate import (
     EFFECTIVE,
     FORMAT,
+    OWN_SOURCES,
     RANDOM_DRAWS,
     SETS,
+    SUBSETS,
     Certificate,
     Identity,
     Kind,
@@ -224,7 +226,7 @@ def _problem(certificate: Certificate, places: Places) -> str | None:
         if kind != "accuracy" and (problem := _misnamed(kind, found, places.of_kind(kind), vacuous)):
             return problem
         for place, draws in found.items():
-            if problem := _misdrawn(certificate, draws, kind in EFFECTIVE):
+            if problem := _misdrawn(certificate, kind, place, draws):
                 return f"its rate of {name_of(kind, place)} {problem}"
     vacuous = [name for names in certificate.vacuous.values() for name in names]
     if stranger := next((name for name in vacuous if name not in carried), None):
@@ -247,14 +249,19 @@ def _misnamed(kind: Kind, found: Iterable[str], wanted: list[str], vacuous: Coll
     return missing and f"it says nothing of {name_of(kind, missing)}"
 
 
-def _misdrawn(certificate: Certificate, draws: Rates, rare: bool) -> str | None:
+def _misdrawn(certificate: Certificate, kind: Kind, place: str, draws: Rates) -> str | None:
     """Returns what is wrong with the draws of one rate: which is missing, or cannot be.
 
-    Swaps that change an answer may be so `rare` that one of the draws has none.
+    Where all pairs were run, every rate is over these, but for those of random sets, which are always drawn.
+    Swaps that change an answer may be so rare that one of the draws has none.
     """
     if "pairs" in draws and not certificate.all_pairs:
         return "is over all pairs, but not all pairs were run"
-    if "pairs" not in draws and not (rare and draws):
+    if certificate.all_pairs and place not in (SUBSETS, OWN_SOURCES):
+        if draws.keys() != {"pairs"}:
+            drawn = next((draw for draw in draws if draw != "pairs"), "task")
+            return f"is over draws from the {drawn}, but all pairs were run"
+    elif not (kind in EFFECTIVE and draws):
         if missing := next((draw for draw in RANDOM_DRAWS if draw not in draws), None):
             return f"says nothing of draws from the {missing}"
     for draw, rate in draws.items():

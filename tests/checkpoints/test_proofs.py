@@ -231,6 +231,7 @@ def test_draws_are_what_they_say(checkpoint: Path) -> None:
         ("has all rows of what is drawn from the task", {"task": rate(looks=0), "strata": rate()}),
     ):
         refused(checkpoint, said, rates={**good["rates"], "accuracy": {"output": draws}})
+    refused(checkpoint, "is over draws from the task, but all pairs were run", all_pairs=True)
     refused(checkpoint, "which share of the pairs was held out", trained_on_all=False)
     attack = good["attacks"]["nodes"]
     for said, change in (
