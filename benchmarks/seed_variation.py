@@ -49,9 +49,10 @@ def scored(tasks: Mapping[str, list[Path]]) -> dict[str, Scored]:
         for metric in ("auroc", "average_precision")
     }
     for task, folders in tasks.items():
+        pairs = load_pairs(folders[0])  # the same for all, so that it is networks alone that differ
         for folder in folders:
             checkpoint = load_checkpoint(folder)
-            problem = load_pairs(folder).problem(checkpoint.network, EXAMPLES)
+            problem = pairs.problem(checkpoint.network, EXAMPLES)
             for method in METHODS:
                 level = compare(checkpoint.truth, apply(get_method(method), problem, method))[
                     checkpoint.truth.headline
@@ -63,10 +64,15 @@ def scored(tasks: Mapping[str, list[Path]]) -> dict[str, Scored]:
 
 
 def deviations(by_task: Mapping[str, list[float]]) -> tuple[float, float]:
-    """Returns the standard deviation between networks of one task, pooled, and that between tasks' means."""
+    """Returns the standard deviation between networks of one task, and that between tasks.
+
+    They are those of a random effect of the task: the first is pooled, and the means of tasks also vary because
+    each is one of few networks, whose share of the variance is taken off the second (at the least, 0 is left).
+    """
     within = np.mean([np.var(values, ddof=1) for values in by_task.values()])
-    between = np.var([np.mean(values) for values in by_task.values()], ddof=1)
-    return float(np.sqrt(within)), float(np.sqrt(between))
+    of_means = np.var([np.mean(values) for values in by_task.values()], ddof=1)
+    share = within * np.mean([1 / len(values) for values in by_task.values()])
+    return float(np.sqrt(within)), float(np.sqrt(max(of_means - share, 0.0)))
 
 
 def draw(made: Mapping[str, Scored]) -> None:

@@ -25,7 +25,7 @@ def trained() -> Transformer:
 
 
 def larger(trained, noise):
-    shape = replace(trained.cfg, n_layers=3, n_heads=5, d_model=48, d_head=12, d_mlp=192)
+    shape = replace(trained.cfg, n_layers=3, n_heads=5, d_model=48, d_head=24, d_mlp=192)
     return widened(trained, shape, noise).requires_grad_(False)
 
 
