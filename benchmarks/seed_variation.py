@@ -66,8 +66,9 @@ def scored(tasks: Mapping[str, list[Path]]) -> dict[str, Scored]:
 def deviations(by_task: Mapping[str, list[float]]) -> tuple[float, float]:
     """Returns the standard deviation between networks of one task, and that between tasks.
 
-    They are those of a random effect of the task: the first is pooled, and the means of tasks also vary because
-    each is one of few networks, whose share of the variance is taken off the second (at the least, 0 is left).
+    They are those of a random effect of the task: the first is pooled, and the means of tasks also vary
+    because each is one of few networks, whose share of the variance is taken off the second (0 is left at
+    the least).
     """
     within = np.mean([np.var(values, ddof=1) for values in by_task.values()])
     of_means = np.var([np.mean(values) for values in by_task.values()], ddof=1)

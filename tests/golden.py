@@ -29,9 +29,9 @@ from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 
 FILE = Path(__file__).with_name("golden.npz")
-TRAINED = ("greater_than", "ioi", "paren_balance")
-"""The trained tasks: a causal one with free edges, one with every term of the objective, and one with swaps
-at single positions."""
+TRAINED = {"greater_than": {}, "ioi": {}, "paren_balance": {"draws": {"positions": 0.25}}}
+"""The trained tasks, and settings: a causal one with free edges, one with every term of the objective, and
+one with swaps at single positions."""
 SCORED = ("frac_prevs", "hist", "induction")
 STEPS = 30
 EXAMPLES = 32
@@ -39,7 +39,7 @@ EXAMPLES = 32
 
 def training(name: str) -> np.ndarray:
     """Returns the norm of each parameter after each step, `[step, parameter]`."""
-    config = convert(TrainConfig, {"task": name, **own_settings(name)}, "train")
+    config = convert(TrainConfig, {"task": name, **own_settings(name), **TRAINED[name]}, "train")
     task = get_task(name)
     cfg = shape(task, config.model)
     alignment = align(task, cfg.graph)

@@ -1,4 +1,4 @@
-"""Groups of released models by what their records say: `nontrivial`, `counting`, `depth:3-`, `seeds`.
+"""Groups of released models by what their records say: `nontrivial`, `counting`, `depth:3-`.
 
 Terms that are joined by + all have to hold, as in `nontrivial+numerical+edges:-500`. Needs no torch.
 """

@@ -15,6 +15,8 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
 
+MOST_STEPS = 1_000_000
+
 
 def show_capacity(
     console: Console, name: str, widths: Mapping[str, int | None], steps: int, seed: int
@@ -32,8 +34,8 @@ def show_capacity(
         ConfigError: for widths or a number of steps that are not possible.
     """
     task = get_task(name)
-    if steps < 1:
-        raise ConfigError(f"--steps {steps}: at least 1 is wanted")
+    if not 1 <= steps <= MOST_STEPS:
+        raise ConfigError(f"--steps {steps}: 1 to {MOST_STEPS:,} are possible")
     given = {key: value for key, value in widths.items() if value is not None}
     own = own_settings(task.name).get("model") or {}
     cfg = shape(task, convert(ModelSettings, {**own, **given}, "model"))  # type: ignore[dict-item]

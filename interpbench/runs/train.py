@@ -1,5 +1,6 @@
 """Trains and certifies a network for a task, in a folder of its own."""
 
+import contextlib
 import logging
 import shutil
 import time
@@ -12,6 +13,7 @@ import torch
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.certificate_file import read_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES, is_ours
 from interpbench.checkpoints.format import PAIRS, Checkpoint, save_checkpoint, versions
 from interpbench.checkpoints.index import MOST_BYTES
@@ -196,9 +198,11 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
     cfg = shape(task, config.model)
     alignment = alignment_of(task, config)
     truth = find_truth(alignment)
-    network = Transformer(cfg, config.seed)
+    network, tried = Transformer(cfg, config.seed), 0
     if config.start is not None:
-        network.load_state_dict(load_checkpoint(config.start_folder, certificate=False).network.state_dict())
+        start = load_checkpoint(config.start_folder, certificate=False)
+        network.load_state_dict(start.network.state_dict())
+        tried = _tried(start)
     network.to(device)
     trainer = Trainer(
         network,
@@ -210,6 +214,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
         config.seed,
         folder,
         config.required_standard,
+        tried,
     )
     trainer.resume()
     sinks = _sinks(config, folder, trainer.progress.history)
@@ -219,6 +224,14 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
         for sink in sinks:
             sink.close()
     return network, result.steps, result.guided, result.certificate, truth, alignment
+
+
+def _tried(start: Checkpoint) -> int:
+    """Returns how many certificates were tried before of what a run starts from; it draws other rows."""
+    with contextlib.suppress(CheckpointError):  # of another version of the task, for example
+        if (certificate := read_certificate(start.folder / CERTIFICATE, start.record)) is not None:
+            return 1 + certificate.attempts
+    return 0
 
 
 def _compile(task: Task, config: TrainConfig) -> Trained:

@@ -101,6 +101,7 @@ class Trainer:
         seed: the seed of all draws.
         folder: the folder in which the state is saved; None for no saving.
         standard: the rates that a certificate has to reach; None for the default.
+        tried: how many certificates the training was given before that this one starts from.
     """
 
     def __init__(
@@ -114,8 +115,9 @@ class Trainer:
         seed: int,
         folder: Path | None = None,
         standard: Standard | None = None,
+        tried: int = 0,
     ):
-        self.standard = standard or Standard()
+        self.standard, self.tried = standard or Standard(), tried
         self.network, self.truth, self.recipe, self.settings = network, truth, recipe, settings
         self.certificate_settings, self.seed, self.folder = certificate, seed, folder
         self.evaluation = Evaluation(network, alignment)
@@ -272,7 +274,7 @@ class Trainer:
             upto,
             give_up=self.recipe.objective.grade if give_up else None,
             progress=show,
-            attempt=len(self.progress.attempts),
+            attempt=self.tried + len(self.progress.attempts),
         )
 
     def _last_certificate(self, display: Display) -> Certificate:

@@ -102,9 +102,9 @@ def test_help_of_hydra_lists_our_options_and_its_groups(capsys: Captured) -> Non
 @pytest.mark.parametrize("arguments", [["--cfg", "job"], ["-c", "job"], ["--cfg=job", "--resolve"]])
 def test_the_configuration_that_a_run_would_have(capsys: Captured, arguments: list[str]) -> None:
     """With the experiment of the task, which comes by itself."""
-    said = asked(capsys, "train", "task=frequency_class", *arguments, "seed=3")
+    said = asked(capsys, "train", "task=ioi", *arguments, "seed=3")
     config = convert(TrainConfig, yaml.safe_load(said))
-    assert (config.task, config.seed, config.objective.edge_strict) == ("frequency_class", 3, 2)
+    assert (config.task, config.seed, config.objective.edge_strict) == ("ioi", 3, 2)
 
 
 def test_the_configuration_of_hydra(capsys: Captured) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpbench.core.errors import ConfigError
+from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.runs.task_lists import expand_tasks
 from interpbench.tasks.catalogue import catalogue
 from interpbench.tasks.task_records import records
@@ -25,7 +25,27 @@ def test_a_group_is_its_tasks() -> None:
     assert "hist" in names and {catalogue()[name].group for name in names} == {"counting"}
 
 
-@pytest.mark.parametrize("line", [["task=hist"], ["-m", "task=hist,ioi"], ["seed=1"], ["task="], ["task=7"]])
+def test_groups_are_listed_with_each_other_and_with_tasks() -> None:
+    (counting,) = expand_tasks(["-m", "task=counting"])[1:]
+    (both,) = expand_tasks(["-m", "task=counting,sorting"])[1:]
+    assert both.startswith(f"{counting},") and "sort_integers" in both
+    assert expand_tasks(["-m", "task=counting,hist,induction"])[1] == f"{counting},induction"
+    assert len(expand_tasks(["-m", "task=all,hist"])[1].split(",")) == len(catalogue())
+
+
+@pytest.mark.parametrize("line", [["-m", "task=nontriv"], ["-m", "task=hist,countin"], ["task=sortin"]])
+def test_a_name_near_a_group_says_so(line: list[str]) -> None:
+    with pytest.raises(UnknownNameError, match=r"did you mean (nontrivial|counting|sorting)"):
+        expand_tasks(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(["task=hist"], ["-m", "task=hist,ioi"], ["seed=1"], ["task="], ["task=7"], ["task=hst"]),
+        *(["task=counting.py:one"], ["-m", "task=ioi[tokenizer=gpt2,a=all],hist"]),
+    ],
+)
 def test_other_lines_stay(line: list[str]) -> None:
     assert expand_tasks(line) == line
 

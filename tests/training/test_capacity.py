@@ -61,7 +61,8 @@ def test_the_command_says_which_node_is_too_narrow(monkeypatch, capsys) -> None:
     [
         (["histt"], "unknown task 'histt'; did you mean hist"),
         (["hist", "--d-head", "0"], "d_head: input should be greater than or equal to 1 (got 0)"),
-        (["hist", "--steps", "0"], "--steps 0: at least 1 is wanted"),
+        (["hist", "--steps", "0"], "--steps 0: 1 to 1,000,000 are possible"),
+        (["hist", "--steps", "99999999"], "--steps 99999999: 1 to 1,000,000 are possible"),
     ],
 )
 def test_wrong_arguments_are_one_line(monkeypatch, capsys, arguments: list[str], said: str) -> None:

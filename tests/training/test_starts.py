@@ -65,12 +65,14 @@ def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
     def config(**other: object) -> TrainConfig:
         return TrainConfig("hist", out=str(tmp_path), trainer=still, certificate=few, **other)  # type: ignore[arg-type]
 
-    released = load_checkpoint(Path("models/hist")).network.state_dict()
+    start = load_checkpoint(Path("models/hist"))
+    released = start.network.state_dict()
     outcome = train(config(start="hist"))
     started = load_checkpoint(outcome.folder)
     assert all(torch.equal(value, released[name]) for name, value in started.network.state_dict().items())
     assert config(start="models/hist").folder == config(start="hist").folder != config().folder
     assert len(started.record.training["start"]) == 64
+    assert started.certificate.attempts >= start.certificate.attempts + 1, "on other rows than those before"
     with pytest.raises(ConfigError, match="start=frac_prevs is another network"):
         train(config(start="frac_prevs"))
     with pytest.raises(ConfigError, match="start=hist is another network: d_model 32, not 64"):
