@@ -127,7 +127,7 @@ def test_a_certificate_of_something_else_is_named(
     untrained: Path, caplog: pytest.LogCaptureFixture, capsys: Any
 ) -> None:
     """What is saved is not used; that it is of other weights, or of another task, is said."""
-    good = certificate_of(untrained)
+    good, whole = certificate_of(untrained), certificate_of(untrained, all_pairs=True)
     for said, identity in (
         ("is of other weights", {**good["identity"], "weights": "0" * 64}),
         ("is of another program or domain than task", {**good["identity"], "task": "0" * 64}),
@@ -143,8 +143,8 @@ def test_a_certificate_of_something_else_is_named(
             {"trained_on_all": False, "held_out": {"bases": 1.0, "sources": 1.0}},
         ),
         *(
-            ("where all pairs are", {"all_pairs": True, "rates": one_row(good["rates"], kind)})
-            for kind in good["rates"]
+            ("where all pairs are", {"all_pairs": True, "rates": one_row(whole["rates"], kind)})
+            for kind in whole["rates"]
             if not kind.endswith("positions") and kind != "effective_edges"
         ),
     ):
