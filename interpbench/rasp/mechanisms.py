@@ -106,12 +106,21 @@ def selection_table(predicate: Callable[[Any, Any], bool], keys: Values, queries
     return chosen
 
 
-def head_dimensions(chosen: np.ndarray) -> int:
+def head_dimensions(chosen: np.ndarray, in_order: bool = False) -> int:
     """Returns in how many dimensions a head can attend evenly to selected keys (`Variable.head_dimensions`).
 
     Scores that are the table itself take as many dimensions as its rank. A query that selects a single value
-    needs fewer than that: scores of other keys have to be low, but not equal.
+    needs fewer than that: scores of other keys have to be low, but not equal. A query that selects all it may
+    see needs none.
+
+    Args:
+        chosen: the selector's table, from `selection_table`.
+        in_order: whether keys and queries are positions, and a query sees no later ones.
     """
+    if in_order:
+        visible = np.tril(np.ones_like(chosen))
+        visible[:, -1] = False  # None, which no position is
+        chosen = chosen[(chosen < visible).any(1)]
     return max(1, min(int(np.linalg.matrix_rank(chosen)), int(chosen.sum(1).max(initial=0))))
 
 

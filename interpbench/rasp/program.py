@@ -212,7 +212,9 @@ class _Lowering:
         keys, queries = self.name(selector.keys), self.name(selector.queries)
         chosen = mech.selection_table(selector.predicate, self.values[keys], self.values[queries])
         select = mech.selection(chosen, self.program.causal)
-        return [Read(queries, "q"), Read(keys, "k")], select, mech.head_dimensions(chosen)
+        both = isinstance(selector.keys, rasp.IndicesType) and isinstance(selector.queries, rasp.IndicesType)
+        in_order = self.program.causal and both
+        return [Read(queries, "q"), Read(keys, "k")], select, mech.head_dimensions(chosen, in_order)
 
     def _width(self, expression: rasp.SelectorWidth, name: str) -> None:
         if rasp.is_numerical(expression):

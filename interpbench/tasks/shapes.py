@@ -7,9 +7,10 @@ from interpbench.tasks.published import Widths, published_widths
 from interpbench.tasks.task import CausalTask, RaspTask, Task
 from interpbench.transformer.config import TransformerConfig
 
-CLASSES = 32
-"""The number of output classes that get a dimension each; more are told apart in as many. A single MLP learns
-the 226 classes of `divide_by_ratio` in 64 dimensions (`interpbench capacity divide_by_ratio`)."""
+MOST = 32
+"""The number of positions, and of output classes, that get a dimension each; more are told apart in as many.
+A single MLP learns the 226 classes of `divide_by_ratio` in 64 dimensions (`interpbench capacity
+divide_by_ratio`)."""
 
 HEAD = 64
 """The largest d_head of the rule. In `broadcast_max` a head compares the 99 values of a key. Alone it learns
@@ -23,8 +24,8 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     By the default rule there are at least two layers of four heads, so that some nodes are not part of the
     circuit. d_head has the dimensions that the attention of the program needs (n points are told apart in
     n - 1 of them; `Variable.head_dimensions`), up to `HEAD`, and is a quarter of d_model at least. d_model is
-    the smallest of 16, 32, 64, … that has a dimension for every token and position, and for every class up to
-    `CLASSES`, and is twice d_head at least; d_mlp is four times d_model. The published rule differs in the
+    the smallest of 16, 32, 64, … that has a dimension for every token, and for every position and class up to
+    `MOST`, and is twice d_head at least; d_mlp is four times d_model. The published rule differs in the
     widths. Settings of a hand-written task override the rule, and `settings` override both.
     """
     given = settings or ModelSettings()
@@ -37,7 +38,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     if given.rule == "published" and isinstance(task, RaspTask):
         widths = published_widths(task, n_heads)
     else:
-        needed = len(task.vocab) + task.length + min(classes, CLASSES)
+        needed = len(task.vocab) + min(task.length, MOST) + min(classes, MOST)
         dimensions = max(each.head_dimensions for each in task.causal_model.variables.values())
         attention = min(HEAD, 8 * max(1, -(-(dimensions - 1) // 8)))
         d_model = given.d_model or 1 << (max(needed, 2 * attention) - 1).bit_length()

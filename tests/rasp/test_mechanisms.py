@@ -110,6 +110,21 @@ def test_dimensions_that_a_head_needs(predicate, dimensions: int) -> None:
     assert mech.head_dimensions(mech.selection_table(predicate, values, values)) == dimensions
 
 
+@pytest.mark.parametrize(
+    ("predicate", "dimensions"),
+    [
+        (lambda key, query: key <= query, 1),  # all that a causal query sees
+        (lambda key, query: True, 1),
+        (lambda key, query: key < query, 4),
+        (lambda key, query: key <= query and (key, query) != (0, 4), 1),
+    ],
+)
+def test_a_causal_head_needs_no_dimensions_for_what_it_cannot_see(predicate, dimensions: int) -> None:
+    values = tuple(range(5))
+    table = mech.selection_table(predicate, values, values)
+    assert mech.head_dimensions(table, in_order=True) == dimensions
+
+
 COMPILED = ["hist", "frac_prevs", "max_with_previous", "count_smaller", "trend_to_next", "detect_abc"]
 
 

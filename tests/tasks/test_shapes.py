@@ -7,7 +7,7 @@ from interpbench.core.errors import ConfigError
 from interpbench.tasks.catalogue import causal_task, get_task
 from interpbench.tasks.domain import Sequences
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.tasks.shapes import CLASSES, shape
+from interpbench.tasks.shapes import MOST, shape
 from tests.builders import RASP
 
 PUBLISHED = ModelSettings(rule="published")
@@ -17,7 +17,7 @@ PUBLISHED = ModelSettings(rule="published")
 def test_every_task_gets_a_network_that_can_carry_it(name):
     task, cfg = get_task(name), shape(get_task(name))
     classes = 1 if task.causal_model.classes is None else len(task.causal_model.classes)
-    assert cfg.d_model >= len(task.vocab) + task.length + min(classes, CLASSES)
+    assert cfg.d_model >= len(task.vocab) + min(task.length, MOST) + min(classes, MOST)
     assert cfg.d_head >= 4 and cfg.d_mlp == 4 * cfg.d_model
     nodes = {node for node in task.default_alignment.values() if node.layer >= 0}
     assert nodes <= set(cfg.graph.nodes)
