@@ -148,12 +148,14 @@ def cost_figure(board: Board, path: Path) -> None:
         for (start, height), (end, _) in pairwise(best):
             lines += [(across, height) for across in np.geomspace(start, end, 20)]
     axes.set_xscale("log")
+    axes.margins(x=0.09)  # room for the names of the methods at the ends
     lowest = min(
         (mean.ends[0] for method, *_ in points if (mean := board.mean(method, HEADLINE))), default=0.5
     )
-    axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
+    ends = lowest - 0.02, 1 + 0.16 * (1 - lowest)
+    axes.set_ylim(*ends)
     axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1 + 1e-9])
-    axes.set_ylim(lowest - 0.02, 1 + 0.08 * (1 - lowest))
+    axes.set_ylim(*ends)
     axes.set_xlabel("passes of one example through the network, forward and backward (mean over programs)")
     axes.set_ylabel("AUROC at edges (mean over programs, 95 % interval)")
     axes.grid(color="0.94")
