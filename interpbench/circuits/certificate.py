@@ -68,7 +68,7 @@ PlaceName = Annotated[str, Field(pattern=r"^[a-z0-9.<>-]{1,60}$")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9.<>, -]{1,60}$")]
 """The name of a node, of an edge, or of a set of them (`SETS`)."""
 ShortName = Annotated[str, Field(max_length=40)]
-Looks = Annotated[int, Field(ge=0, le=64)]
+Looks = Annotated[int, Field(ge=0, le=1000)]
 """A number of looks: times at which a growing sample of rows was counted, to decide whether to go on."""
 EdgeRows = Annotated[int, Field(ge=0, le=10**15)]
 """A number of pairs of an edge and a row."""

@@ -198,11 +198,10 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
     cfg = shape(task, config.model)
     alignment = alignment_of(task, config)
     truth = find_truth(alignment)
-    network, tried = Transformer(cfg, config.seed), 0
+    network, start = Transformer(cfg, config.seed), None
     if config.start is not None:
         start = load_checkpoint(config.start_folder, certificate=False)
         network.load_state_dict(start.network.state_dict())
-        tried = _tried(start)
     network.to(device)
     trainer = Trainer(
         network,
@@ -214,7 +213,8 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
         config.seed,
         folder,
         config.required_standard,
-        tried,
+        None if start is None else start.record.sha256,
+        0 if start is None else _tried(start),
     )
     trainer.resume()
     sinks = _sinks(config, folder, trainer.progress.history)
@@ -227,7 +227,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
 
 
 def _tried(start: Checkpoint) -> int:
-    """Returns how many certificates were tried before of what a run starts from; it draws other rows."""
+    """Returns how many certificates were tried of the weights that a run starts from, as far as they say."""
     with contextlib.suppress(CheckpointError):  # of another version of the task, for example
         if (certificate := read_certificate(start.folder / CERTIFICATE, start.record)) is not None:
             return 1 + certificate.attempts

@@ -101,7 +101,9 @@ class Trainer:
         seed: the seed of all draws.
         folder: the folder in which the state is saved; None for no saving.
         standard: the rates that a certificate has to reach; None for the default.
-        tried: how many certificates the training was given before that this one starts from.
+        start: the SHA-256 of the weights that the network starts from; None if these are random. Certificates
+            then draw other rows than those of the training that made them.
+        tried: how many certificates were tried of these weights, and of those that they came from.
     """
 
     def __init__(
@@ -115,9 +117,11 @@ class Trainer:
         seed: int,
         folder: Path | None = None,
         standard: Standard | None = None,
+        start: str | None = None,
         tried: int = 0,
     ):
         self.standard, self.tried = standard or Standard(), tried
+        self.rows = seeds.derive(seed, "attempts", *filter(None, [start]))
         self.network, self.truth, self.recipe, self.settings = network, truth, recipe, settings
         self.certificate_settings, self.seed, self.folder = certificate, seed, folder
         self.evaluation = Evaluation(network, alignment)
@@ -270,7 +274,7 @@ class Trainer:
             self.truth,
             self.certificate_settings,
             self.standard,
-            seeds.derive(self.seed, "attempts"),  # rows of its own: those of `interpbench certify` stay fresh
+            self.rows,  # of its own: those of `interpbench certify` stay fresh
             upto,
             give_up=self.recipe.objective.grade if give_up else None,
             progress=show,

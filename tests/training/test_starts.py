@@ -22,7 +22,8 @@ from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.settings import CertificateSettings
-from interpbench.training.trainer import TrainerSettings
+from interpbench.training.trainer import Trainer, TrainerSettings
+from tests.builders import setting
 
 
 def test_an_mlp_can_carry_the_tokens() -> None:
@@ -81,6 +82,17 @@ def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
         train(config(start="hista"))
     with pytest.raises(ConfigError, match="start=all is not one checkpoint"):
         train(config(start="all"))
+
+
+def test_certificates_after_a_start_draw_rows_of_their_own() -> None:
+    """Whatever the certificate of what it started from says, or if there is none."""
+    network, alignment, truth = setting("frac_prevs")
+    few = TrainerSettings(batch=8), CertificateSettings(pairs=8)
+    drawn = {
+        start: Trainer(network, alignment, truth, Recipe(), *few, seed=0, start=start).rows
+        for start in (None, "a" * 64, "b" * 64)
+    }
+    assert len(set(drawn.values())) == 3
 
 
 def test_an_architecture_of_ones_own_is_trained_and_scored(tmp_path: Path) -> None:
