@@ -33,10 +33,10 @@ from interpbench.training.world_builders import (
     source_world,
     swap_world,
 )
+from interpbench.transformer.worlds import Plan
 
 SOURCES = 2
 """The number of sources that the nodes of a random subset are swapped from."""
-CPU = torch.device("cpu")
 CANDIDATES = 4
 """The number of sources that are drawn for each base, to choose one that changes the output."""
 
@@ -51,16 +51,15 @@ class Batch:
         tokens: token ids, `[world, batch, T]`.
         targets: class codes or numbers, `[P, world, batch]`.
         weights: the weight of each position's loss in the total, `[P, world, batch]`; 0 if it is not scored.
-        nodes: the source of each node's activation, `[W, world, batch]`, 1 or 2; 0 if it is not swapped. It
-            is on the CPU.
+        nodes: the source of each node's activation, `[W, world, batch]`, 1 or 2; 0 if it is not swapped.
         edges: the patched edges of the last world, `[R, W, batch]` 0/1; None for none.
         edge_sources: `[W, batch]`, 1 if patched edges out of a node take its second source, 0 for the first.
-            It is on the CPU.
         places: the positions at which nodes are swapped, `[world, T, batch]` 0/1; None for all.
         values: the values of probed variables, `[P, world, batch]`, by name; empty if no probe is trained.
         attended: the attention that is wanted of each variable's head, `[P, T, world, batch]` (query, key),
             times the weight of the query, by the variable's name; empty if attention is not supervised.
         worlds: the name of each world.
+        plan: the swaps that there are in the batches of its pool.
     """
 
     tokens: Tensor
@@ -73,6 +72,24 @@ class Batch:
     values: dict[str, Tensor]
     attended: dict[str, Tensor]
     worlds: tuple[str, ...]
+    plan: Plan
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Returns all tensors, by the attribute's name; those of a dict as `values/NAME`."""
+        found: dict[str, Tensor] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                found[name] = value
+            elif isinstance(value, dict):
+                found |= {f"{name}/{key}": tensor for key, tensor in value.items()}
+        return found
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Batch":
+        """Returns a batch with other tensors; their names are those of `tensors()`."""
+        single = {name: tensor for name, tensor in tensors.items() if "/" not in name}
+        values = {name: tensors[f"values/{name}"] for name in self.values}
+        attended = {name: tensors[f"attended/{name}"] for name in self.attended}
+        return dataclasses.replace(self, **single, values=values, attended=attended)
 
 
 class Sampler:
@@ -143,24 +160,25 @@ class Sampler:
             if world.nodes is not None:
                 nodes[:, place] = world.nodes
         places, last = _places(worlds), worlds[-1]
+        plan = Plan.of(nodes, last.edge_sources)
         ids = np.stack([self.task.token_ids(world.tokens) for world in worlds])
         target = np.stack([world.trace[causal_model.output] for world in worlds])  # [world, row, pos]
         scored = has_value(target)
         target = np.where(scored, target, 0)
         shares = self._shares(scored, names, curriculum.outputs(step))
 
-        def split(array: np.ndarray, axis: int, to: torch.device = device) -> Tensor:
+        def split(array: np.ndarray, axis: int) -> Tensor:
             """Cuts the row axis into steps, which become the first axis."""
             shape = (*array.shape[:axis], self.steps, batch, *array.shape[axis + 1 :])
             cut = np.moveaxis(array.reshape(shape), axis, 0)
-            return torch.from_numpy(np.ascontiguousarray(cut)).to(to)
+            return torch.from_numpy(np.ascontiguousarray(cut)).to(device)
 
         kind = torch.float32 if causal_model.numerical else torch.int64
-        ids_t, nodes_t = split(ids, 1), split(nodes, 2, CPU)
+        ids_t, nodes_t = split(ids, 1), split(nodes, 2)
         target_t = split(target.transpose(2, 0, 1), 2).to(kind)
         share_t = split(shares.transpose(2, 0, 1), 2)
         edges_t = None if last.edges is None else split(last.edges, 2)
-        edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1, CPU)
+        edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1)
         places_t = None if places is None else split(places, 2)
         traces = [world.trace for world in worlds]
         probed = self._values(traces) if guided and curriculum.probes(step) else {}
@@ -179,6 +197,7 @@ class Sampler:
                 {name: value[i] for name, value in values.items()},
                 {name: look[i] for name, look in looks.items()},
                 names,
+                plan,
             )
             for i in range(self.steps)
         ]

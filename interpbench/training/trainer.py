@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
 from pydantic import JsonValue, TypeAdapter
-from torch import Tensor, nn
+from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.certificate import Certificate
@@ -22,12 +21,12 @@ from interpbench.core.threads import threads
 from interpbench.training.failures import NO_FAILURES, Failures, missed_by
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
-from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.measure_certificate import certify
 from interpbench.training.recipe import Recipe
-from interpbench.training.sampling import Batch, Sampler
+from interpbench.training.sampling import Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
+from interpbench.training.step import Step
 from interpbench.training.stopping import (
     Line,
     broken,
@@ -39,7 +38,6 @@ from interpbench.training.stopping import (
 )
 from interpbench.training.validation import validate
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.worlds import Worlds
 
 log = logging.getLogger(__name__)
 
@@ -127,19 +125,9 @@ class Trainer:
         self.evaluation = Evaluation(network, alignment)
         self.sampler = Sampler(alignment, truth, recipe, settings.batch, seed)
         self.device = self.evaluation.device
-        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         self.probes = Probes(alignment, network.cfg.d_model, seed).to(self.device)
-        parts = (
-            {"network": network, "probes": self.probes} if recipe.objective.probe else {"network": network}
-        )
-        self.trained = nn.ModuleDict(parts)
-        weights = [p for p in self.trained.parameters() if p.requires_grad]
-        self.optimizer = kind(
-            weights,
-            lr=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-            fused=self.device.type != "meta",  # which tests run on
-        )
+        self._step = Step(network, self.probes, recipe.objective, settings, self.sampler.forbidden_nodes)
+        self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()
 
     @property
@@ -198,49 +186,10 @@ class Trainer:
         guided = self.progress.step < self.guided_steps
         if self.progress.step % self.sampler.steps == 0:
             self.progress.followed = self.progress.failures.besides(self.progress.missed)
-        batch: Batch = self.sampler(self.progress.step, self.device, guided, self.progress.followed)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate()
-        objective = self.recipe.objective
-        kept = [self.probes.nodes[name] for name in batch.values]
-        watched = [self.probes.nodes[name] for name in batch.attended]
-        worlds = Worlds(
-            batch.nodes,
-            batch.edges,
-            kept,
-            watched,
-            objective.variance_penalty > 0,
-            batch.places,
-            batch.edge_sources,
-            self.device,
-        )
-        logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
-        losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
-        total = losses.sum()
-        self.others: dict[str, Tensor] = {}
-        if batch.values:
-            self.others["probe"] = objective.weighted(
-                "probe", self.probes.losses(worlds.kept, batch.values).sum()
-            )
-        if batch.attended:
-            looks = [
-                attention_loss(worlds.patterns[head], shares.flatten(2))
-                for head, shares in zip(watched, batch.attended.values())
-            ]
-            self.others["attention_supervision"] = objective.weighted(
-                "attention_supervision", torch.stack(looks).sum()
-            )
-        if objective.variance_penalty:
-            varied = relative_variance(worlds.sources, self.sampler.forbidden_nodes)
-            self.others["variance_penalty"] = objective.weighted("variance_penalty", varied)
-        for loss in self.others.values():
-            total = total + loss
-        self.optimizer.zero_grad()
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(self.trained.parameters(), self.settings.clip)
-        self.optimizer.step()
+        batch = self.sampler(self.progress.step, self.device, guided, self.progress.followed)
+        losses, self.others = self._step(batch, self._learning_rate())
         self.progress.step += 1
-        return losses.detach().view(batch.weights.shape)
+        return losses
 
     @property
     def guided_steps(self) -> int:

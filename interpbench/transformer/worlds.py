@@ -8,7 +8,9 @@ one world, W nodes (writers), R readers.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +26,32 @@ from interpbench.transformer.tensors import (
 )
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What the interventions of a step compute, whatever its rows are: the kinds of swaps that there may be.
+
+    It is known before the step is run, so that nothing waits for a device to know it, and steps with the same
+    plan are the same calls on other values (`interpbench/training/step.py`). A swap that a plan has and no
+    row takes changes nothing.
+
+    Attributes:
+        swaps: (world, shift, used): rows of that world may take the outputs of the writers that are `used`,
+            one bool for each writer, from the row `shift` further on in world 0.
+        shifts: patched edges may start in rows up to `shifts` further on.
+    """
+
+    swaps: tuple[tuple[int, int, tuple[bool, ...]], ...]
+    shifts: int
+
+    @classmethod
+    def of(cls, nodes: np.ndarray, edge_sources: np.ndarray | None = None) -> "Plan":
+        """Returns the plan of some rows; see `Worlds` for the arguments, of which any may be more rows."""
+        kinds = [(world, source) for source in range(1, nodes.max() + 1) for world in range(nodes.shape[1])]
+        columns = [tuple((nodes[:, world] == source).any(1).tolist()) for world, source in kinds]
+        swaps = [(world, source - 1, used) for (world, source), used in zip(kinds, columns) if any(used)]
+        return cls(tuple(swaps), 0 if edge_sources is None else int(edge_sources.max()))
+
+
 class Worlds(Interventions):
     """Interchange interventions on nodes in any world, and patched edges in the last world.
 
@@ -33,16 +61,16 @@ class Worlds(Interventions):
 
     Args:
         nodes: `[W, world, B]` integers: 0 if row b keeps the node's own output, s > 0 if it takes that of
-            row b + s - 1 (cyclically) of world 0. They are on the CPU: what is run depends on them, and
-            nothing waits for a device to know it.
+            row b + s - 1 (cyclically) of world 0.
         edges: `[R, W, B]` float 0/1, the edges of the last world that are patched; None for none.
         keep: the nodes whose outputs, swaps included, `kept` holds after a run, `[D, T, N]` each.
         watch: the heads whose attention patterns `patterns` holds after a run, `[Q, K, N]` each.
         sources: whether `sources` holds what nodes wrote in world 0 after a run.
         swap_positions: `[world, T, B]` 0/1, the positions at which nodes are swapped; None for all.
         edge_sources: `[W, B]` integers s: patched edges out of a node take its output in row b + s
-            (cyclically) of world 0; None for s = 0. They are on the CPU, too.
-        device: the device of the run; None for that of `nodes`.
+            (cyclically) of world 0; None for s = 0.
+        plan: the swaps that there may be; None for those of `nodes` and `edge_sources`, which are then on the
+            CPU.
     """
 
     def __init__(
@@ -54,24 +82,21 @@ class Worlds(Interventions):
         sources: bool = False,
         swap_positions: Tensor | None = None,
         edge_sources: Tensor | None = None,
-        device: torch.device | None = None,
+        plan: Plan | None = None,
     ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
         self.keep, self.watch, self.keeps_sources = frozenset(keep), frozenset(watch), sources
-        device, kind = device or nodes.device, torch.get_default_dtype()
-        self.swaps: list[tuple[int, int, Tensor, list[bool]]] = []
-        for source in range(1, int(nodes.max()) + 1):
-            masks = nodes == source
-            used = masks.any(2).tolist()
-            for world in range(self.worlds):
-                if any(writer[world] for writer in used):
-                    column = [writer[world] for writer in used]
-                    mask = masks[:, world, None, None].to(device, kind)
-                    mask = mask if swap_positions is None else mask * swap_positions[world]
-                    self.swaps.append((world, source - 1, mask, column))
+        if plan is None:
+            plan = Plan.of(nodes.numpy(), None if edge_sources is None else edge_sources.numpy())
+        kind = torch.get_default_dtype()
+        self.swaps: list[tuple[int, int, Tensor, tuple[bool, ...]]] = []
+        for world, shift, used in plan.swaps:
+            mask = (nodes[:, world, None, None] == shift + 1).to(kind)
+            mask = mask if swap_positions is None else mask * swap_positions[world]
+            self.swaps.append((world, shift, mask, used))
         self.picks: list[tuple[int, Tensor]] = []
-        for shift in range(1, 1 + (0 if edge_sources is None else int(edge_sources.max()))):
-            self.picks.append((shift, (edge_sources == shift)[:, None, None].to(device, kind)))
+        for shift in range(1, plan.shifts + 1) if edge_sources is not None else ():
+            self.picks.append((shift, (edge_sources == shift)[:, None, None].to(kind)))
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Clears what an earlier run has left."""

@@ -19,6 +19,7 @@ from interpbench.runs.evaluate import evaluate
 from interpbench.runs.evaluate_settings import EvaluateConfig
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
+from interpbench.training import step
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.measure_certificate import certify
 from interpbench.training.objective import Objective
@@ -57,6 +58,15 @@ def test_steps_agree(name: str, device: str) -> None:
     np.testing.assert_allclose(losses, on_cpu, rtol=LOSS)
     for one, other in zip(weights, weights_on_cpu, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=WEIGHT)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["hist", "frac_prevs"])
+def test_recorded_steps_are_the_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses, weights = trained(name, "cuda")
+    monkeypatch.setattr(step, "EAGER", 100)
+    called, expected = trained(name, "cuda")
+    assert losses == called and all(map(torch.equal, weights, expected))
 
 
 @pytest.mark.parametrize("device", DEVICES)

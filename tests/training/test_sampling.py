@@ -176,8 +176,14 @@ def test_a_step_patches_what_its_batch_says():
     network, alignment, truth = setting("max_with_previous")
     network.requires_grad_(False)
     batch = Sampler(alignment, truth, Recipe(draws=Draws(positions=0.5, own_sources=0.8)), 16, 0)(1, CPU)
-    worlds = Worlds(batch.nodes, batch.edges, swap_positions=batch.places, edge_sources=batch.edge_sources)
-    logits = network.run(network.embedding(batch.tokens.flatten(0, 1)), worlds).unflatten(2, (4, 16))
+    logits, planned = (
+        network.run(
+            network.embedding(batch.tokens.flatten(0, 1)),
+            Worlds(batch.nodes, batch.edges, (), (), False, batch.places, batch.edge_sources, plan),
+        ).unflatten(2, (4, 16))
+        for plan in (None, batch.plan)
+    )
+    assert torch.equal(logits, planned), "a plan may have swaps that no row takes"
     legal = torch.from_numpy(alignment.graph.legal)
     source = record(network, batch.tokens[0])[1].stack
     given = torch.stack([source, source.roll(-1, -1)], 1)
@@ -199,6 +205,18 @@ def test_a_step_patches_what_its_batch_says():
     mixed = patch * one[0] + clean * (1 - one[0])
     expected = network.run(base, Replaced(swapped > 0, mixed))
     torch.testing.assert_close(logits[:, :, 1][..., single], expected[..., single], rtol=1e-4, atol=1e-5)
+
+
+def test_batches_of_a_pool_differ_in_their_tensors_alone():
+    _, alignment, truth = setting("max_with_previous")
+    sampler = Sampler(alignment, truth, Recipe(draws=Draws(positions=0.5)), 16, 0)
+    first, second = sampler(0, CPU), sampler(1, CPU)
+    made = first.with_tensors(second.tensors())
+    assert made.plan == second.plan and made.worlds == second.worlds
+    assert all(map(torch.equal, made.tensors().values(), second.tensors().values()))
+    assert {"tokens", "places", "edge_sources", *(f"values/{name}" for name in first.values)} <= set(
+        first.tensors()
+    )
 
 
 def test_none_is_never_trained_on():

@@ -1,0 +1,174 @@
+"""A step of training: a forward pass over all worlds, their losses, a backward pass, and new weights.
+
+It consists of calls on the device alone. On a GPU the launches of its thousand small calls would take longer
+than the calls, so that they are recorded once as a CUDA graph, and launched together from then on.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from interpbench.training.linear_probes import Probes
+from interpbench.training.losses import attention_loss, position_losses, relative_variance
+from interpbench.training.objective import Objective
+from interpbench.training.sampling import Batch
+from interpbench.training.settings import TrainerSettings
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.worlds import Worlds
+
+EAGER = 3
+"""The steps of a kind that are run before one is recorded: libraries set themselves up in the first."""
+
+
+class Losses(NamedTuple):
+    """The weighted losses of a step.
+
+    On a GPU they hold until the next step.
+
+    Attributes:
+        outputs: the losses of the output, `[P, world, batch]`, at P positions without BOS.
+        others: the losses of probes, attention and variance, by the term's name.
+    """
+
+    outputs: Tensor
+    others: dict[str, Tensor]
+
+
+class Step:
+    """The step of a training, which changes the weights of a network and its probes.
+
+    Args:
+        network: the network.
+        probes: the linear probes, on the same device.
+        objective: the weights of the losses.
+        settings: the settings of the optimizer.
+        forbidden: the indices of the nodes whose variance is penalised.
+
+    Attributes:
+        trained: what is trained: the network, and its probes if their loss has a weight.
+        optimizer: its optimizer.
+    """
+
+    def __init__(
+        self,
+        network: Transformer,
+        probes: Probes,
+        objective: Objective,
+        settings: TrainerSettings,
+        forbidden: Sequence[int],
+    ):
+        self.network, self.probes, self.objective = network, probes, objective
+        self.forbidden, self.clip = forbidden, settings.clip
+        parts: dict[str, nn.Module] = {"network": network, "probes": probes}
+        self.trained = nn.ModuleDict(parts if objective.probe else {"network": network})
+        weights = [p for p in self.trained.parameters() if p.requires_grad]
+        self.device, self.on_gpu = weights[0].device, weights[0].is_cuda
+        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+        rate = settings.learning_rate
+        self.optimizer = kind(
+            weights,
+            lr=torch.tensor(rate, device=self.device) if self.on_gpu else rate,
+            weight_decay=settings.weight_decay,
+            fused=self.device.type != "meta",  # which tests run on
+            capturable=self.on_gpu,
+        )
+        self._recorded = _Recorded(self._run) if self.on_gpu else None
+
+    def __call__(self, batch: Batch, rate: float) -> Losses:
+        """Trains a step with a learning rate, and returns its losses."""
+        for group in self.optimizer.param_groups:
+            if self._recorded is None:
+                group["lr"] = rate
+            else:
+                group["lr"].fill_(rate)
+        return self._run(batch) if self._recorded is None else self._recorded(batch)
+
+    def _run(self, batch: Batch) -> Losses:
+        objective = self.objective
+        kept = [self.probes.nodes[name] for name in batch.values]
+        watched = [self.probes.nodes[name] for name in batch.attended]
+        worlds = Worlds(
+            batch.nodes,
+            batch.edges,
+            kept,
+            watched,
+            objective.variance_penalty > 0,
+            batch.places,
+            batch.edge_sources,
+            batch.plan,
+        )
+        logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
+        losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
+        total = losses.sum()
+        others: dict[str, Tensor] = {}
+        if batch.values:
+            probes = self.probes.losses(worlds.kept, batch.values).sum()
+            others["probe"] = objective.weighted("probe", probes)
+        if batch.attended:
+            looks = [
+                attention_loss(worlds.patterns[head], shares.flatten(2))
+                for head, shares in zip(watched, batch.attended.values())
+            ]
+            others["attention_supervision"] = objective.weighted(
+                "attention_supervision", torch.stack(looks).sum()
+            )
+        if objective.variance_penalty:
+            varied = relative_variance(worlds.sources, self.forbidden)
+            others["variance_penalty"] = objective.weighted("variance_penalty", varied)
+        for loss in others.values():
+            total = total + loss
+        self.optimizer.zero_grad()
+        total.backward()
+        nn.utils.clip_grad_norm_(self.trained.parameters(), self.clip)
+        self.optimizer.step()
+        detached = {name: loss.detach() for name, loss in others.items()}
+        return Losses(losses.detach().view(batch.weights.shape), detached)
+
+
+class _Recorded:
+    """Steps as CUDA graphs, one for each kind of batch: a plan, and the shapes of its tensors.
+
+    The first steps of a kind are run call by call. Then one is recorded, on tensors of its own that later
+    batches are copied to.
+    """
+
+    def __init__(self, run: Callable[[Batch], Losses]):
+        self.run = run
+        self.seen: Counter[Hashable] = Counter()
+        self.graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor], Losses]] = {}
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, batch: Batch) -> Losses:
+        """Runs the step of a batch."""
+        tensors = batch.tensors()
+        kind = (batch.plan, tuple((name, tensor.shape) for name, tensor in tensors.items()))
+        with torch.cuda.device(batch.tokens.device):
+            if kind not in self.graphs:
+                self.seen[kind] += 1
+                if self.seen[kind] <= EAGER:
+                    return self._eager(batch)
+                self.graphs[kind] = self._record(batch)
+            graph, inputs, losses = self.graphs[kind]
+            for mine, given in zip(inputs, tensors.values()):
+                mine.copy_(given)
+            graph.replay()
+        return losses
+
+    def _eager(self, batch: Batch) -> Losses:
+        """Runs the step call by call, on a stream of its own, as PyTorch asks for before a recording."""
+        stream, here = torch.cuda.Stream(), torch.cuda.current_stream()
+        stream.wait_stream(here)
+        with torch.cuda.stream(stream):
+            losses = self.run(batch)
+        here.wait_stream(stream)
+        return losses
+
+    def _record(self, batch: Batch) -> tuple[torch.cuda.CUDAGraph, list[Tensor], Losses]:
+        inputs = {name: tensor.clone() for name, tensor in batch.tensors().items()}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            losses = self.run(batch.with_tensors(inputs))
+        return graph, list(inputs.values()), losses
