@@ -115,11 +115,11 @@ class _Effects:
             if b > a
         ]
 
-    def _any(self, names: Iterable[str], run: Callable[[np.ndarray, Trace], Trace]) -> bool:
+    def _any(self, names: Iterable[str], run: Callable[[np.ndarray, Trace, Trace], Trace]) -> bool:
         """Returns whether `run` changes an output; variables that never vary need no run."""
         output = self.causal_model.output
         return any(
-            changed(clean[output], run(base, source)[output]).any()
+            changed(clean[output], run(base, clean, source)[output]).any()
             for base, clean, source in self.chunks
             if any(not np.array_equal(clean[name], source[name]) for name in names)
         )
@@ -127,15 +127,18 @@ class _Effects:
     def of_node(self, node: Node) -> bool:
         """Returns whether swapping all variables of a node changes an output."""
         names = self.alignment.variables_at(node)
-        return self._any(names, lambda base, source: self.causal_model.run(base, _swap(names, source)))
+        return self._any(
+            names,
+            lambda base, clean, source: self.causal_model.run(base, _swap(names, source), clean=clean),
+        )
 
     def of_reads(self, reads: list[tuple[str, Read]]) -> bool:
         """Returns whether interventions on these reads (child, read) alone change an output."""
 
-        def run(base: np.ndarray, source: Trace) -> Trace:
+        def run(base: np.ndarray, clean: Trace, source: Trace) -> Trace:
             everywhere = np.ones(len(base), bool)
             edges = {key: Intervention(source[key[1].parent], everywhere) for key in reads}
-            return self.causal_model.run(base, edges=edges)
+            return self.causal_model.run(base, None, edges, clean)
 
         return self._any([read.parent for _, read in reads], run)
 

@@ -121,6 +121,7 @@ class CausalModel:
         tokens: np.ndarray,
         interventions: Mapping[str, Intervention] | None = None,
         edges: Mapping[tuple[str, Read], Intervention] | None = None,
+        clean: Trace | None = None,
     ) -> Trace:
         """Runs the model on codes `[row, pos]`.
 
@@ -128,13 +129,21 @@ class CausalModel:
             tokens: integer codes into the vocabulary, `[row, pos]`.
             interventions: interventions on variables, by name.
             edges: interventions on what a single child sees of its parent, by the child's name and the read.
+            clean: the values of every variable without interventions, if they are known: what no intervention
+                reaches is then not computed again.
 
         Returns:
             The values of every variable, `[row, pos]`.
         """
         interventions, edges = interventions or {}, edges or {}
+        reached = set(interventions) | {child for child, _ in edges}
         trace: Trace = {}
         for name, variable in self.variables.items():
+            if any(read.parent in reached for read in variable.reads):
+                reached.add(name)
+            if clean is not None and name not in reached:
+                trace[name] = clean[name]
+                continue
             if name == "tokens":
                 value = np.asarray(tokens, np.int16)
             else:

@@ -131,9 +131,12 @@ def selection(chosen: np.ndarray, causal: bool) -> Mechanism:
         chosen: its table, from `selection_table`.
         causal: whether keys after the query are never selected.
     """
+    flat, (queries, keys) = chosen.ravel(), chosen.shape
 
     def mechanism(query: np.ndarray, key: np.ndarray) -> np.ndarray:
-        selected = chosen[query[:, :, None], key[:, None, :]]
+        rows = np.where(query < 0, queries - 1, query).astype(np.intp) * keys
+        columns = np.where(key < 0, keys - 1, key).astype(np.intp)
+        selected = flat[rows[:, :, None] + columns[:, None, :]]  # twice as fast as two indices
         return np.tril(selected) if causal else selected
 
     return mechanism
@@ -146,7 +149,8 @@ def of_selected(select: Mechanism) -> Mechanism:
 
 def width(select: Mechanism) -> Mechanism:
     """Returns the mechanism of a selector width: the number of selected keys, which is its own code."""
-    return lambda query, key: select(query, key).sum(-1).astype(np.int16)
+    # einsum adds a short axis of small integers several times faster than sum
+    return lambda query, key: np.einsum("nqk->nq", select(query, key).view(np.int8), dtype=np.int16)
 
 
 def pick(select: Mechanism, n_values: int) -> Mechanism:

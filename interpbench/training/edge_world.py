@@ -55,32 +55,31 @@ class EdgeWorld:
         if self.required_edges and required:
             kind = rng.random(rows)
             chosen &= (kind >= required / 2)[:, None]
-            which = self._which_required(rng, base, sources, failed)
+            which = self._which_required(rng, swapped, failed)
             for number, mask in enumerate(self.required_edges):
                 edges[:, :, (which == number) & (kind < required)] = mask[:, :, None]
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
         from_next = own_sources(rng, self.draws.own_sources, (rows, len(graph.nodes))).T
         reads, swaps = self._patched(sources, edges > 0, from_next)
-        trace = self.causal_model.run(base, swaps, edges=reads)
+        trace = self.causal_model.run(base, swaps, reads, swapped.unchanged)
         return World(base, trace, edges=edges, edge_sources=from_next, reads=reads)
 
-    def _which_required(
-        self, rng: np.random.Generator, base: np.ndarray, sources: tuple[Trace, Trace], failed: np.ndarray
-    ) -> np.ndarray:
+    def _which_required(self, rng: np.random.Generator, swapped: Swapped, failed: np.ndarray) -> np.ndarray:
         """Draws a required edge for each row, by index, of those that leave the program an output there.
 
         Edges that seldom leave an output are as likely overall. Half of the rows prefer an edge that changes
         the output. Some rows prefer edges that were wrong, in proportion to the share of wrong rows `failed`.
         """
-        causal_model, rows = self.causal_model, len(base)
-        before = causal_model.outputs(base)
+        causal_model, rows = self.causal_model, len(swapped.base)
+        clean, sources = swapped.unchanged, swapped.sources
+        before = clean[causal_model.output]
         weights = np.zeros((rows, len(self.required_edges)))
         wanted = rng.random(rows) < 0.5
         none = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
         for number, mask in enumerate(self.required_edges):
             edges = np.broadcast_to(mask[:, :, None], (*mask.shape, rows))
             reads, swaps = self._patched(sources, edges, none)
-            after = causal_model.run(base, swaps, edges=reads)[causal_model.output]
+            after = causal_model.run(swapped.base, swaps, reads, clean)[causal_model.output]
             answered = has_value(after).any(1)
             effective = changed(before, after).any(1) & wanted
             likelier = self.weights[number] * (1 + EFFECTIVE * effective)

@@ -327,7 +327,8 @@ class InterventionTests:
                 interventions[read] = Intervention(values, chosen > 0)
         if not interventions:
             return base.trace[ev.causal_model.output]
-        return ev.causal_model.run(base.tokens, edges=interventions)[ev.causal_model.output]  # type: ignore[arg-type]
+        trace = ev.causal_model.run(base.tokens, None, interventions, base.trace)  # type: ignore[arg-type]
+        return trace[ev.causal_model.output]
 
 
 def random_routes(rng: np.random.Generator, rows: int, count: int, sources: int) -> np.ndarray:

@@ -304,7 +304,7 @@ class Evaluation:
         }
         if not interventions:
             return base.trace[self.causal_model.output]
-        return self.causal_model.run(base.tokens, edges=interventions)[self.causal_model.output]
+        return self.causal_model.run(base.tokens, None, interventions, base.trace)[self.causal_model.output]
 
     def counterfactual(
         self, base: Inputs, source: Inputs, node: Node, where: np.ndarray | None = None
@@ -323,5 +323,5 @@ class Evaluation:
         chosen = np.ones(len(base.tokens), bool) if where is None else where
         names = self.alignment.aligned_nodes[node]
         swaps = {name: Intervention(source.trace[name], chosen) for name in names}
-        output = self.causal_model.run(base.tokens, swaps)[self.causal_model.output]
+        output = self.causal_model.run(base.tokens, swaps, clean=base.trace)[self.causal_model.output]
         return output, np.any(changed(base.trace[self.causal_model.output], output), axis=1)

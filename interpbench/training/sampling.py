@@ -291,8 +291,10 @@ class Sampler:
         candidates = domain.sources(rng, base.repeat(CANDIDATES, 0), held_out)
         candidates = self._stratified(rng, candidates, draws.strata / 2, held_out, failures.sources)
         trace = causal_model.run(candidates)
-        before = causal_model.outputs(base).repeat(CANDIDATES, 0)
-        swapped = self._swap(base.repeat(CANDIDATES, 0), [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
+        unchanged = causal_model.run(base)
+        repeated = {name: values.repeat(CANDIDATES, 0) for name, values in unchanged.items()}
+        before = repeated[causal_model.output]
+        swapped = self._swap(repeated, [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
         after = swapped[causal_model.output]
         effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
         answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
@@ -311,8 +313,8 @@ class Sampler:
         first, second = (
             {name: values[place] for name, values in trace.items()} for place in (chosen, following)
         )
-        counterfactual = self._swap(base, [first, second], swaps, places)
-        return Swapped(base, (first, second), nodes, places, causal_model.run(base), counterfactual, failures)
+        counterfactual = self._swap(unchanged, [first, second], swaps, places)
+        return Swapped(base, (first, second), nodes, places, unchanged, counterfactual, failures)
 
     def _following(self, rng: np.random.Generator, drawn: np.ndarray, failed: np.ndarray) -> np.ndarray:
         """Returns targets `[row]` as drawn, some of them replaced in proportion to their failures."""
@@ -348,12 +350,12 @@ class Sampler:
         return tokens
 
     def _swap(
-        self, base: np.ndarray, traces: list[Trace], swaps: np.ndarray, places: np.ndarray | None = None
+        self, base: Trace, traces: list[Trace], swaps: np.ndarray, places: np.ndarray | None = None
     ) -> Trace:
         """Returns the program's variables with those of aligned nodes swapped.
 
         Args:
-            base: the base inputs `[row, pos]`.
+            base: the program's variables on the base.
             traces: the program's variables on the first and on the second source.
             swaps: the source of each aligned node, `[row, aligned node]`, 1 or 2; 0 if it is not swapped.
             places: bool `[row, pos]`, the positions at which nodes are swapped; None for all.
@@ -366,7 +368,7 @@ class Sampler:
                 interventions[name] = Intervention(
                     values, where if places is None else where[:, None] & places
                 )
-        return self.task.causal_model.run(base, interventions)
+        return self.task.causal_model.run(base["tokens"], interventions, clean=base)
 
 
 def _places(worlds: Sequence[World]) -> np.ndarray | None:

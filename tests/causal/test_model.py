@@ -6,6 +6,7 @@ import pytest
 from interpbench.causal import CausalModel, Intervention, Read, Variable
 from interpbench.causal.model import NONE, changed, has_value
 from interpbench.core.errors import TaskError
+from interpbench.tasks.catalogue import get_task
 
 TOKENS = Variable("tokens", (), lambda tokens: tokens, ("a", "b", "c"))
 NEXT = Variable("next", (Read("tokens", "mlp"),), lambda x: np.where(x < 0, NONE, (x + 1) % 3), (0, 1, 2))
@@ -54,6 +55,28 @@ def test_an_intervention_on_a_read_is_seen_by_that_child_alone() -> None:
     np.testing.assert_array_equal(trace["sum"], literal(ROWS, values))
     trace = MODEL.run(ROWS, edges={("next", Read("tokens", "mlp")): Intervention(values, everywhere)})
     assert trace["tokens"].tolist() == ROWS.tolist() and (trace["next"] == 1).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["two_brackets_balanced", "sort_digits", "frac_prevs", "ioi", "paren_balance"]
+)
+def test_what_no_intervention_reaches_may_be_given(name: str) -> None:
+    task, rng = get_task(name), np.random.default_rng(0)
+    model = task.causal_model
+    base, source = (task.domain.draw(rng, 50) for _ in range(2))
+    clean, other = model.run(base), model.run(source)
+    reads = [(variable.name, read) for variable in model.variables.values() for read in variable.reads]
+    for _ in range(20):
+        swaps = {
+            name: Intervention(other[name], rng.random(50) < 0.5)
+            for name in rng.choice([*model.variables], 1)
+        }
+        _, read = chosen = reads[rng.integers(len(reads))]
+        edges = {chosen: Intervention(other[read.parent], rng.random(base.shape) < 0.5)}
+        for interventions in ((swaps, None), (None, edges), (swaps, edges)):
+            expected, found = model.run(base, *interventions), model.run(base, *interventions, clean)
+            for variable, values in expected.items():
+                np.testing.assert_array_equal(found[variable], values)
 
 
 def test_values_are_decoded_and_none_is_none() -> None:

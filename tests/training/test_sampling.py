@@ -60,7 +60,7 @@ def test_rare_effects_are_drawn_more_often_than_chance():
     base, nodes = some.base, some.nodes
     drawn = changed(model.outputs(base), some.counterfactual[model.output]).any(1).mean()
     plain = sampler._swap(
-        base,
+        some.unchanged,
         [model.run(domain.draw(rng, 2048)) for _ in range(2)],
         nodes[[alignment.graph.node_index[n] for n in alignment.aligned_nodes]].T,
     )
