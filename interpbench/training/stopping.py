@@ -22,6 +22,8 @@ CLEARLY = 5e-3
 """How far a rate of a validation is below what a certificate needs if no certificate can be hoped for."""
 NEARLY = 0.02
 """How far a rate of a validation may be below `stop_at` for training to go on without visible progress."""
+PEAK = 0.1
+"""The share of a schedule `one_cycle` after which its learning rate is highest."""
 LOSS = "loss/"
 """The prefix of the names of losses in a line."""
 
@@ -69,18 +71,17 @@ class Line:
         return {**own, "losses": losses, "validation": line}
 
 
-def stale(validations: Sequence[Line], guided: int = 0) -> list[int]:
+def stale(validations: Sequence[Line], *anew: int) -> list[int]:
     """Returns, for each validation, the number of validations since the last one with progress.
-
-    The first validation after guidance counts as progress: without guidance, rates start lower again.
 
     Args:
         validations: the validations so far.
-        guided: the number of the first steps that are guided.
+        anew: the steps after which progress is measured anew: the first validation after each of them counts
+            as progress.
     """
     best, counts, last = 0.0, [0], 0
     for line in validations:
-        if last <= guided < line.step:
+        if any(last <= step < line.step for step in anew):
             best = 0.0
         last = line.step
         rates = line.validation.rates
@@ -109,8 +110,8 @@ def learning_rate(
     """
     if settings.schedule == "one_cycle":
         done = step / settings.max_steps
-        down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - 0.1) / 0.9)))
-        return settings.learning_rate * max(min(1.0, (done + 1e-3) / 0.1) * down, 1e-4)
+        down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - PEAK) / (1 - PEAK))))
+        return settings.learning_rate * max(min(1.0, (done + 1e-3) / PEAK) * down, 1e-4)
     if settings.schedule == "none":
         return settings.learning_rate
     halvings = sum(
@@ -185,7 +186,9 @@ def hopeless(
 ) -> str | None:
     """Returns a message with what to try if there has been no progress for `patience` validations; else None.
 
-    Where little is missing, progress is too small to be seen in a validation, and training goes on.
+    Where little is missing, progress is too small to be seen in a validation, and training goes on. Without
+    guidance, rates start lower again, and so they do when the learning rate rises to its peak in a network
+    that was trained before (`start=`): progress is measured anew from there.
 
     Args:
         settings: the settings of the training.
@@ -193,7 +196,8 @@ def hopeless(
         d_model: the width of the network's residual stream.
         guided: the number of the first steps that are guided.
     """
-    count, last = stale(validations, guided)[-1], validations[-1].validation
+    peak = int(PEAK * settings.max_steps) if settings.schedule == "one_cycle" else 0
+    count, last = stale(validations, guided, peak)[-1], validations[-1].validation
     if count < settings.patience or last.lowest >= settings.stop_at - NEARLY:
         return None
     return (

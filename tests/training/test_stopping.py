@@ -1,5 +1,6 @@
 """Stopping rules: pure functions of settings and of validations made up here; no network is trained."""
 
+import dataclasses
 import math
 
 import pytest
@@ -83,12 +84,18 @@ def test_a_certificate_is_tried_when_confirmed_but_not_soon_after_one_that_misse
 
 
 def test_a_run_without_progress_is_given_up_unless_it_is_good_enough() -> None:
-    assert hopeless(SETTINGS, lines(0.5, 0.5, 0.5), 16) is None
-    said = hopeless(SETTINGS, lines(0.5, 0.5, 0.5, 0.5), 16)
+    assert hopeless(SETTINGS, lines(*[0.5] * 4), 16) is None
+    said = hopeless(SETTINGS, lines(*[0.5] * 5), 16)
     assert said is not None and "no progress for 3 validations (worst: node a0.h0)" in said
     assert "trainer.batch=128" in said and "model.d_model=32" in said
-    assert hopeless(SETTINGS, lines(0.95, 0.95, 0.95, 0.95), 16) is None
-    assert hopeless(SETTINGS, lines(0.89, 0.89, 0.89, 0.89), 16) is None, "little is missing"
+    assert hopeless(SETTINGS, lines(*[0.95] * 6), 16) is None
+    assert hopeless(SETTINGS, lines(*[0.89] * 6), 16) is None, "little is missing"
+
+
+def test_a_run_that_goes_on_from_another_may_get_worse_until_the_learning_rate_is_at_its_peak() -> None:
+    found = lines(0.8, 0.4, 0.45, 0.5, 0.55)  # the peak is after 100 of 1,000 steps
+    assert hopeless(SETTINGS, found, 16) is None
+    assert hopeless(dataclasses.replace(SETTINGS, schedule="none"), found, 16)
 
 
 @pytest.mark.parametrize(
