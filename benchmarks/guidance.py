@@ -4,7 +4,8 @@ Twenty tasks are trained with every part, without one of them, and without all o
 random from the non-trivial ones that have no settings of their own and networks of at most 32 dimensions,
 whose steps are quick. Runs are in `runs/guidance`, where the same command goes on after an interruption; the
 steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of runs that are certified
-after so many steps. A run that is not certified at the end of its schedule counts as never.
+after so many steps. A run that is not certified at the end of its schedule counts as never. Runs whose steps are
+in `docs/guidance.json` are not trained again.
 
 Run: `python -m benchmarks.guidance --jobs 2`; `--tasks 4 --seeds 1` for a part of it, `--draw` for the figure
 of what has been trained.
@@ -80,11 +81,13 @@ def measure(task: str, seed: int, arm: str) -> None:
 
 
 def collected() -> list[Run]:
-    """Returns the runs of every task and seed that has all arms."""
+    """Returns the runs of every task and seed that has all arms, those that are stored among them."""
+    kept = json.loads(RESULTS.read_text())["runs"] if RESULTS.is_file() else []
     files = sorted((Path(OUT) / "steps").glob("*.json"))
-    runs: list[Run] = [json.loads(file.read_text()) for file in files]
-    counts = Counter((run["task"], run["seed"]) for run in runs)
-    return [run for run in runs if counts[run["task"], run["seed"]] == len(ARMS)]
+    made = [json.loads(file.read_text()) for file in files]
+    runs: dict[tuple[object, ...], Run] = {(run["task"], run["seed"], run["arm"]): run for run in kept + made}
+    counts = Counter((task, seed) for task, seed, _ in runs)
+    return [runs[place] for place in sorted(runs, key=str) if counts[place[:2]] == len(ARMS)]
 
 
 def draw(runs: Sequence[Run]) -> None:
@@ -114,7 +117,9 @@ def main() -> None:
     options = parser.parse_args()
     if not options.draw:
         tasks = chosen(options.tasks)
+        known = {(run["task"], run["seed"], run["arm"]) for run in collected()}
         runs = [(task, seed, arm) for seed in range(options.seeds) for task in tasks for arm in ARMS]
+        runs = [run for run in runs if run not in known]
         Parallel(options.jobs)(delayed(measure)(*run) for run in runs)
     done = collected()
     write_json(RESULTS, {"steps": STEPS, "runs": done})
