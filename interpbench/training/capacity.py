@@ -2,9 +2,9 @@
 
 Each aligned node is trained alone: it reads a free vector for each value of its variables' parents, instead
 of what other nodes write, and free linear probes read its variables off what it writes. Parents' values come
-from two inputs each, as interventions mix them, and heads are told where to look. What a node does not learn
-by itself is not to be expected of a network of the same widths, where vectors are shared and other nodes
-write into the same residual stream.
+from two inputs each, as interventions mix them, and apart for queries, keys and values, as patched edges do.
+Heads are told where to look. What a node does not learn by itself is not to be expected of a network of the
+same widths, where vectors are shared and other nodes write into the same residual stream.
 
 Shapes: D d_model, T positions with BOS, P = T - 1, N rows.
 """
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import NONE, Variable, has_value
-from interpbench.circuits.naming import Node
+from interpbench.circuits.naming import Node, Slot
 from interpbench.core import seeds
 from interpbench.tasks.task import Task
 from interpbench.training.linear_probes import Probes
@@ -84,12 +84,12 @@ class _Rows(NamedTuple):
     """Rows for a node.
 
     Attributes:
-        parents: the values of its variables' parents, `[P, N]` each, by name.
-        values: the values of its variables, likewise.
+        parents: the values of its variables' parents, `[P, N]` each, by slot and name.
+        values: the values of its variables, `[P, N]` each, by name.
         attended: the attention that is wanted of its head, `[P, T, N]` (query, key); None if nothing says it.
     """
 
-    parents: dict[str, Tensor]
+    parents: dict[tuple[str, str], Tensor]
     values: dict[str, Tensor]
     attended: Tensor | None
 
@@ -117,7 +117,10 @@ class _Alone(nn.Module):
         for weight in self.block.parameters():
             if weight.ndim > 1:
                 nn.init.normal_(weight, 0, weight.shape[-2] ** -0.5, generator=generator)
-        given = {read.parent for variable in self.variables for read in variable.reads} - set(names)
+        reads = [read for variable in self.variables for read in variable.reads]
+        self.slots: tuple[Slot, ...] = ("q", "k", "v") if self.is_head else ("mlp",)
+        self.anywhere = {read.parent for read in reads if read.slot is None}
+        given = {read.parent for read in reads} - set(names)
         self.parents = [name for name in model.variables if name in given]
         self.codes = nn.ParameterList()
         for name in self.parents:
@@ -135,13 +138,16 @@ class _Alone(nn.Module):
             tokens = task.domain.draw(rng, rows, held_out)
             tokens[: rows // 2] = task.strata.draw(rng, rows // 2, held_out)
             traces.append(model.run(tokens[rng.permutation(rows)]))
-        drawn = {
-            name: np.where(rng.random((rows, 1)) < 0.5, traces[0][name], traces[1][name])
-            for name in self.parents
-        }
-        values, looks = dict(drawn), list[np.ndarray]()
+        drawn: dict[tuple[str, str], np.ndarray] = {}
+        for name in self.parents:
+            for slot in self.slots:
+                together = name in self.anywhere and slot != self.slots[0]
+                value = np.where(rng.random((rows, 1)) < 0.5, traces[0][name], traces[1][name])
+                drawn[slot, name] = drawn[self.slots[0], name] if together else value
+        values, looks = dict[str, np.ndarray](), list[np.ndarray]()
         for variable in self.variables:
-            given = [values[read.parent] for read in variable.reads]
+            reads = [(read.slot or self.slots[0], read.parent) for read in variable.reads]
+            given = [values[name] if name in values else drawn[slot, name] for slot, name in reads]
             values[variable.name] = variable.mechanism(*given)
             if variable.attends is not None:
                 chosen = variable.attends(*given)
@@ -154,22 +160,25 @@ class _Alone(nn.Module):
             return torch.from_numpy(np.ascontiguousarray(array.T).astype(kind))
 
         return _Rows(
-            {name: tensor(array) for name, array in drawn.items()},
+            {place: tensor(array) for place, array in drawn.items()},
             {variable.name: tensor(values[variable.name]) for variable in self.variables},
             torch.from_numpy(looks[0].copy()) if looks else None,
         )
 
-    def forward(self, parents: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+    def forward(self, parents: Mapping[tuple[str, str], Tensor]) -> tuple[Tensor, Tensor | None]:
         """Returns what the node writes, `[D, T, N]`, given parents' values `[P, N]`, and its attention."""
-        streams = [self._coded(parents[name], code) for name, code in zip(self.parents, self.codes)]
-        x = torch.stack(streams).sum(0)
-        x = torch.cat([self.bos.expand(-1, 1, x.shape[2]), x], 1)
         if not self.is_head:
-            return self.block.mlp(x), None
+            return self.block.mlp(self._stream(self.slots[0], parents)), None
         attention = self.block.attn
-        q, k, v = attention.project(x)
+        q, k, v = attention.project_each(torch.stack([self._stream(slot, parents) for slot in self.slots]))
         pattern = attention.pattern(q, k)
         return attention.write(attention.mix(pattern, v))[0], pattern[0]
+
+    def _stream(self, slot: str, parents: Mapping[tuple[str, str], Tensor]) -> Tensor:
+        """Returns what an input of the node sees, `[D, T, N]`: the vectors of all parents' values."""
+        codes = [self._coded(parents[slot, name], code) for name, code in zip(self.parents, self.codes)]
+        x = torch.stack(codes).sum(0)
+        return torch.cat([self.bos.expand(-1, 1, x.shape[2]), x], 1)
 
     @staticmethod
     def _coded(values: Tensor, code: Tensor) -> Tensor:
@@ -184,7 +193,7 @@ class _Alone(nn.Module):
 
     def loss(self, drawn: "_Rows", rows: slice) -> Tensor:
         """Returns the loss of the probes on some rows, and that of attention where the program says it."""
-        written, pattern = self.forward({name: x[:, rows] for name, x in drawn.parents.items()})
+        written, pattern = self.forward({place: x[:, rows] for place, x in drawn.parents.items()})
         wanted = {name: value[:, rows] for name, value in drawn.values.items()}
         loss = self.probes.losses(dict.fromkeys(self.probes.nodes.values(), written), wanted).sum()
         if pattern is None or drawn.attended is None:
