@@ -18,6 +18,7 @@ from interpbench.training.losses import relative_variance
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
+from interpbench.training.world_builders import Swapped
 from tests.builders import CPU, QUICK, setting, trainer
 
 
@@ -69,8 +70,9 @@ def test_deep_draws_required_edges_late_in_the_circuit():
         world = EdgeWorld(alignment, truth, Draws(swaps=kind))
         rng = np.random.default_rng(0)
         bases, sources = (alignment.task.domain.draw(rng, 4096) for _ in range(2))
-        trace = alignment.task.causal_model.run(sources)
-        drawn = world._which_required(rng, bases, (trace, trace), np.zeros(len(world.required_edges)))
+        clean, trace = map(alignment.task.causal_model.run, (bases, sources))
+        swapped = Swapped(bases, (trace, trace), np.zeros(0), None, clean, clean)
+        drawn = world._which_required(rng, swapped, np.zeros(len(world.required_edges)))
         shares[kind] = np.bincount(drawn, minlength=len(world.required_edges)) / len(drawn)
     ends = [name.split("->")[1].split("<")[0] for name in truth.required]
     wanted = np.array([(1.0 + aligned.index(end)) ** 2 if end in aligned else 1.0 for end in ends])
