@@ -151,10 +151,11 @@ def train(config: TrainConfig) -> TrainOutcome:
     started = time.perf_counter(), time.process_time()
     with locked(folder):
         pairs = draw_pairs(task, PAIRS, config.seed)  # before, as a task of one's own may have none
-        network, steps, guided, certificate, truth, alignment = (
+        network, steps, guided, certificate, truth, alignment, earlier = (
             _compile(task, config) if config.kind == "compiled" else _train(task, config, folder, device)
         )
-        spent = time.perf_counter() - started[0], time.process_time() - started[1]
+        seconds = earlier[0] + time.perf_counter() - started[0]
+        spent = seconds, earlier[1] + time.process_time() - started[1]
         made = _provenance(alignment, truth, config, settings, (steps, guided), spent)
         write_json(folder / "config.json", settings)  # before the certificate, which says that all is there
         saved = save_checkpoint(folder, network, made, certificate, pairs, task_sha256(task))
@@ -190,8 +191,8 @@ def _release_folder(checkpoint: Checkpoint) -> Path:
     return target / f"seed{seed}" if other else target
 
 
-Trained = tuple[Transformer, int, int, Certificate, Truth, Alignment]
-"""A network, its steps and the guided ones of them, its certificate, truth and alignment."""
+Trained = tuple[Transformer, int, int, Certificate, Truth, Alignment, tuple[float, float]]
+"""A network, its steps and the guided ones of them, certificate, truth, alignment, and earlier seconds."""
 
 
 def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) -> Trained:
@@ -223,7 +224,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
     finally:
         for sink in sinks:
             sink.close()
-    return network, result.steps, result.guided, result.certificate, truth, alignment
+    return network, result.steps, result.guided, result.certificate, truth, alignment, result.earlier
 
 
 def _tried(start: Checkpoint) -> int:
@@ -246,7 +247,7 @@ def _compile(task: Task, config: TrainConfig) -> Trained:
     certificate = certify(
         Evaluation(network, alignment), truth, config.certificate, config.required_standard, config.seed
     )
-    return network, 0, 0, certificate, truth, alignment
+    return network, 0, 0, certificate, truth, alignment, (0.0, 0.0)
 
 
 def _sinks(config: TrainConfig, folder: Path, history: Sequence[Line]) -> Sequence[Sink]:

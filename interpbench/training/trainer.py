@@ -1,6 +1,7 @@
 """The trainer: it trains a network until a certificate shows that the network implements the program."""
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,7 @@ class Progress:
         failures: what was wrong in the last validations.
         missed: what was wrong in the last certificate that did not reach its grade.
         followed: what was wrong before the current pool of draws, which it follows.
+        spent: the seconds, and those of processors, that the run took up to its last save.
     """
 
     step: Steps = 0
@@ -63,6 +65,7 @@ class Progress:
     failures: Failures = NO_FAILURES
     missed: Failures = NO_FAILURES
     followed: Failures = NO_FAILURES
+    spent: tuple[float, float] = (0.0, 0.0)
 
     def to_json(self) -> dict[str, JsonValue]:
         """Returns the progress as a JSON object."""
@@ -78,12 +81,14 @@ class Result:
         guided: the number of the first of these that were guided.
         certificate: the certificate of the network.
         certified: whether the certificate reaches the grade that the objective trains for.
+        earlier: the seconds, and those of processors, that interrupted processes of the run took.
     """
 
     steps: int
     guided: int
     certificate: Certificate
     certified: bool
+    earlier: tuple[float, float]
 
 
 class Trainer:
@@ -129,6 +134,7 @@ class Trainer:
         self._step = Step(network, self.probes, recipe.objective, settings, self.sampler.forbidden_nodes)
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()
+        self._started, self._earlier = _clocks(), (0.0, 0.0)
 
     @property
     def state_file(self) -> Path | None:
@@ -144,6 +150,7 @@ class Trainer:
         if self.state_file is None or not self.state_file.exists():
             return False
         self.progress = load_state(self.state_file, self.trained, self.optimizer, Progress)
+        self._earlier = self.progress.spent
         log.info("resuming at step %d", self.progress.step)
         return True
 
@@ -203,6 +210,8 @@ class Trainer:
 
     def save(self) -> None:
         """Saves the state, if the run has a folder."""
+        spent = [now - then for now, then in zip(_clocks(), self._started)]
+        self.progress.spent = self._earlier[0] + spent[0], self._earlier[1] + spent[1]
         if self.state_file is not None:
             save_state(self.state_file, self.trained, self.optimizer, self.progress.to_json())
 
@@ -313,4 +322,9 @@ class Trainer:
     def _result(self, certificate: Certificate) -> Result:
         reached = self.verdict(certificate).reaches(self.recipe.objective.grade)
         guided = min(self.guided_steps, self.progress.step)
-        return Result(self.progress.step, guided, certificate, reached)
+        return Result(self.progress.step, guided, certificate, reached, self._earlier)
+
+
+def _clocks() -> tuple[float, float]:
+    """Returns the time, and what processors have worked for this process, in seconds."""
+    return time.perf_counter(), time.process_time()

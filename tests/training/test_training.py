@@ -129,6 +129,8 @@ def test_same_seed_same_bits_and_resumption(tmp_path):
         resumed.step()
     for name, value in whole.network.state_dict().items():
         assert torch.equal(value, resumed.network.state_dict()[name]), name
+    resumed.save()
+    assert all(0 < before < after for before, after in zip(broken.progress.spent, resumed.progress.spent))
 
 
 def test_a_damaged_state_is_refused_in_one_line(tmp_path):
