@@ -21,6 +21,8 @@ from interpbench.transformer.worlds import Worlds
 
 EAGER = 3
 """The steps of a kind that are run before one is recorded: libraries set themselves up in the first."""
+MOST = 16
+"""The most kinds of steps that are recorded, as each keeps memory; others are run call by call."""
 
 
 class Losses(NamedTuple):
@@ -148,7 +150,7 @@ class _Recorded:
         with torch.cuda.device(batch.tokens.device):
             if kind not in self.graphs:
                 self.seen[kind] += 1
-                if self.seen[kind] <= EAGER:
+                if self.seen[kind] <= EAGER or len(self.graphs) == MOST:
                     return self._eager(batch)
                 self.graphs[kind] = self._record(batch)
             graph, inputs, losses = self.graphs[kind]

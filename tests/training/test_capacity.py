@@ -1,5 +1,6 @@
 """What single nodes can compute: the widths that a program needs, and a node that is too narrow for it."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from interpbench.runs.cli import main
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
-from interpbench.training.capacity import capacities
+from interpbench.training.capacity import _Alone, capacities
 
 
 def shares(name: str, steps: int, **widths: int) -> dict[str, float]:
@@ -26,6 +27,20 @@ def test_a_head_needs_the_dimensions_of_what_it_selects() -> None:
     assert shape(task).d_head == 16
     narrow, own = (_first("all_equal", width)["others_head"] for width in (4, None))
     assert narrow < 0.7 < 0.99 < own, (narrow, own)
+
+
+@pytest.mark.parametrize(("name", "apart"), [("all_equal", True), ("ioi", False)])
+def test_queries_and_keys_are_drawn_apart_where_the_program_says_which_reads_what(
+    name: str, apart: bool
+) -> None:
+    task = get_task(name)
+    cfg = shape(task)
+    alignment = align(task, cfg.graph)
+    head = next(node for node in alignment.aligned_nodes if node.head is not None)
+    alone = _Alone(alignment, cfg, head, 0)
+    drawn = alone.draw(np.random.default_rng(0), 64, held_out=False).parents
+    same = [torch.equal(drawn["q", parent], drawn["k", parent]) for parent in alone.parents]
+    assert same and not any(same) if apart else all(same)
 
 
 def _first(name: str, d_head: int | None) -> dict[str, float]:

@@ -13,7 +13,7 @@ from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.recording import record
 from interpbench.transformer.routes import Replaced, Routes
-from interpbench.transformer.worlds import Worlds
+from interpbench.transformer.worlds import Plan, Worlds
 from tests.builders import CPU, setting
 
 
@@ -183,6 +183,7 @@ def test_a_step_patches_what_its_batch_says():
         ).unflatten(2, (4, 16))
         for plan in (None, batch.plan)
     )
+    assert Plan.of(batch.nodes.numpy(), batch.edge_sources.numpy()) != batch.plan
     assert torch.equal(logits, planned), "a plan may have swaps that no row takes"
     legal = torch.from_numpy(alignment.graph.legal)
     source = record(network, batch.tokens[0])[1].stack
