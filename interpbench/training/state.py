@@ -15,6 +15,8 @@ from interpbench.core.errors import CheckpointError
 from interpbench.core.files import parse_json, write_bytes
 
 T = TypeVar("T")
+ADAM = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of each weight."""
 MOST_PROGRESS = 1 << 26
 """The largest number of bytes that a state may have besides weights and moments of the optimizer."""
 
@@ -79,16 +81,20 @@ def load_state(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def _check(moments: Mapping[int, Mapping[str, Tensor]], optimizer: torch.optim.Optimizer) -> None:
-    """Checks that there are Adam's moments of every weight, or none, as before the first step.
+    """Checks that there are the moments of every weight, or none, as before the first step.
+
+    They are Adam's, but for groups of weights that say in `moments` which theirs are.
 
     Raises:
         ValueError: if there are others.
     """
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    weights = [
+        (weight, group.get("moments", ADAM)) for group in optimizer.param_groups for weight in group["params"]
+    ]
     found = {n: {name: value.shape for name, value in each.items()} for n, each in moments.items()}
     wanted = {
-        n: {"step": torch.Size(), "exp_avg": weight.shape, "exp_avg_sq": weight.shape}
-        for n, weight in enumerate(weights)
+        n: {name: torch.Size() if name == "step" else weight.shape for name in names}
+        for n, (weight, names) in enumerate(weights)
     }
     if found and found != wanted:
         raise ValueError("moments of other weights")

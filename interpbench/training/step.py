@@ -6,13 +6,14 @@ than the calls, so that they are recorded once as a CUDA graph, and launched tog
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
+from interpbench.training.muon import Muon
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Batch
 from interpbench.training.settings import TrainerSettings
@@ -66,17 +67,22 @@ class Step:
         self.forbidden, self.clip = forbidden, settings.clip
         parts: dict[str, nn.Module] = {"network": network, "probes": probes}
         self.trained = nn.ModuleDict(parts if objective.probe else {"network": network})
-        weights = [p for p in self.trained.parameters() if p.requires_grad]
+        named = {name: p for name, p in self.trained.named_parameters() if p.requires_grad}
+        weights = list(named.values())
         self.device, self.on_gpu = weights[0].device, weights[0].is_cuda
-        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         rate = settings.learning_rate
-        self.optimizer = kind(
-            weights,
-            lr=torch.tensor(rate, device=self.device) if self.on_gpu else rate,
-            weight_decay=settings.weight_decay,
-            fused=self.device.type != "meta",  # which tests run on
-            capturable=self.on_gpu,
-        )
+        given: dict[str, Any] = {
+            "lr": torch.tensor(rate, device=self.device) if self.on_gpu else rate,
+            "weight_decay": settings.weight_decay,
+            "fused": self.device.type != "meta",  # which tests run on
+            "capturable": self.on_gpu,
+        }
+        self.optimizer: torch.optim.Optimizer
+        if settings.optimizer == "muon":
+            self.optimizer = Muon(named, **given)
+        else:
+            kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+            self.optimizer = kind(weights, **given)
         self._recorded = _Recorded(self._run) if self.on_gpu else None
 
     def __call__(self, batch: Batch, rate: float) -> Losses:

@@ -104,7 +104,7 @@ def test_objectives_are_what_they_are_called() -> None:
         ({"trainer": {"batch": None}}, "here: trainer.batch: input should be a valid integer (got None)"),
         ({"trainer": 7}, "here: trainer: input should be a dictionary .*(got 7)"),
         ({"fresh": "perhaps"}, "here: fresh: input should be a valid boolean, .*(got 'perhaps')"),
-        ({"trainer": {"optimizer": "sgd"}}, "here: trainer.optimizer: .* 'adamw' or 'adam' (got 'sgd')"),
+        ({"trainer": {"optimizer": "sgd"}}, "here: trainer.optimizer: .* 'adam' or 'muon' (got 'sgd')"),
     ],
 )
 def test_mistakes_are_one_line_with_the_path(settings: dict[str, Any], message: str) -> None:

@@ -210,7 +210,7 @@ def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monke
 
 
 @pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle"])
-@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
 def test_schedules_and_optimizers(schedule, optimizer):
     settings = dataclasses.replace(
         QUICK, max_steps=20, validate_every=5, schedule=schedule, optimizer=optimizer

@@ -1,0 +1,95 @@
+"""Muon equals its literal form, and a training with it is resumed to the bit."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from interpbench.training.muon import MATRICES, Muon, orthogonalised
+from interpbench.training.state import load_state, save_state
+from tests.oracles import muon as oracle
+from tests.training.test_state import DONE, Done, asdict
+
+SHAPES = {
+    "blocks.0.attn.W_Q": (4, 12, 5),
+    "blocks.0.attn.W_O": (4, 5, 12),
+    "blocks.1.attn.W_K": (4, 12, 5),
+    "blocks.1.mlp.W_in": (12, 20),
+    "blocks.1.mlp.W_out": (20, 12),
+    "embed.W_E": (7, 12),
+    "blocks.0.attn.b_Q": (4, 5),
+}
+RATE, DECAY = 0.01, 0.1
+
+
+class Weights(nn.Module):
+    def __init__(self, seed: int = 0):
+        super().__init__()
+        torch.manual_seed(seed)
+        for name, shape in SHAPES.items():
+            self.register_parameter(name.replace(".", "_"), nn.Parameter(torch.randn(shape)))
+        self.named = {name: self.get_parameter(name.replace(".", "_")) for name in SHAPES}
+        self.muon = Muon(self.named, lr=RATE, weight_decay=DECAY)
+
+    def advance(self, steps: int, seed: int = 1) -> dict[str, list[torch.Tensor]]:
+        generator, given = torch.Generator().manual_seed(seed), {name: [] for name in SHAPES}
+        for _ in range(steps):
+            for name, weight in self.named.items():
+                weight.grad = torch.randn(weight.shape, generator=generator)
+                given[name].append(weight.grad.clone())
+            self.muon.step()
+        return given
+
+
+def test_steps_are_those_of_the_literal_form() -> None:
+    """Matrices move as literal ones do, the rest as with AdamW."""
+    weights = Weights()
+    before = {name: weight.detach().clone() for name, weight in weights.named.items()}
+    gradients = weights.advance(4)
+    others = {name: nn.Parameter(before[name]) for name in SHAPES if name.split(".")[-1] not in MATRICES}
+    assert len(others) == 2
+    adam = torch.optim.AdamW(others.values(), lr=RATE, weight_decay=DECAY)
+    for step in range(4):
+        for name, weight in others.items():
+            weight.grad = gradients[name][step]
+        adam.step()
+    for name, weight in weights.named.items():
+        wanted = others.get(name, None)
+        if wanted is None:
+            wanted = oracle.moved(before[name], gradients[name], RATE, DECAY)
+        torch.testing.assert_close(weight, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 9), (2, 6, 6)])
+def test_singular_values_become_about_one(shape: tuple[int, ...]) -> None:
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    found = orthogonalised(matrices)
+    for one, matrix in zip(found, matrices, strict=True):
+        torch.testing.assert_close(one, oracle.orthogonalised(matrix), rtol=1e-4, atol=1e-5)
+    values = torch.linalg.svdvals(found)
+    assert 0.6 < values.min() and values.max() < 1.25
+    assert orthogonalised(torch.zeros(1, 2, 3)).count_nonzero() == 0
+
+
+def test_single_matrices_move_as_with_torch() -> None:
+    """PyTorch's Muon computes in half precision, so that single steps agree to a hundredth of an update."""
+    generator = torch.Generator().manual_seed(0)
+    matrix, gradient = torch.randn(12, 20, generator=generator), torch.randn(12, 20, generator=generator)
+    ours, theirs = nn.Parameter(matrix.clone()), nn.Parameter(matrix.clone())
+    ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+    Muon({"W_in": ours}, lr=1.0, weight_decay=0.0).step()
+    torch.optim.Muon([theirs], lr=1.0, weight_decay=0.0, adjust_lr_fn="match_rms_adamw").step()
+    size = (theirs - matrix).detach().abs().max()
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0.05 * float(size))
+
+
+def test_a_resumed_training_is_the_training(tmp_path: Path) -> None:
+    first, resumed = Weights(), Weights(seed=5)
+    first.advance(3)
+    save_state(tmp_path / "state", first, first.muon, asdict(DONE))
+    assert load_state(tmp_path / "state", resumed, resumed.muon, Done) == DONE
+    for each in (first, resumed):
+        each.advance(2, seed=2)
+    for name in SHAPES:
+        assert torch.equal(first.named[name], resumed.named[name])
