@@ -19,6 +19,9 @@ from interpbench.core.errors import TaskError
 
 NONE = -1
 """The code of None, for positions without a value."""
+MANY = 32
+"""More dimensions of a head than this, and it compares so many keys that few inputs bring two given ones
+together: training then does more for such heads."""
 Trace = dict[str, np.ndarray]
 """The values of all variables in a run, `[row, pos]`, by name."""
 
@@ -111,6 +114,11 @@ class CausalModel:
         """The values of the output, in the order of the classes; None for a numerical output."""
         return self.variables[self.output].values
 
+    @cached_property
+    def head_dimensions(self) -> int:
+        """The largest `head_dimensions` of a variable."""
+        return max(variable.head_dimensions for variable in self.variables.values())
+
     @property
     def numerical(self) -> bool:
         """Whether the output is a number."""
@@ -170,8 +178,14 @@ class CausalModel:
         self, name: str, trace: Trace, edges: Mapping[tuple[str, Read], Intervention]
     ) -> list[np.ndarray]:
         """Returns the arguments of a variable's mechanism, after interventions on edges."""
-        reads = self.variables[name].reads
-        return [_set(trace[read.parent], edges.get((name, read))) for read in reads]
+        return [self.seen(name, read, trace, edges) for read in self.variables[name].reads]
+
+    @staticmethod
+    def seen(
+        name: str, read: Read, trace: Trace, edges: Mapping[tuple[str, Read], Intervention]
+    ) -> np.ndarray:
+        """Returns what a variable sees of a parent `[row, pos]`, after interventions on edges."""
+        return _set(trace[read.parent], edges.get((name, read)))
 
     def outputs(self, tokens: np.ndarray) -> np.ndarray:
         """Returns the output `[row, pos]` of inputs `[row, pos]`."""

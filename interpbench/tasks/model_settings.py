@@ -30,6 +30,7 @@ class ModelSettings:
         init_matching: whether heads start out attending to what resembles the query.
         init_positions: how many of the last dimensions are left to positions at the start, as 16.
         init_orthogonal: whether heads start as orthogonal maps, and tokens and classes as long vectors.
+        init_nonlinear: whether MLPs start as nonlinear maps of tokens and positions.
     """
 
     kind: Literal["trained", "compiled"] = "trained"
@@ -48,6 +49,7 @@ class ModelSettings:
     init_matching: bool | None = None
     init_positions: Steps | None = None
     init_orthogonal: bool | None = None
+    init_nonlinear: bool | None = None
 
     def over(self, other: "ModelSettings") -> "ModelSettings":
         """Returns these settings, with those of another for all that are None here."""

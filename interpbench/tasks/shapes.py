@@ -1,5 +1,6 @@
 """The configuration of a task's network: a default rule for each number, which settings can override."""
 
+from interpbench.causal.model import MANY
 from interpbench.core.config import convert
 from interpbench.core.errors import ConfigError
 from interpbench.tasks.model_settings import ModelSettings
@@ -17,6 +18,11 @@ HEAD = 64
 that for 82 % of rows with 16 dimensions, 97 % with 32 and 99.95 % with 64 (`interpbench capacity
 broadcast_max --d-model 128 --d-head 64`)."""
 
+LAYER = 4
+"""The least d_model over the number of layers, as all layers write into the same residual stream. After 8,000
+steps `two_brackets_balanced`, of eight layers, is right on 99.3 % of rows with subsets of inert edges patched
+in 16 dimensions, and on 99.94 % in 32."""
+
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
     """Returns the configuration of a task's network.
@@ -25,7 +31,8 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     circuit. d_head has the dimensions that the attention of the program needs (n points are told apart in
     n - 1 of them; `Variable.head_dimensions`), up to `HEAD`, and is a quarter of d_model at least. d_model is
     the smallest of 16, 32, 64, … that has a dimension for every token, and for every position and class up to
-    `MOST`, and is twice d_head at least; d_mlp is four times d_model. The published rule differs in the
+    `MOST`, and is twice d_head and `LAYER` times the number of layers at least; d_mlp is four times d_model.
+    MLPs start as nonlinear maps where a head compares many keys (`MANY`). The published rule differs in the
     widths. Settings of a hand-written task override the rule, and `settings` override both.
     """
     given = settings or ModelSettings()
@@ -34,14 +41,15 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         given = given.over(own)
     nodes = task.default_alignment.values()
     classes = 1 if task.causal_model.classes is None else len(task.causal_model.classes)
+    n_layers = given.n_layers or max(2, 1 + max(node.layer for node in nodes))
+    dimensions = task.causal_model.head_dimensions
     n_heads = given.n_heads or max(4, 1 + max(node.head or 0 for node in nodes))
     if given.rule == "published" and isinstance(task, RaspTask):
         widths = published_widths(task, n_heads)
     else:
         needed = len(task.vocab) + min(task.length, MOST) + min(classes, MOST)
-        dimensions = max(each.head_dimensions for each in task.causal_model.variables.values())
         attention = min(HEAD, 8 * max(1, -(-(dimensions - 1) // 8)))
-        d_model = given.d_model or 1 << (max(needed, 2 * attention) - 1).bit_length()
+        d_model = given.d_model or 1 << (max(needed, 2 * attention, LAYER * n_layers) - 1).bit_length()
         d_head = max(1, d_model // 4, min(d_model // 2, attention))
         widths = Widths(d_model, d_head, 4 * d_model, None)
     d_model = given.d_model or widths.d_model
@@ -51,7 +59,7 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
             f"dimensions; try model.init_positions={d_model // 4}"
         )
     sizes = {
-        "n_layers": given.n_layers or max(2, 1 + max(node.layer for node in nodes)),
+        "n_layers": n_layers,
         "n_heads": n_heads,
         "d_model": d_model,
         "d_head": given.d_head or widths.d_head,
@@ -65,6 +73,9 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
         "init_matching": given.init_matching or False,
         "init_positions": given.init_positions or 0,
         "init_orthogonal": given.init_orthogonal or False,
+        "init_nonlinear": (given.rule == "own" and dimensions > MANY)
+        if given.init_nonlinear is None
+        else given.init_nonlinear,
         "d_vocab": len(task.vocab) + 2,
         "d_out": classes,
         "n_ctx": task.length + 1,

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
+from interpbench.causal.model import Intervention, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.training.edge_world import EdgeWorld
 from interpbench.training.failures import NO_FAILURES, Failures, pick, prefer
+from interpbench.training.guidance import Guidance
 from interpbench.training.recipe import Recipe
 from interpbench.training.world_builders import (
     StrictWorld,
@@ -58,6 +59,7 @@ class Batch:
         values: the values of probed variables, `[P, world, batch]`, by name; empty if no probe is trained.
         attended: the attention that is wanted of each variable's head, `[P, T, world, batch]` (query, key),
             times the weight of the query, by the variable's name; empty if attention is not supervised.
+        crossed: the same for the queries of each row and the keys of the next one (`Guidance.crossed`).
         worlds: the name of each world.
         plan: the swaps that there are in the batches of its pool.
     """
@@ -71,6 +73,7 @@ class Batch:
     places: Tensor | None
     values: dict[str, Tensor]
     attended: dict[str, Tensor]
+    crossed: dict[str, Tensor]
     worlds: tuple[str, ...]
     plan: Plan
 
@@ -89,7 +92,8 @@ class Batch:
         single = {name: tensor for name, tensor in tensors.items() if "/" not in name}
         values = {name: tensors[f"values/{name}"] for name in self.values}
         attended = {name: tensors[f"attended/{name}"] for name in self.attended}
-        return dataclasses.replace(self, **single, values=values, attended=attended)
+        crossed = {name: tensors[f"crossed/{name}"] for name in self.crossed}
+        return dataclasses.replace(self, **single, values=values, attended=attended, crossed=crossed)
 
 
 class Sampler:
@@ -115,6 +119,7 @@ class Sampler:
             "edge_strict": EdgeWorld(alignment, truth, recipe.draws),
         }
         self.steps = max(1, 4096 // batch)
+        self.guidance = Guidance(alignment, recipe.objective, self.steps, batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
     def __call__(
@@ -133,7 +138,7 @@ class Sampler:
         if self._pool[0] != number:
             self._pool = (number, self._draw(number, device, guided, failures))
         batch = self._pool[1][place]
-        return batch if guided else dataclasses.replace(batch, values={}, attended={})
+        return batch if guided else dataclasses.replace(batch, values={}, attended={}, crossed={})
 
     def worlds(self, step: int) -> tuple[str, ...]:
         """Returns the names of the worlds of a step, which are the same for a whole pool."""
@@ -181,10 +186,12 @@ class Sampler:
         edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1)
         places_t = None if places is None else split(places, 2)
         traces = [world.trace for world in worlds]
-        probed = self._values(traces) if guided and curriculum.probes(step) else {}
+        probed = self.guidance.values(traces) if guided and curriculum.probes(step) else {}
         values = {name: split(x, 2) for name, x in probed.items()}
-        attended = self._attended(traces, last.reads) if guided else {}
+        attended = self.guidance.attended(traces, last.reads) if guided else {}
         looks = {name: split(x, 3) for name, x in attended.items()}
+        crossed = self.guidance.crossed(traces, last.reads) if guided else {}
+        crosses = {name: split(x, 3) for name, x in crossed.items()}
         return [
             Batch(
                 ids_t[i],
@@ -196,58 +203,12 @@ class Sampler:
                 None if places_t is None else places_t[i],
                 {name: value[i] for name, value in values.items()},
                 {name: look[i] for name, look in looks.items()},
+                {name: look[i] for name, look in crosses.items()},
                 names,
                 plan,
             )
             for i in range(self.steps)
         ]
-
-    def _values(self, traces: list[Trace]) -> dict[str, np.ndarray]:
-        """Returns the values of all aligned variables, `[P, world, row]`; empty if no probe is trained."""
-        if self.recipe.objective.probe == 0:
-            return {}
-        values: dict[str, np.ndarray] = {}
-        for name in (name for names in self.alignment.aligned_nodes.values() for name in names):
-            value = np.stack([trace[name] for trace in traces])
-            kind = np.float32 if value.dtype.kind == "f" else value.dtype
-            values[name] = value.transpose(2, 0, 1).astype(kind)
-        return values
-
-    def _attended(
-        self, traces: list[Trace], reads: dict[tuple[str, Read], Intervention]
-    ) -> dict[str, np.ndarray]:
-        """Returns the attention that is wanted of heads, `[P, T, world, row]`, times each query's weight.
-
-        A query is to attend evenly to the keys that its variable attends to, but for a share of `bos_slack`
-        at BOS; where the head attends to BOS as to a key (`Variable.attends_bos`), BOS has a key's share
-        instead. Without such keys, it is to attend to BOS. Queries that attend to BOS alone have half of the
-        weight of a variable's loss, all others together the other half.
-        """
-        looks: dict[str, np.ndarray] = {}
-        if self.recipe.objective.attention_supervision == 0:
-            return looks
-        for name in self._lookers():
-            edges = [{} for _ in traces[1:]] + [reads]
-            keys = [self.task.causal_model.attended(name, trace, edge) for trace, edge in zip(traces, edges)]
-            chosen = np.stack(keys)  # [world, row, query, key]
-            somewhere = np.any(chosen, axis=3)
-            counted = self.task.causal_model.variables[name].attends_bos
-            kept = 0.0 if counted else self.recipe.objective.bos_slack
-            share = np.concatenate([~somewhere[..., None] | counted, chosen], 3).astype(np.float32)
-            share /= share.sum(3, keepdims=True)
-            share[somewhere] *= 1 - kept
-            share[..., 0] += kept * somewhere
-            for rows in (~somewhere, somewhere):
-                count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
-                share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
-            looks[name] = share.transpose(2, 3, 0, 1)
-        return looks
-
-    def _lookers(self) -> list[str]:
-        """Returns the aligned variables that say where their head looks."""
-        causal_model = self.task.causal_model
-        names = [name for names in self.alignment.aligned_nodes.values() for name in names]
-        return [name for name in names if causal_model.variables[name].attends is not None]
 
     def _shares(self, scored: np.ndarray, worlds: tuple[str, ...], outputs: bool) -> np.ndarray:
         """Returns each position's weight: its term's, divided by the term's number of scored positions."""

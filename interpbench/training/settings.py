@@ -25,8 +25,8 @@ class TrainerSettings:
         max_steps: the number of steps of the schedule. Training ends sooner with a good certificate.
         batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
-        optimizer: the optimizer, AdamW, Adam or Muon. With Muon matrices of heads and MLPs move equally far
-            in all their directions, and all else as with AdamW.
+        optimizer: the optimizer, AdamW, Adam or Muon; None for Muon where a head compares many keys, and
+            else AdamW. With Muon matrices of heads and MLPs move equally far in all their directions.
         weight_decay: the optimizer's weight decay.
         schedule: the schedule of the learning rate: `one_cycle` (it rises over a tenth of the steps, then
             falls along a cosine), `plateau` (it is halved after `plateau_patience` validations without
@@ -44,7 +44,7 @@ class TrainerSettings:
     max_steps: Count = 8000
     batch: BatchSize = 64
     learning_rate: Amount = 3e-3
-    optimizer: Literal["adamw", "adam", "muon"] = "adamw"
+    optimizer: Literal["adamw", "adam", "muon"] | None = None
     weight_decay: Amount = 0.0
     schedule: Literal["one_cycle", "plateau", "none"] = "one_cycle"
     plateau_patience: Count = 5

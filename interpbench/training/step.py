@@ -17,6 +17,7 @@ from interpbench.training.muon import Muon
 from interpbench.training.objective import Objective
 from interpbench.training.sampling import Batch
 from interpbench.training.settings import TrainerSettings
+from interpbench.transformer.layers import Block
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.worlds import Worlds
 
@@ -97,7 +98,9 @@ class Step:
     def _run(self, batch: Batch) -> Losses:
         objective = self.objective
         kept = [self.probes.nodes[name] for name in batch.values]
-        watched = [self.probes.nodes[name] for name in batch.attended]
+        watched, crossed = (
+            [self.probes.nodes[name] for name in names] for names in (batch.attended, batch.crossed)
+        )
         worlds = Worlds(
             batch.nodes,
             batch.edges,
@@ -107,6 +110,7 @@ class Step:
             batch.places,
             batch.edge_sources,
             batch.plan,
+            crossed,
         )
         logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
@@ -116,10 +120,11 @@ class Step:
             probes = self.probes.losses(worlds.kept, batch.values).sum()
             others["probe"] = objective.weighted("probe", probes)
         if batch.attended:
-            looks = [
-                attention_loss(worlds.patterns[head], shares.flatten(2))
-                for head, shares in zip(watched, batch.attended.values())
+            patterns = [worlds.patterns[head] for head in watched] + [
+                self._crossed(worlds, head) for head in crossed
             ]
+            shares = [*batch.attended.values(), *batch.crossed.values()]
+            looks = [attention_loss(seen, wanted.flatten(2)) for seen, wanted in zip(patterns, shares)]
             others["attention_supervision"] = objective.weighted(
                 "attention_supervision", torch.stack(looks).sum()
             )
@@ -134,6 +139,14 @@ class Step:
         self.optimizer.step()
         detached = {name: loss.detach() for name, loss in others.items()}
         return Losses(losses.detach().view(batch.weights.shape), detached)
+
+    def _crossed(self, worlds: Worlds, head: int) -> Tensor:
+        """Returns the attention pattern `[Q, K, N]` of each row's queries to the keys of the next row."""
+        q, k = worlds.queries_keys[head]
+        turned = k.unflatten(-1, (worlds.worlds, worlds.batch)).roll(-1, -1).flatten(-2)
+        layer = self.network.cfg.graph.nodes[head].layer
+        block: Block = self.network.blocks[layer]  # type: ignore[assignment]
+        return block.attn.pattern(q[None], turned[None])[0]
 
 
 class _Recorded:

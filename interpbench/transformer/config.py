@@ -42,6 +42,9 @@ class TransformerConfig:
         init_orthogonal: whether heads start with orthogonal maps from and to the residual stream, and tokens
             and classes with long directions. Products of small random matrices learn a few directions first
             (Saxe et al. 2014, section 1.3): a hundred names then end up in a dozen dimensions.
+        init_nonlinear: whether embeddings and the inputs of MLPs start large. MLPs then start as nonlinear
+            maps of token and position together. With small weights they start nearly linear, and a hundred
+            pairs of token and position end up in as many dimensions as there are tokens and positions.
         eps: the constant that the norms add to the variance.
         positions: `learned` vectors, added to the embedding, or `rotary` queries and keys (d_head even).
         mlp: `plain`, or `gated`: the activated gate projection multiplies the input projection; no biases.
@@ -63,6 +66,7 @@ class TransformerConfig:
     init_matching: bool = False
     init_positions: Steps = 0
     init_orthogonal: bool = False
+    init_nonlinear: bool = False
     eps: Amount = 1e-5
     positions: Literal["learned", "rotary"] = "learned"
     mlp: Literal["plain", "gated"] = "plain"

@@ -32,6 +32,11 @@ def initialise(network: nn.Module, cfg: TransformerConfig, seed: int) -> None:
             parameter *= 3
     if cfg.init_orthogonal:
         _make_orthogonal(network)
+    for name, parameter in weights.items() if cfg.init_nonlinear else ():
+        if name.endswith(("W_E", "W_pos")):
+            parameter *= 4
+        elif name.endswith("W_in"):
+            parameter *= 3
     positions, dimensions = cfg.init_positions, cfg.d_model
     if positions and cfg.positions == "learned":
         weights["embed.W_E"][:, dimensions - positions :] = 0

@@ -19,6 +19,7 @@ from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.row_products import Stack, swap
 from interpbench.transformer.tensors import (
     Patterns,
+    Projections,
     ReaderInputs,
     Residual,
     SharedRows,
@@ -71,6 +72,8 @@ class Worlds(Interventions):
             (cyclically) of world 0; None for s = 0.
         plan: the swaps that there may be; None for those of `nodes` and `edge_sources`, which are then on the
             CPU.
+        crossed: the heads whose queries and keys `queries_keys` holds after a run, `[2, E, T, N]` each, E
+            being d_head.
     """
 
     def __init__(
@@ -83,8 +86,10 @@ class Worlds(Interventions):
         swap_positions: Tensor | None = None,
         edge_sources: Tensor | None = None,
         plan: Plan | None = None,
+        crossed: Iterable[int] = (),
     ):
         self.worlds, self.batch, self.edges = nodes.shape[1], nodes.shape[2], edges
+        self.crossed = frozenset(crossed)
         self.keep, self.watch, self.keeps_sources = frozenset(keep), frozenset(watch), sources
         if plan is None:
             plan = Plan.of(nodes.numpy(), None if edge_sources is None else edge_sources.numpy())
@@ -105,6 +110,14 @@ class Worlds(Interventions):
         """What each step's nodes wrote in world 0, `[len(writers), D, T, B]`, in the order of the graph."""
         self.kept: dict[int, Tensor] = {}
         self.patterns: dict[int, Tensor] = {}
+        self.queries_keys: dict[int, Tensor] = {}
+
+    def project(self, writers: Sequence[int], projected: list[Projections]) -> list[Projections]:
+        """Keeps the queries and keys of heads that are watched, and returns all unchanged."""
+        for writer in self.crossed.intersection(writers):
+            place = writers.index(writer)
+            self.queries_keys[writer] = torch.cat([each[:2, place] for each in projected], -1)
+        return projected
 
     def attend(self, writers: Sequence[int], patterns: list[Patterns]) -> list[Patterns]:
         """Keeps the patterns of heads that are watched, and returns all unchanged."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.causal.model import NONE
+from interpbench.causal.model import NONE, Intervention
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.losses import LEAST, attention_loss
@@ -123,3 +123,69 @@ def test_an_unguided_step_draws_the_same_rows():
         first, second = guided(step, CPU), alone(step, CPU, guided=step == 65)
         assert torch.equal(first.tokens, second.tokens) and torch.equal(first.nodes, second.nodes)
         assert first.values and first.attended and not second.values and not second.attended
+
+
+def test_queries_of_a_row_are_to_look_at_the_keys_of_the_next() -> None:
+    """For heads that compare many keys, in every world, with what patched edges let them see."""
+    _, alignment, truth = setting("sort_digits")
+    sampler = Sampler(alignment, truth, Recipe(), 16, 0)
+    model = alignment.task.causal_model
+    batch = sampler(0, CPU)
+    assert list(batch.crossed) == ["rank_head"] and set(batch.crossed) < set(batch.attended)
+    shares = batch.crossed["rank_head"] / batch.crossed["rank_head"].sum(1, keepdim=True)
+    keys = np.array(model.variables["key"].values, float)[batch.values["key"].numpy()]  # [P, world, batch]
+    for world, row, query in np.ndindex(3, 16, keys.shape[0]):  # not the last world, whose edges are patched
+        smaller = keys[:, world, (row + 1) % 16] < keys[query, world, row]
+        wanted = np.concatenate([[1.0], smaller]) / (1 + smaller.sum())
+        np.testing.assert_allclose(shares[query, :, world, row], wanted, rtol=1e-5, atol=1e-6)
+    assert not sampler(0, CPU, guided=False).crossed
+    assert not Sampler(*setting("count_smaller")[1:], Recipe(), 16, 0)(0, CPU).crossed
+
+
+def test_a_step_is_supervised_on_the_keys_of_the_next_row() -> None:
+    """The loss is that of attention of each row, and of its queries to the keys of the next row."""
+    made = trainer(recipe=Recipe(Objective(probe=0.0)), name="sort_digits")
+    network, graph = made.network, made.sampler.alignment.graph
+    batch = made.sampler(0, made.device)
+    head = made.probes.nodes["rank_head"]
+    worlds = Worlds(
+        batch.nodes,
+        batch.edges,
+        watch=[made.probes.nodes[name] for name in batch.attended],
+        edge_sources=batch.edge_sources,
+        crossed=[head],
+    )
+    network.run(network.embedding(batch.tokens.flatten(0, 1)), worlds)
+    node, (q, k) = graph.nodes[head], worlds.queries_keys[head]
+    own = network.blocks[node.layer].attn.pattern(q[None], k[None])[0]
+    torch.testing.assert_close(own, worlds.patterns[head])
+    wanted = sum(
+        attention_loss(worlds.patterns[made.probes.nodes[name]], shares.flatten(2))
+        for name, shares in batch.attended.items()
+    )
+    size, shares = batch.tokens.shape[1], batch.crossed["rank_head"]
+    for world, row in np.ndindex(*batch.tokens.shape[:2]):
+        one, next_one = world * size + row, world * size + (row + 1) % size
+        scores = torch.einsum("eq,ek->qk", q[..., one], k[..., next_one])
+        wanted = wanted + attention_loss(scores.softmax(1)[..., None], shares[:, :, world, row, None])
+    made.step()
+    torch.testing.assert_close(made.others["attention_supervision"], wanted.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_patched_edges_change_the_keys_that_a_row_brings() -> None:
+    """Where an edge into keys is patched, the next row's keys are those that its head sees."""
+    _, alignment, truth = setting("sort_digits")
+    sampler = Sampler(alignment, truth, Recipe(), 64, 0)
+    model, guidance = alignment.task.causal_model, sampler.guidance
+    name, rows = "rank_head", 64
+    tokens = alignment.task.domain.draw(np.random.default_rng(0), 2 * rows, False)
+    first, other = (
+        {k: v[half] for k, v in model.run(tokens).items()} for half in (slice(rows), slice(rows, None))
+    )
+    read = next(read for read in model.variables[name].reads if read.slot == "k")
+    patched = np.arange(rows) % 2 == 0
+    seen = dict(guidance._next_keys(name, first, {(name, read): Intervention(other["key"], patched)}))
+    for row in range(rows):
+        following = (row + 1) % rows
+        brought = other["key"][following] if patched[following] else first["key"][following]
+        assert (seen[name, read].values[row] == brought).all()
