@@ -184,7 +184,14 @@ class CausalModel:
     def seen(
         name: str, read: Read, trace: Trace, edges: Mapping[tuple[str, Read], Intervention]
     ) -> np.ndarray:
-        """Returns what a variable sees of a parent `[row, pos]`, after interventions on edges."""
+        """Returns what a variable sees of a parent `[row, pos]`, after interventions on edges.
+
+        Args:
+            name: the name of the variable.
+            read: its read of the parent.
+            trace: the values of all variables in the run.
+            edges: interventions on what a single child sees of its parent, by the child's name and the read.
+        """
         return _set(trace[read.parent], edges.get((name, read)))
 
     def outputs(self, tokens: np.ndarray) -> np.ndarray:
