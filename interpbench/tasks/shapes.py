@@ -19,9 +19,9 @@ that for 82 % of rows with 16 dimensions, 97 % with 32 and 99.95 % with 64 (`int
 broadcast_max --d-model 128 --d-head 64`)."""
 
 LAYER = 4
-"""The least d_model over the number of layers, as all layers write into the same residual stream. After 8,000
-steps `two_brackets_balanced`, of eight layers, is right on 99.3 % of rows with subsets of inert edges patched
-in 16 dimensions, and on 99.94 % in 32."""
+"""The least ratio of d_model to the number of layers, as all layers write into the same residual stream.
+After 8,000 steps the certificate of `two_brackets_balanced`, of eight layers, says that with inert edges
+patched at least 99.3 % of rows are right in 16 dimensions, and at least 99.899 % in 32."""
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:

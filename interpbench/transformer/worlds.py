@@ -113,7 +113,7 @@ class Worlds(Interventions):
         self.queries_keys: dict[int, Tensor] = {}
 
     def project(self, writers: Sequence[int], projected: list[Projections]) -> list[Projections]:
-        """Keeps the queries and keys of heads that are watched, and returns all unchanged."""
+        """Keeps the queries and keys of the heads that are `crossed`, and returns all unchanged."""
         for writer in self.crossed.intersection(writers):
             place = writers.index(writer)
             self.queries_keys[writer] = torch.cat([each[:2, place] for each in projected], -1)

@@ -36,7 +36,7 @@ ONCE = {"acdc": 1, "cdt": 1, "exact": 1, "path_patching": 1}
 """Methods that read the clean metric before they begin, and then values of whole batched calls."""
 
 
-@pytest.mark.parametrize("name", ["hist", "frac_prevs", "ioi"])
+@pytest.mark.parametrize("name", ["hist", "frac_prevs", "ioi", "sort_digits"])
 def test_a_step_of_training_needs_no_values(name: str) -> None:
     task = get_task(name)
     cfg = shape(task)
