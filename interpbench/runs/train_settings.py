@@ -92,9 +92,11 @@ class TrainConfig:
         """Returns what determines the result, as plain data; `start` by its weights, wherever they are."""
         kept = {"seed", "objective", "draws", "curriculum", "model", "trainer", "certificate", "standard"}
         start = None if self.start is None else _hash_of(self.start_folder)
+        task = get_task(self.task)
+        decided = dataclasses.replace(self, trainer=self.trainer.of_task(task))
         return {
-            "task": get_task(self.task).name,
-            **{key: value for key, value in asdict(self).items() if key in kept | {"alignment"}},
+            "task": task.name,
+            **{key: value for key, value in asdict(decided).items() if key in kept | {"alignment"}},
             "start": start,
         }
 

@@ -3,11 +3,13 @@
 They do not import torch, so that mistakes in settings are reported at once.
 """
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from interpbench.causal.model import MANY
 from interpbench.core.config import STRICT, Amount, Count, Share
 from interpbench.tasks.task import Task
 
@@ -55,6 +57,11 @@ class TrainerSettings:
     stop_at: Share = 1.0
     confirm: Count = 2
     save_every: Count = 200
+
+    def of_task(self, task: Task) -> "TrainerSettings":
+        """Returns these settings, with what they leave to the task decided."""
+        many = task.causal_model.head_dimensions > MANY
+        return replace(self, optimizer=self.optimizer or ("muon" if many else "adamw"))
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -1,6 +1,5 @@
 """The trainer: it trains a network until a certificate shows that the network implements the program."""
 
-import dataclasses
 import logging
 import time
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from pydantic import JsonValue, TypeAdapter
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.causal.model import MANY
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import GRADES, Grade, Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
@@ -126,6 +124,7 @@ class Trainer:
         tried: int = 0,
     ):
         self.standard, self.tried = standard or Standard(), tried
+        settings = settings.of_task(alignment.task)
         self.rows = seeds.derive(seed, "attempts", *filter(None, [start]))
         self.network, self.truth, self.recipe, self.settings = network, truth, recipe, settings
         self.certificate_settings, self.seed, self.folder = certificate, seed, folder
@@ -133,9 +132,6 @@ class Trainer:
         self.sampler = Sampler(alignment, truth, recipe, settings.batch, seed)
         self.device = self.evaluation.device
         self.probes = Probes(alignment, network.cfg.d_model, seed).to(self.device)
-        if settings.optimizer is None:
-            many = alignment.task.causal_model.head_dimensions > MANY
-            settings = dataclasses.replace(settings, optimizer="muon" if many else "adamw")
         self._step = Step(network, self.probes, recipe.objective, settings, self.sampler.forbidden_nodes)
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()

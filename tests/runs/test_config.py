@@ -169,3 +169,19 @@ def test_a_misspelt_key_inside_a_yaml_is_refused(tmp_path: Path) -> None:
     with initialize_config_dir(str(tmp_path), version_base="1.3"):
         data: Any = OmegaConf.to_container(compose("train"))
     assert "here: trainer.max_stepz: unknown key; did you mean max_steps" in refusal(data)
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "used"),
+    [
+        ("sort_digits", None, "muon"),
+        ("hist", None, "adamw"),
+        ("sort_digits", "adam", "adam"),
+        ("hist", "muon", "muon"),
+    ],
+)
+def test_the_record_says_which_optimizer_was_used(task: str, given: str | None, used: str) -> None:
+    """What a run leaves to the task is decided in its settings, which its record stores."""
+    config = convert(TrainConfig, {"task": task, "trainer": {"optimizer": given}}, "train")
+    said = config.settings()["trainer"]
+    assert isinstance(said, dict) and said["optimizer"] == used
