@@ -221,6 +221,23 @@ def test_heads_may_start_as_orthogonal_maps():
     assert torch.equal(attn.W_Q, plain.blocks[1].attn.W_Q)
 
 
+def test_mlps_may_start_as_nonlinear_maps_of_token_and_position():
+    """More of what the first MLP writes is of neither the token nor the position alone."""
+
+    def interaction(nonlinear: bool) -> float:
+        cfg = TransformerConfig(
+            1, 2, 64, 16, 256, 11, 5, 9, attention="bidirectional", init_nonlinear=nonlinear
+        )
+        made = Transformer(cfg, 3)
+        with torch.no_grad():
+            written = made.blocks[0].mlp(made.embedding(torch.arange(11)[:, None].expand(-1, 9)))
+        written = written - written.mean((1, 2), keepdim=True)
+        token, position = written.mean(1, keepdim=True), written.mean(2, keepdim=True)
+        return float((written - token - position).square().sum() / written.square().sum())
+
+    assert interaction(True) > 10 * interaction(False)
+
+
 def test_positions_may_start_in_dimensions_of_their_own():
     cfg = dataclasses.replace(TransformerConfig(2, 2, 8, 4, 12, 7, 5, 4), init_matching=True)
     plain, apart = Transformer(cfg, 3), Transformer(dataclasses.replace(cfg, init_positions=2), 3)
