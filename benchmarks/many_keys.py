@@ -3,8 +3,8 @@
 The network of a task is trained for where its heads look and what its nodes carry alone, by AdamW from the
 usual start, and then with one measure after the other. What is measured, on rows that were drawn anew: how
 far the attention of each row's queries to the keys of the next row is from what the program says (the mean
-Kullback-Leibler divergence, in nats), and in how many dimensions the vectors of the keys lie (the
-participation ratio of their singular values: the squared sum of squares over the sum of fourth powers).
+Kullback-Leibler divergence, in nats), and in how many dimensions the vectors of the keys lie (the number of
+their singular values that are at least a twentieth of the largest).
 
 Run: `python -m benchmarks.many_keys` (`--task sort_digits --steps 500 --seeds 3`).
 """
@@ -70,7 +70,7 @@ def trained(task_name: str, arm: str, steps: int, seed: int) -> Trainer:
 
 
 @torch.no_grad()
-def measured(made: Trainer) -> tuple[float, float]:
+def measured(made: Trainer) -> tuple[float, int]:
     """Returns the divergence of crossed attention in nats, and the dimensions of the vectors of keys."""
     alignment = made.evaluation.alignment
     sampler = Sampler(alignment, made.truth, RECIPE, TESTED, made.sampler.seed + 1)
@@ -90,8 +90,8 @@ def measured(made: Trainer) -> tuple[float, float]:
     divergence = float(attention_loss(seen, shares) - entropy)
     values, written = batch.values[parent].flatten(), worlds.kept[writer][:, 1:].flatten(1)
     keys = torch.stack([written[:, values == key].mean(1) for key in values.unique()])
-    power = torch.linalg.svdvals(keys - keys.mean(0)).square()
-    return divergence, float(power.sum().square() / power.square().sum())
+    sizes = torch.linalg.svdvals(keys - keys.mean(0))
+    return divergence, int((sizes >= sizes[0] / 20).sum())
 
 
 def main() -> None:
@@ -105,8 +105,12 @@ def main() -> None:
     print(f"{options.task}, {options.steps} guided steps, {options.seeds} seeds: mean (lowest to highest)")
     for arm in ARMS:
         found = [measured(trained(options.task, arm, options.steps, seed)) for seed in range(options.seeds)]
-        said = [f"{np.mean(x):7.3f} ({min(x):.3f} to {max(x):.3f})" for x in zip(*found, strict=True)]
-        print(f"{arm:46} divergence {said[0]}  dimensions {said[1]}", flush=True)
+        divergences, dimensions = zip(*found, strict=True)
+        print(
+            f"{arm:43} nats {np.mean(divergences):.3f} ({min(divergences):.3f} to {max(divergences):.3f})"
+            f", dimensions {np.mean(dimensions):.0f} ({min(dimensions)} to {max(dimensions)})",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

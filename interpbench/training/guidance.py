@@ -21,12 +21,11 @@ class Guidance:
     Args:
         alignment: the nodes of the program's variables.
         objective: the weights of the losses; those that are 0 get no targets.
-        steps: the number of steps of a pool.
         batch: the number of rows of each world in a step.
     """
 
-    def __init__(self, alignment: Alignment, objective: Objective, steps: int, batch: int):
-        self.objective, self.steps, self.batch = objective, steps, batch
+    def __init__(self, alignment: Alignment, objective: Objective, batch: int):
+        self.objective, self.batch = objective, batch
         self.causal_model: CausalModel = alignment.task.causal_model
         self.names = [name for names in alignment.aligned_nodes.values() for name in names]
         variables = self.causal_model.variables
@@ -84,7 +83,7 @@ class Guidance:
         share[somewhere] *= 1 - kept
         share[..., 0] += kept * somewhere
         for rows in (~somewhere, somewhere):
-            count = rows.reshape(len(rows), self.steps, -1).sum((0, 2)).clip(1)
+            count = rows.reshape(len(rows), rows.shape[1] // self.batch, -1).sum((0, 2)).clip(1)
             share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
         return share.transpose(2, 3, 0, 1)
 

@@ -119,7 +119,7 @@ class Sampler:
             "edge_strict": EdgeWorld(alignment, truth, recipe.draws),
         }
         self.steps = max(1, 4096 // batch)
-        self.guidance = Guidance(alignment, recipe.objective, self.steps, batch)
+        self.guidance = Guidance(alignment, recipe.objective, batch)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
     def __call__(

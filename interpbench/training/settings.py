@@ -27,8 +27,8 @@ class TrainerSettings:
         max_steps: the number of steps of the schedule. Training ends sooner with a good certificate.
         batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
-        optimizer: the optimizer, AdamW, Adam or Muon; None for Muon where a head compares many keys, and
-            else AdamW. With Muon matrices of heads and MLPs move equally far in all their directions.
+        optimizer: the optimizer; None for Muon where a head compares many keys, else AdamW. With Muon the
+            matrices of heads and MLPs move equally far in all directions.
         weight_decay: the optimizer's weight decay.
         schedule: the schedule of the learning rate: `one_cycle` (it rises over a tenth of the steps, then
             falls along a cosine), `plateau` (it is halved after `plateau_patience` validations without
