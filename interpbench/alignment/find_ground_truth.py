@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.causal.model import Intervention, Read, Trace, changed
+from interpbench.causal.model import Intervention, Read, Trace
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core import seeds
@@ -67,11 +67,12 @@ def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tup
 def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
     """Returns edges that are no variable's read, each with the node whose patch acts like the edge's.
 
-    These are the edges into relay nodes, and from the node of the output to the logits.
+    These are the edges into relay nodes, and from the node of the output (and those of other ends) to the
+    logits.
     """
-    output = alignment.nodes[alignment.task.causal_model.output]
     into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.relay_nodes}
-    return {**into, (alignment.logits, output): output}
+    ends = [alignment.nodes[name] for name in alignment.task.causal_model.ends]
+    return {**into, **{(alignment.logits, node): node for node in ends}}
 
 
 def structural_ends(alignment: Alignment) -> dict[tuple[int, int], Node]:
@@ -117,9 +118,8 @@ class _Effects:
 
     def _any(self, names: Iterable[str], run: Callable[[np.ndarray, Trace, Trace], Trace]) -> bool:
         """Returns whether `run` changes an output; variables that never vary need no run."""
-        output = self.causal_model.output
         return any(
-            changed(clean[output], run(base, clean, source)[output]).any()
+            self.causal_model.effective(clean, run(base, clean, source)).any()
             for base, clean, source in self.chunks
             if any(not np.array_equal(clean[name], source[name]) for name in names)
         )

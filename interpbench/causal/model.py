@@ -90,14 +90,19 @@ class CausalModel:
         variables: the variables, parents first. The variable called `tokens`, which has no parents, is the
             input.
         output: the name of the variable that is the output.
+        others: the names of further variables that a network in training has to give at its end, each by an
+            unembedding of its own.
 
     Raises:
         TaskError: if a variable reads one that does not come before it, or input or output is missing.
+
+    Attributes:
+        ends: the output and the others.
     """
 
-    def __init__(self, variables: Sequence[Variable], output: str):
+    def __init__(self, variables: Sequence[Variable], output: str, others: Sequence[str] = ()):
         self.variables = {variable.name: variable for variable in variables}
-        self.output = output
+        self.output, self.ends = output, (output, *others)
         seen: set[str] = set()
         for variable in variables:
             missing = [read.parent for read in variable.reads if read.parent not in seen]
@@ -106,7 +111,7 @@ class CausalModel:
                     f"variable {variable.name!r} reads {missing[0]!r}, which has to be listed before it"
                 )
             seen.add(variable.name)
-        if "tokens" not in seen or output not in seen:
+        if "tokens" not in seen or not seen.issuperset(self.ends):
             raise TaskError(f"a causal model needs the variables 'tokens' and {output!r}")
 
     @cached_property
@@ -197,6 +202,14 @@ class CausalModel:
     def outputs(self, tokens: np.ndarray) -> np.ndarray:
         """Returns the output `[row, pos]` of inputs `[row, pos]`."""
         return self.run(tokens)[self.output]
+
+    def answered(self, trace: Trace) -> np.ndarray:
+        """Returns bool `[row]`, whether any of `ends` has a value at any position of a run."""
+        return np.any([has_value(trace[name]).any(1) for name in self.ends], axis=0)
+
+    def effective(self, before: Trace, after: Trace) -> np.ndarray:
+        """Returns bool `[row]`, whether two runs have other values of any of `ends` at any position."""
+        return np.any([changed(before[name], after[name]).any(1) for name in self.ends], axis=0)
 
     def decode(self, name: str, values: np.ndarray) -> list[list[object]]:
         """Returns the Python values, None included, of a variable's codes or numbers `[row, pos]`."""

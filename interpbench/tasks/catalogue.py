@@ -1,5 +1,6 @@
 """The registry of tasks; a new task is a decorated function in a file of `programs/` or `handwritten/`."""
 
+import contextlib
 import importlib
 import pkgutil
 import re
@@ -11,14 +12,15 @@ from typing import Any, TypeVar, get_args
 
 from interpbench.causal.model import CausalModel
 from interpbench.core.config import TASK, Unchecked, convert
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import InterpBenchError, TaskError
 from interpbench.core.old_names import renamed_task, takes_old_names
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name
 from interpbench.tasks.domain import Domain
-from interpbench.tasks.family import Family, check_parameters, split_name
+from interpbench.tasks.family import Family, check_parameters, split_name, split_regimes
 from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.regimes.regime import in_regime
 from interpbench.tasks.samplers import Edit, mixture
 from interpbench.tasks.task import AttentionKind, CausalTask, RaspTask, Task
 
@@ -27,6 +29,8 @@ _tasks: Registry[Task] = Registry("task")
 _families: dict[str, Family] = {}
 _members: dict[str, Task] = {}
 """The members of families that have been asked for in this process, by their names."""
+_in_regimes: dict[tuple[str, str], Task] = {}
+"""The tasks in regimes that have been asked for in this process, by the task before and the regime's text."""
 _NAME = re.compile(TASK)
 MOST_TOKENS = 4096
 """The largest number of tokens that an input of a task may have."""
@@ -221,15 +225,26 @@ def get_task(name: str | int) -> Task:
         name: the task's name (`hist`) or its number in the published InterpBench (`7`); for a task of the
             user's, `path/to/file.py:name` or `package.module:name`, and that file is imported (`:name` may be
             left out if the file declares one task). Parameters of a family follow in brackets, as in
-            `ioi[tokenizer=gpt2]`.
+            `ioi[tokenizer=gpt2]`, and then regimes with their dials, as in `hist[regime=alive,copies=3]`.
 
     Raises:
         UnknownNameError: if there is no such task; the message names the nearest ones.
         InterpBenchError: if the file cannot be imported, or parameters are not those of the family.
     """
-    text, parameters = split_name(renamed_task(str(name)))
+    text, inside = split_name(renamed_task(str(name)))
+    parameters, texts = split_regimes(inside)
     made = _plain(text)
-    return made if parameters is None else _member(made.name, parameters)
+    return _in_regimes_of(made if parameters is None else _member(made.name, parameters), texts)
+
+
+def _in_regimes_of(made: Task, texts: Sequence[str]) -> Task:
+    """Returns a task in regimes, one after the other."""
+    for each in texts:
+        if (made.name, each) not in _in_regimes:
+            found = in_regime(made, each)
+            _in_regimes[made.name, each] = _members.setdefault(found.name, found)
+        made = _in_regimes[made.name, each]
+    return made
 
 
 def _plain(text: str) -> Task:
@@ -269,12 +284,18 @@ def known_task(name: str) -> Task | None:
     No file is imported and nothing is downloaded, as the name may come from a file that is not trusted.
     """
     name = renamed_task(name, stored=True)
+    base, inside = split_name(name)
+    parameters, texts = split_regimes(inside)
+    if texts and parameters is None and base in catalogue():
+        with contextlib.suppress(InterpBenchError):
+            return _in_regimes_of(catalogue()[base], texts)
     return catalogue()[name] if name in catalogue() else _members.get(name)
 
 
 def program_of(name: str) -> str:
     """Returns the name of the task whose program a task has, or its own; only `known_task`s are looked up."""
-    base, parameters = split_name(name)
+    base, inside = split_name(name)
+    parameters, _ = split_regimes(inside)
     task, family = known_task(base), families().get(base)
     own = parameters is not None and (family is None or not family.one_program)
     return name if task is None or own else task.program_name

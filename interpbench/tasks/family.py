@@ -9,7 +9,7 @@ part of a path are escaped. `/` is written `--`; any other character that is not
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from interpbench.core.config import MOST_TASK_NAME, convert
@@ -17,6 +17,8 @@ from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.core.setting_docs import REQUIRED, setting_docs
 from interpbench.core.text import shown
 from interpbench.tasks.task import Task
+
+P = TypeVar("P")
 
 
 class Family(NamedTuple):
@@ -46,16 +48,7 @@ class Family(NamedTuple):
         Raises:
             InterpBenchError: if there is no such parameter, or it cannot have this value.
         """
-        known = [field.name for field in dataclasses.fields(self.parameters)]
-        told: dict[str, str | None] = {}
-        for part in text.split(","):
-            key, equals, value = part.partition("=")
-            if key not in known or not equals:
-                raise UnknownNameError(f"parameter of task {self.name}", key, known)
-            if key in told:
-                raise TaskError(f"task {self.name}: parameter {key} is given twice")
-            told[key] = None if value == "null" else unquote(value.replace("--", "/"), errors=_ERRORS)
-        return convert(self.parameters, told, f"task {self.name}")
+        return read_parameters(f"task {self.name}", self.parameters, text)
 
     def name_of(self, parameters: Any) -> str:
         """Returns the name of the member with these parameters.
@@ -63,16 +56,53 @@ class Family(NamedTuple):
         Raises:
             TaskError: if the name is too long for a folder.
         """
-        told = {
-            field.name: _text(value)
-            for field in dataclasses.fields(parameters)
-            if (value := getattr(parameters, field.name)) != field.default
-        }
-        name = with_parameters(self.name, told)
-        if len(name) > MOST_TASK_NAME:
-            said = f"the name has {len(name)} characters, more than {MOST_TASK_NAME}; use shorter values"
-            raise TaskError(f"task {shown(name)}: {said}")
-        return name
+        return told_parameters(self.name, {}, parameters)
+
+
+def read_parameters(what: str, parameters: type[P], text: str) -> P:
+    """Returns the parameters of the text in the brackets of a name.
+
+    Args:
+        what: whose parameters they are, in messages.
+        parameters: the frozen dataclass.
+        text: the text, as in `tokenizer=gpt2,length=3`.
+
+    Raises:
+        InterpBenchError: if there is no such parameter, or it cannot have this value.
+    """
+    known = [field.name for field in dataclasses.fields(parameters)]  # pyright: ignore[reportArgumentType]
+    told: dict[str, str | None] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if key not in known or not equals:
+            raise UnknownNameError(f"parameter of {what}", key, known)
+        if key in told:
+            raise TaskError(f"{what}: parameter {key} is given twice")
+        told[key] = None if value == "null" else unquote(value.replace("--", "/"), errors=_ERRORS)
+    return convert(parameters, told, what)
+
+
+def told_parameters(name: str, first: Mapping[str, str], parameters: Any) -> str:
+    """Returns a name with parameters added to those that it has.
+
+    Args:
+        name: the name.
+        first: parameters that are added in any case.
+        parameters: a dataclass, whose fields are added that have no default values.
+
+    Raises:
+        TaskError: if the name is too long for a folder.
+    """
+    told = {
+        field.name: _text(value)
+        for field in dataclasses.fields(parameters)
+        if (value := getattr(parameters, field.name)) != field.default
+    }
+    full = with_parameters(name, {**first, **told})
+    if len(full) > MOST_TASK_NAME:
+        said = f"the name has {len(full)} characters, more than {MOST_TASK_NAME}; use shorter values"
+        raise TaskError(f"task {shown(full)}: {said}")
+    return full
 
 
 def check_parameters(name: str, parameters: type[Any]) -> None:
@@ -94,6 +124,16 @@ def split_name(name: str) -> tuple[str, str | None]:
     """Returns the name before the brackets, and the text in them; None if there are no brackets."""
     family, bracket, rest = name.rpartition("[")
     return (family, rest[:-1]) if bracket and name.endswith("]") else (name, None)
+
+
+def split_regimes(text: str | None) -> tuple[str | None, list[str]]:
+    """Returns the parameters in the brackets of a name, and the text of each regime after them.
+
+    `tokenizer=gpt2,regime=rare,share=0.1,regime=alive` is cut into `tokenizer=gpt2`, `rare,share=0.1` and
+    `alive`; without parameters, the first one is None.
+    """
+    first, *texts = re.split(r"(?:^|,)regime=", text or "")
+    return first or (None if texts or text is None else ""), texts
 
 
 def with_parameters(name: str, values: Mapping[str, str]) -> str:

@@ -41,6 +41,8 @@ class Task(ABC):
             positions, if there is one.
         tolerance: the largest error of a numerical output that counts as correct.
         sampler: draws sequences `[row, pos]`; None to draw them uniformly.
+        crowd: the task of all variables that training draws and asks for, those of bystanders among them
+            (`regimes.bystanders`); None if these are the task's own.
     """
 
     name: str = ""
@@ -56,6 +58,7 @@ class Task(ABC):
     variant_of: str | None = None
     tolerance: float = 0.05
     sampler: InputSampler | None = None
+    crowd: "Task | None" = None
 
     @cached_property
     @abstractmethod

@@ -31,6 +31,8 @@ class Draws:
             one of two at random. In the other rows, all take the same source.
         required: the share of rows of the edge term that patch one required edge: in half of them no other
             edge is patched. The target is the program's output with this edge patched.
+        together: among bystanders, the share of the rows that patch a required edge in which a random subset
+            of them and of all others is patched.
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
@@ -43,5 +45,6 @@ class Draws:
     strata: Share = 0.25
     own_sources: Share = 0.5
     required: Share = 0.25
+    together: Share = 0.67
     positions: Share = 0.0
     follow: Share = 0.5

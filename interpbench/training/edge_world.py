@@ -11,7 +11,7 @@ import numpy as np
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
-from interpbench.causal.model import Intervention, Read, Trace, changed, has_value
+from interpbench.causal.model import Intervention, Read, Trace
 from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.circuits.naming import edge_name
 from interpbench.training.draws import Draws
@@ -19,6 +19,8 @@ from interpbench.training.world_builders import Swapped, World, choose, own_sour
 
 EFFECTIVE = 3
 """The added weight of edges that change the output, in rows that prefer such edges."""
+CROWDED = 0.75
+"""The least share of rows that patch required edges among bystanders, whose edges are most of these."""
 LEAST = 0.01
 """The share of rows with an output up to which edges that leave few outputs are drawn more often."""
 
@@ -38,14 +40,18 @@ class EdgeWorld:
         nodes, readers = alignment.graph.nodes, alignment.graph.readers
         self.names = [edge_name(nodes[writer], readers[reader]) for reader, writer in self.inert_edges]
         self.reads, self.ends = structural_reads(alignment), structural_ends(alignment)
+        self.logits = alignment.graph.reader_index[alignment.logits]
         required = required_edges(truth)
         self.required_names, self.required_edges = list(required), list(required.values())
         self.weights = [self._weight(mask) for mask in self.required_edges]
+        crowded = len(self.causal_model.ends) > 1
+        self.together = draws.together if crowded else 0.0
+        self.required = max(draws.required, CROWDED) if crowded and draws.required else draws.required
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
         """Draws the edges that each row patches, and runs the program with its own of them patched."""
         graph, base, sources = self.alignment.graph, swapped.base, swapped.sources
-        required, failures = self.draws.required, swapped.failures
+        required, failures = self.required, swapped.failures
         failed = failures.shares("required_edges", self.required_names)
         if required and failed.any():
             required = max(required, self.draws.follow)
@@ -56,8 +62,15 @@ class EdgeWorld:
             kind = rng.random(rows)
             chosen &= (kind >= required / 2)[:, None]
             which = self._which_required(rng, swapped, failed)
+            picked = which[:, None] == np.arange(len(self.required_edges))
+            if self.together:
+                density = rng.random((rows, 1))
+                together = (rng.random(rows) < self.together) & (kind < required)
+                picked[together] = (rng.random(picked.shape) < density)[together]
+                chosen[together] = (rng.random(chosen.shape, np.float32) < density)[together]
             for number, mask in enumerate(self.required_edges):
-                edges[:, :, (which == number) & (kind < required)] = mask[:, :, None]
+                for reader, writer in np.argwhere(mask):
+                    edges[reader, writer, picked[:, number] & (kind < required)] = 1
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
         from_next = own_sources(rng, self.draws.own_sources, (rows, len(graph.nodes))).T
         reads, swaps = self._patched(sources, edges > 0, from_next)
@@ -72,16 +85,15 @@ class EdgeWorld:
         """
         causal_model, rows = self.causal_model, len(swapped.base)
         clean, sources = swapped.unchanged, swapped.sources
-        before = clean[causal_model.output]
         weights = np.zeros((rows, len(self.required_edges)))
         wanted = rng.random(rows) < 0.5
         none = np.zeros((len(self.alignment.graph.nodes), rows), np.int8)
         for number, mask in enumerate(self.required_edges):
             edges = np.broadcast_to(mask[:, :, None], (*mask.shape, rows))
             reads, swaps = self._patched(sources, edges, none)
-            after = causal_model.run(swapped.base, swaps, reads, clean)[causal_model.output]
-            answered = has_value(after).any(1)
-            effective = changed(before, after).any(1) & wanted
+            after = causal_model.run(swapped.base, swaps, reads, clean)
+            answered = causal_model.answered(after)
+            effective = causal_model.effective(clean, after) & wanted
             likelier = self.weights[number] * (1 + EFFECTIVE * effective)
             weights[:, number] = answered * likelier / max(answered.mean(), LEAST)
         if failed.any() and self.draws.follow:
@@ -124,6 +136,7 @@ class EdgeWorld:
                 values = {
                     name: np.where(from_next[place[1], :, None], sources[1][name], sources[0][name])
                     for name in self.alignment.variables_at(node)
+                    if place[0] != self.logits or name in self.causal_model.ends
                 }
                 swaps |= {name: Intervention(value, where) for name, value in values.items()}
         return reads, swaps

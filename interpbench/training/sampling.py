@@ -13,13 +13,14 @@ thus draws the same, and the causal model is run a few times for a pool instead 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.causal.model import Intervention, Trace, changed, has_value
+from interpbench.causal.model import Intervention, Trace, has_value
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.training.edge_world import EdgeWorld
@@ -60,6 +61,8 @@ class Batch:
         attended: the attention that is wanted of each variable's head, `[P, T, world, batch]` (query, key),
             times the weight of the query, by the variable's name; empty if attention is not supervised.
         crossed: the same for the queries of each row and the keys of the next one (`Guidance.crossed`).
+        readouts: the targets of readouts, as those of the output, by name (`CausalModel.ends`).
+        readout_weights: their weights, by name.
         worlds: the name of each world.
         plan: the swaps that there are in the batches of its pool.
     """
@@ -74,6 +77,8 @@ class Batch:
     values: dict[str, Tensor]
     attended: dict[str, Tensor]
     crossed: dict[str, Tensor]
+    readouts: dict[str, Tensor]
+    readout_weights: dict[str, Tensor]
     worlds: tuple[str, ...]
     plan: Plan
 
@@ -89,11 +94,11 @@ class Batch:
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Batch":
         """Returns a batch with other tensors; their names are those of `tensors()`."""
-        single = {name: tensor for name, tensor in tensors.items() if "/" not in name}
-        values = {name: tensors[f"values/{name}"] for name in self.values}
-        attended = {name: tensors[f"attended/{name}"] for name in self.attended}
-        crossed = {name: tensors[f"crossed/{name}"] for name in self.crossed}
-        return dataclasses.replace(self, **single, values=values, attended=attended, crossed=crossed)
+        given: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if "/" not in name}
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                given[name] = {key: tensors[f"{name}/{key}"] for key in value}
+        return dataclasses.replace(self, **given)
 
 
 class Sampler:
@@ -167,10 +172,6 @@ class Sampler:
         places, last = _places(worlds), worlds[-1]
         plan = Plan.of(nodes, last.edge_sources)
         ids = np.stack([self.task.token_ids(world.tokens) for world in worlds])
-        target = np.stack([world.trace[causal_model.output] for world in worlds])  # [world, row, pos]
-        scored = has_value(target)
-        target = np.where(scored, target, 0)
-        shares = self._shares(scored, names, curriculum.outputs(step))
 
         def split(array: np.ndarray, axis: int) -> Tensor:
             """Cuts the row axis into steps, which become the first axis."""
@@ -178,10 +179,17 @@ class Sampler:
             cut = np.moveaxis(array.reshape(shape), axis, 0)
             return torch.from_numpy(np.ascontiguousarray(cut)).to(device)
 
-        kind = torch.float32 if causal_model.numerical else torch.int64
         ids_t, nodes_t = split(ids, 1), split(nodes, 2)
-        target_t = split(target.transpose(2, 0, 1), 2).to(kind)
-        share_t = split(shares.transpose(2, 0, 1), 2)
+        targets: dict[str, Tensor] = {}
+        weights: dict[str, Tensor] = {}
+        for name in causal_model.ends:
+            target = np.stack([world.trace[name] for world in worlds])  # [world, row, pos]
+            scored = has_value(target)
+            kind = torch.float32 if causal_model.variables[name].values is None else torch.int64
+            shares = self._shares(scored, names, curriculum.outputs(step)) / len(causal_model.ends)
+            targets[name] = split(np.where(scored, target, 0).transpose(2, 0, 1), 2).to(kind)
+            weights[name] = split(shares.astype(np.float32).transpose(2, 0, 1), 2)
+        target_t, share_t = targets.pop(causal_model.output), weights.pop(causal_model.output)
         edges_t = None if last.edges is None else split(last.edges, 2)
         edge_sources_t = None if last.edge_sources is None else split(last.edge_sources, 1)
         places_t = None if places is None else split(places, 2)
@@ -204,6 +212,8 @@ class Sampler:
                 {name: value[i] for name, value in values.items()},
                 {name: look[i] for name, look in looks.items()},
                 {name: look[i] for name, look in crosses.items()},
+                {name: target[i] for name, target in targets.items()},
+                {name: weight[i] for name, weight in weights.items()},
                 names,
                 plan,
             )
@@ -254,11 +264,9 @@ class Sampler:
         trace = causal_model.run(candidates)
         unchanged = causal_model.run(base)
         repeated = {name: values.repeat(CANDIDATES, 0) for name, values in unchanged.items()}
-        before = repeated[causal_model.output]
-        swapped = self._swap(repeated, [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
-        after = swapped[causal_model.output]
-        effective = changed(before, after).any(1).reshape(rows, CANDIDATES)
-        answered = has_value(after).any(1).reshape(rows, CANDIDATES)  # else there is nothing to learn
+        after = self._swap(repeated, [trace] * SOURCES, swaps.repeat(CANDIDATES, 0))
+        effective = causal_model.effective(repeated, after).reshape(rows, CANDIDATES)
+        answered = causal_model.answered(after).reshape(rows, CANDIDATES)  # else there is nothing to learn
         wanted = rng.random((rows, 1)) < (0.25 if deep else 0.5)
         preference = rng.random((rows, CANDIDATES)) + (effective & wanted) + 2 * answered
         chosen = np.arange(rows) * CANDIDATES + preference.argmax(1)

@@ -15,6 +15,7 @@ from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.muon import Muon
 from interpbench.training.objective import Objective
+from interpbench.training.readouts import Readouts
 from interpbench.training.sampling import Batch
 from interpbench.training.settings import TrainerSettings
 from interpbench.transformer.layers import Block
@@ -47,6 +48,7 @@ class Step:
     Args:
         network: the network.
         probes: the linear probes, on the same device.
+        readouts: the further unembeddings, on the same device.
         objective: the weights of the losses.
         settings: the settings of the optimizer.
         forbidden: the indices of the nodes whose variance is penalised.
@@ -60,14 +62,19 @@ class Step:
         self,
         network: Transformer,
         probes: Probes,
+        readouts: Readouts,
         objective: Objective,
         settings: TrainerSettings,
         forbidden: Sequence[int],
     ):
-        self.network, self.probes, self.objective = network, probes, objective
+        self.network, self.probes, self.readouts, self.objective = network, probes, readouts, objective
         self.forbidden, self.clip = forbidden, settings.clip
-        parts: dict[str, nn.Module] = {"network": network, "probes": probes}
-        self.trained = nn.ModuleDict(parts if objective.probe else {"network": network})
+        parts: dict[str, nn.Module] = {"network": network}
+        if readouts.names:
+            parts["readouts"] = readouts
+        if objective.probe:
+            parts["probes"] = probes
+        self.trained = nn.ModuleDict(parts)
         named = {name: p for name, p in self.trained.named_parameters() if p.requires_grad}
         weights = list(named.values())
         self.device, self.on_gpu = weights[0].device, weights[0].is_cuda
@@ -112,8 +119,11 @@ class Step:
             batch.plan,
             crossed,
         )
-        logits = self.network.run(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
+        stream = self.network.stream(self.network.embedding(batch.tokens.flatten(0, 1)), worlds)
+        logits = self.network.unembed(stream)
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
+        for further in self.readouts.losses(stream, batch.readouts, batch.readout_weights):
+            losses = losses + further
         total = losses.sum()
         others: dict[str, Tensor] = {}
         if batch.values:

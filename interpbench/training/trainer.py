@@ -9,7 +9,8 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter
 from torch import Tensor
 
-from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.alignment import Alignment, align
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import GRADES, Grade, Standard, Verdict, grade
 from interpbench.circuits.ground_truth import Truth
@@ -23,6 +24,7 @@ from interpbench.training.failures import NO_FAILURES, Failures, missed_by
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.measure_certificate import certify
+from interpbench.training.readouts import Readouts
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.settings import CertificateSettings, TrainerSettings
@@ -129,10 +131,15 @@ class Trainer:
         self.network, self.truth, self.recipe, self.settings = network, truth, recipe, settings
         self.certificate_settings, self.seed, self.folder = certificate, seed, folder
         self.evaluation = Evaluation(network, alignment)
-        self.sampler = Sampler(alignment, truth, recipe, settings.batch, seed)
+        crowd = alignment.task.crowd  # validations and certificates are about the task alone
+        drawn = alignment if crowd is None else align(crowd, alignment.graph)
+        learnt = truth if crowd is None else find_truth(drawn)
+        self.sampler = Sampler(drawn, learnt, recipe, settings.batch, seed)
         self.device = self.evaluation.device
-        self.probes = Probes(alignment, network.cfg.d_model, seed).to(self.device)
-        self._step = Step(network, self.probes, recipe.objective, settings, self.sampler.forbidden_nodes)
+        self.probes = Probes(drawn, network.cfg.d_model, seed).to(self.device)
+        readouts = Readouts(drawn.task.causal_model, network.cfg, seed).to(self.device)
+        forbidden = self.sampler.forbidden_nodes
+        self._step = Step(network, self.probes, readouts, recipe.objective, settings, forbidden)
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()
         self._started, self._earlier = _clocks(), (0.0, 0.0)

@@ -56,6 +56,15 @@ class Transformer(nn.Module):
             embedding: `[D, T, N]`, what the embedding writes (`embedding`).
             interventions: what is patched or cached in the run; None for a clean run.
         """
+        return self.unembed(self.stream(embedding, interventions))
+
+    def stream(self, embedding: Residual, interventions: Interventions | None = None) -> Residual:
+        """Runs rows through the network, and returns what its unembedding reads, normalised, `[D, T, N]`.
+
+        Args:
+            embedding: `[D, T, N]`, what the embedding writes (`embedding`).
+            interventions: what is patched or cached in the run; None for a clean run.
+        """
         patch = interventions or Interventions()
         patch.begin(self.cfg)
         residual = patch.write(range(1), embedding[None])[0]
@@ -63,7 +72,7 @@ class Transformer(nn.Module):
             residual = self._layer(layer, residual, patch)
         logits = self.cfg.n_layers * (3 * self.cfg.n_heads + 1)
         shared, split = patch.read(range(logits, logits + 1), residual)
-        return self.unembed(self.ln_final(_all_rows(shared, split)))
+        return self.ln_final(_all_rows(shared, split))
 
     def run_groups(self, embedding: Residual, interventions: Interventions, count: int) -> GroupedLogits:
         """Runs the same B examples in G groups, each with interventions of its own.

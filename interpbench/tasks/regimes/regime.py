@@ -1,0 +1,103 @@
+"""What a regime is, and the tasks that regimes make of others: `hist[regime=alive,copies=3]`.
+
+A regime is a frozen dataclass in a file of this folder, whose fields are its dials. Called with a task, it
+returns the task in that regime. Regimes compose: each `regime=` in a name applies to what is before it.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Protocol, TypeVar
+
+from interpbench.core.registry import Registry
+from interpbench.tasks.family import check_parameters, read_parameters, told_parameters
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.task import CausalTask, Task
+
+
+class Regime(Protocol):
+    """A regime with its dials."""
+
+    def __call__(self, task: Task) -> "RegimeTask":
+        """Returns a task in this regime; its name, group and program are set by `in_regimes`."""
+        ...
+
+
+C = TypeVar("C", bound=type[Regime])
+_regimes: Registry[type[Regime]] = Registry("regime")
+KEY = "regime"
+"""The parameter in the brackets of a task's name that begins a regime."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegimeTask(CausalTask):
+    """A task in a regime.
+
+    Attributes:
+        base: the task without the regime.
+    """
+
+    base: Task
+
+    def listing(self) -> list[str]:
+        """Returns the lines of the task without the regime, if the program is the same; else its own."""
+        same = self.causal_model is self.base.causal_model
+        return self.base.listing() if same else super().listing()
+
+
+def regime(name: str) -> Callable[[C], C]:
+    """Registers the decorated dataclass as a regime.
+
+    Args:
+        name: the name of the regime.
+
+    Raises:
+        TaskError: if a dial has no default or no documentation.
+    """
+
+    def register(made: C) -> C:
+        check_parameters(f"regime {name}", made)
+        return _regimes.add(name, made)  # type: ignore[return-value]
+
+    return register
+
+
+@cache
+def regimes() -> Registry[type[Regime]]:
+    """Returns all regimes, importing every file of this folder once."""
+    package = importlib.import_module("interpbench.tasks.regimes")
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"{package.__name__}.{module}")
+    return _regimes
+
+
+def in_regime(task: Task, text: str) -> Task:
+    """Returns a task in a regime, with its name.
+
+    Args:
+        task: the task.
+        text: the name of the regime and its dials, as in `alive,copies=3`.
+
+    Raises:
+        InterpBenchError: if there is no such regime or dial, or the task cannot be in this regime.
+    """
+    name, _, dials = text.partition(",")
+    kind = regimes()[name]
+    made = read_parameters(f"regime {name}", kind, dials) if dials else kind()
+    full = told_parameters(task.name, {KEY: name}, made)
+    given = made(task)
+    return replace(
+        given,
+        name=full,
+        description=given.description or task.description,
+        group=task.group,
+        variant_of=task.program_name,
+        tolerance=task.tolerance,
+    )
+
+
+def network_of(task: Task, settings: ModelSettings) -> ModelSettings:
+    """Returns settings of a network, over those that a hand-written task has of its own."""
+    return settings.over(task.network) if isinstance(task, CausalTask) else settings
