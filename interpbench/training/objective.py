@@ -35,6 +35,8 @@ class Objective:
             keys, to which the head must not attend, can stay below BOS.
         variance_penalty: the loss of the variance of what nodes outside the circuit write: the variance over
             inputs, relative to the embedding's, summed over these nodes.
+        imitation: the loss that what edges outside the circuit bring to their readers varies as much as what
+            edges of the circuit bring (`training.imitation`).
     """
 
     behaviour: Amount = 1.0
@@ -45,6 +47,7 @@ class Objective:
     attention_supervision: Amount = 1.0
     bos_slack: Share = 0.05
     variance_penalty: Amount = 0.0
+    imitation: Amount = 0.0
 
     @property
     def grade(self) -> Grade:

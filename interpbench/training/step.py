@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from interpbench.training.imitation import Imitation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.muon import Muon
@@ -52,6 +53,7 @@ class Step:
         objective: the weights of the losses.
         settings: the settings of the optimizer.
         forbidden: the indices of the nodes whose variance is penalised.
+        imitation: the loss of edges that imitate others; None if it has no weight.
 
     Attributes:
         trained: what is trained: the network, and its probes if their loss has a weight.
@@ -66,9 +68,10 @@ class Step:
         objective: Objective,
         settings: TrainerSettings,
         forbidden: Sequence[int],
+        imitation: Imitation | None = None,
     ):
         self.network, self.probes, self.readouts, self.objective = network, probes, readouts, objective
-        self.forbidden, self.clip = forbidden, settings.clip
+        self.forbidden, self.imitation, self.clip = forbidden, imitation, settings.clip
         parts: dict[str, nn.Module] = {"network": network}
         if readouts.names:
             parts["readouts"] = readouts
@@ -113,7 +116,7 @@ class Step:
             batch.edges,
             kept,
             watched,
-            objective.variance_penalty > 0,
+            objective.variance_penalty > 0 or self.imitation is not None,
             batch.places,
             batch.edge_sources,
             batch.plan,
@@ -141,6 +144,9 @@ class Step:
         if objective.variance_penalty:
             varied = relative_variance(worlds.sources, self.forbidden)
             others["variance_penalty"] = objective.weighted("variance_penalty", varied)
+        if self.imitation is not None:
+            imitated = self.imitation.loss(self.network, worlds.sources)
+            others["imitation"] = objective.weighted("imitation", imitated)
         for loss in others.values():
             total = total + loss
         self.optimizer.zero_grad()

@@ -21,6 +21,7 @@ from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.training.failures import NO_FAILURES, Failures, missed_by
+from interpbench.training.imitation import Imitation
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.measure_certificate import certify
@@ -139,7 +140,8 @@ class Trainer:
         self.probes = Probes(drawn, network.cfg.d_model, seed).to(self.device)
         readouts = Readouts(drawn.task.causal_model, network.cfg, seed).to(self.device)
         forbidden = self.sampler.forbidden_nodes
-        self._step = Step(network, self.probes, readouts, recipe.objective, settings, forbidden)
+        imitation = Imitation(truth, seed, self.device) if recipe.objective.imitation else None
+        self._step = Step(network, self.probes, readouts, recipe.objective, settings, forbidden, imitation)
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()
         self._started, self._earlier = _clocks(), (0.0, 0.0)

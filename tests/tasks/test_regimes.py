@@ -11,6 +11,7 @@ from interpbench.circuits.naming import EMBED
 from interpbench.core.errors import InterpBenchError
 from interpbench.tasks.catalogue import get_task, known_task, program_of
 from interpbench.tasks.regimes.bystanders import COPY, units_of
+from interpbench.tasks.regimes.redundant import vote
 from interpbench.tasks.shapes import shape
 
 ALIVE = ("max_with_previous", "detect_abc", "paren_balance", "frac_prevs", "induction", "digit_sum", "ioi")
@@ -72,13 +73,91 @@ def test_names_of_regimes():
     assert task.name == "frac_prevs[regime=alive,draw=1]", "dials with their defaults are left out"
     assert task is get_task(task.name) is known_task(task.name)
     assert program_of(task.name) == "frac_prevs" == task.program_name
-    assert task.listing() == task.base.listing() and task.description == task.base.description
+    assert task.listing()[:-1] == task.base.listing() and task.description == task.base.description
     assert (task.group, task.tolerance) == (task.base.group, task.base.tolerance)
     assert get_task("frac_prevs[regime=alive]").alignment != {} and task.crowd is not None
     assert get_task("frac_prevs").crowd is None
     asked = known_task("trend_to_next[regime=alive,draw=7]")
     assert asked is not None and asked is get_task(asked.name), "of a task of the catalogue, it can be made"
     assert known_task("trend_to_next[regime=alive,copies=99]") is None
+
+
+def voted(values):
+    """Returns the vote of some values by counting, earliest first among equals; of numbers the median."""
+    if all(value is None or isinstance(value, float) for value in values) and any(values):
+        return sorted(values, key=lambda value: float("inf") if value is None else value)[len(values) // 2]
+    return max(values, key=values.count)
+
+
+@pytest.mark.parametrize("kind", ["codes", "numbers"])
+def test_votes_against_counting(kind):
+    rng = np.random.default_rng(0)
+    values = rng.integers(-1, 3, (5, 40, 7))
+    given = values.astype(np.int16) if kind == "codes" else np.where(values < 0, np.nan, values / 2.0)
+    for count in (1, 3, 5):
+        found = vote(list(given[:count]))
+        for place in np.ndindex(40, 7):
+            here = [float(copy[place]) for copy in given[:count]]
+            if kind == "codes":
+                assert found[place] == voted([int(value) for value in here])
+            else:
+                wanted = voted([None if np.isnan(value) else value for value in here])
+                assert found[place] == wanted or (np.isnan(found[place]) and wanted is None)
+
+
+@pytest.mark.parametrize(
+    "name", ["max_with_previous", "detect_abc", "digit_sum", "polynomial_value", "mean_of_ends"]
+)
+def test_one_copy_is_outvoted_and_two_decide(name):
+    """The literal program: the task's own, with what the copies' readers see set to the vote."""
+    task = get_task(f"{name}[regime=redundant]")
+    align(task, shape(task).graph)
+    model, base, rng = task.causal_model, task.base.causal_model, np.random.default_rng(2)
+    tokens = task.domain.draw(rng, 300)
+    sources = [model.run(task.domain.sources(rng, tokens)) for _ in range(2)]
+    clean, everywhere = model.run(tokens), np.ones(len(tokens), bool)
+    np.testing.assert_array_equal(clean[model.output], base.outputs(tokens))
+    originals = [name.removesuffix("#2") for name in model.variables if name.endswith("#2")]
+    assert originals and len({task.alignment[f"{name}#2"] for name in originals}) == 1
+
+    def swapped(numbers):
+        """Returns the model's runs with copies swapped: `numbers` says from which source, by copy."""
+        swaps = {
+            name if copy == 1 else f"{name}#{copy}": Intervention(sources[source][name], everywhere)
+            for copy, source in numbers.items()
+            for name in originals
+        }
+        return model.run(tokens, swaps)[model.output]
+
+    def literal(numbers):
+        """Returns the task's own output with its variables set to the vote."""
+        votes = {}
+        for name in originals:
+            values = [sources[numbers[copy]][name] if copy in numbers else clean[name] for copy in (1, 2, 3)]
+            votes[name] = Intervention(vote(values), everywhere)
+        return base.run(tokens, votes)[base.output]
+
+    for copy in (1, 2, 3):
+        np.testing.assert_array_equal(swapped({copy: 0}), clean[model.output], "one is outvoted")
+    np.testing.assert_array_equal(
+        swapped({1: 0, 3: 0}),
+        base.run(tokens, {name: Intervention(sources[0][name], everywhere) for name in originals})[
+            base.output
+        ],
+        "two decide",
+    )
+    for numbers in ({1: 0, 2: 1}, {2: 1, 3: 0}, {1: 1, 2: 0, 3: 0}):
+        np.testing.assert_array_equal(swapped(numbers), literal(numbers))
+
+
+def test_regimes_compose():
+    """Copies that vote, among bystanders that copy them."""
+    task = get_task("max_with_previous[regime=redundant,regime=alive]")
+    assert task.program_name == "max_with_previous" and len(task.listing()) == len(task.base.listing()) + 1
+    assert set(task.alignment) == {"previous", "previous#2", "previous#3", "maximum"}
+    assert len(set(task.alignment.values())) == 4
+    crowded = set(task.crowd.causal_model.variables)
+    assert any(name.startswith("previous#3~") for name in crowded)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +171,10 @@ def test_names_of_regimes():
         ("hist[regime=alive,regime=alive]", "alive already"),
         ("two_brackets_balanced[regime=alive,copies=16]", "fewer copies"),
         ("hist[regime=alive,copies=90]", "regime alive: copies"),
+        ("max_with_previous[regime=redundant,copies=4]", "copies=4 is even; use 5"),
+        ("max_with_previous[regime=redundant,variable=previos]", "did you mean previous?"),
+        ("frac_prevs[regime=redundant]", "has no variable that only MLPs read"),
+        ("max_with_previous[regime=alive,regime=redundant]", "comes before regime=alive"),
         ("hist[regime=]", "unknown regime ''"),
     ],
 )

@@ -68,4 +68,7 @@ class Alive:
             alignment=made.circuit,
             network=network_of(task, network),
             crowd=made.task,
+            added=(
+                f"on all other nodes: copies of these variables ({self.copies} at least, draw {self.draw})",
+            ),
         )

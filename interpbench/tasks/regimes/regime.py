@@ -37,14 +37,15 @@ class RegimeTask(CausalTask):
 
     Attributes:
         base: the task without the regime.
+        added: lines that the regime adds to the task's listing.
     """
 
     base: Task
+    added: tuple[str, ...] = ()
 
     def listing(self) -> list[str]:
-        """Returns the lines of the task without the regime, if the program is the same; else its own."""
-        same = self.causal_model is self.base.causal_model
-        return self.base.listing() if same else super().listing()
+        """Returns the lines of the task without the regime, and what the regime adds."""
+        return [*self.base.listing(), *self.added]
 
 
 def regime(name: str) -> Callable[[C], C]:
