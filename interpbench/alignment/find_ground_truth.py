@@ -16,6 +16,7 @@ from interpbench.causal.model import Intervention, Read, Trace
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core import seeds
+from interpbench.tasks.task import Task
 
 PAIRS = 20_000
 """The number of pairs of inputs that are tried before a node or edge is found to have no effect."""
@@ -91,6 +92,23 @@ def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[s
     }
 
 
+def draw_pairs_of(task: Task, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the pairs of inputs on which truth is found, bases and sources `[pair, pos]`.
+
+    These are all pairs if there are few, and else so many that are always the same.
+
+    Args:
+        task: the task.
+        pairs: the number of pairs that are drawn; up to four times as many are enumerated.
+    """
+    domain, rng = task.domain, seeds.generator(0, "truth", task.name)
+    if domain.size**2 <= pairs * 4:
+        everything = domain.all()
+        return everything.repeat(len(everything), 0), np.tile(everything, (len(everything), 1))
+    base = domain.draw(rng, pairs)
+    return base, domain.sources(rng, base)
+
+
 class _Effects:
     """Interventions on pairs of inputs, tried in chunks until one changes an output."""
 
@@ -100,15 +118,7 @@ class _Effects:
         self.chunks = list(self._chunks(pairs))
 
     def _chunks(self, pairs: int) -> list[tuple[np.ndarray, Trace, Trace]]:
-        domain = self.alignment.task.domain
-        rng = seeds.generator(0, "truth", self.alignment.task.name)
-        if domain.size**2 <= pairs * 4:
-            everything = domain.all()
-            base = everything.repeat(len(everything), 0)
-            source = np.tile(everything, (len(everything), 1))
-        else:
-            base = domain.draw(rng, pairs)
-            source = domain.sources(rng, base)
+        base, source = draw_pairs_of(self.alignment.task, pairs)
         bounds = [0, 500, *range(5_000, len(base), 5_000), len(base)]
         return [
             (base[a:b], self.causal_model.run(base[a:b]), self.causal_model.run(source[a:b]))

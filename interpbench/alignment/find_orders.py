@@ -1,0 +1,134 @@
+"""Orders of being required: nodes and edges that matter only once others are patched, too.
+
+A node or edge is *required of order k* if there are k others and a pair of inputs such that patching these k
+changes no output, and patching them together with it does (an actual cause under a contingency, Halpern and
+Pearl 2005; its degree of responsibility is 1 / (k + 1), Chockler and Halpern 2004, definition 3.1). Order 0
+is `required`. Of three copies that vote, each is required of order 1: one alone is outvoted.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.find_ground_truth import draw_pairs_of, structural_edges, structural_ends
+from interpbench.causal.model import Intervention, Read
+from interpbench.circuits.ground_truth import Level
+from interpbench.circuits.naming import EMBED, Node, edge_name
+
+MOST = 3
+"""The highest order that is looked for."""
+PAIRS = 2_000
+"""The number of pairs of inputs on which sets are patched."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of a node or edge, with a witness.
+
+    Attributes:
+        order: the smallest number of others that have to be patched for it to matter.
+        others: the names of such others.
+        base: an input on which patching the others changes nothing, and patching it with them does, `[pos]`.
+        source: the input that they are patched from, `[pos]`.
+    """
+
+    order: int
+    others: tuple[str, ...]
+    base: np.ndarray
+    source: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A node or edge of the circuit: the interventions on the program that act like patching it."""
+
+    reads: tuple[tuple[str, Read], ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+def find_orders(
+    alignment: Alignment, level: Level = "qkv_edge", most: int = MOST, pairs: int = PAIRS
+) -> dict[str, Order]:
+    """Returns the orders of the circuit's nodes or edges, by name, without those that matter in no set.
+
+    Args:
+        alignment: the nodes of the program's variables.
+        level: whether nodes, head edges or q/k/v edges are meant. A read through any of a head's inputs is
+            patched in all three.
+        most: the highest order that is looked for.
+        pairs: the number of pairs of inputs that are tried.
+    """
+    search = _Search(alignment, _parts(alignment, level), pairs)
+    found: dict[str, Order] = {}
+    for order in range(most + 1):
+        for name in search.parts:
+            if name not in found and search.varies(name):
+                others = [other for other in search.parts if other != name and search.varies(other)]
+                witness = next(search.witnesses(name, others, order), None)
+                if witness is not None:
+                    found[name] = witness
+    return found
+
+
+def _parts(alignment: Alignment, level: Level) -> dict[str, _Part]:
+    """Returns the nodes or edges of the circuit, by name, but the embedding as a node."""
+    graph = alignment.graph
+    if level == "node":
+        names = {node: alignment.variables_at(node) for node in graph.nodes if node != EMBED}
+        return {str(node): _Part(variables=carried) for node, carried in names.items() if carried}
+    ends = structural_ends(alignment)
+    reads: dict[str, list[tuple[str, Read]]] = {}
+    variables: dict[str, tuple[str, ...]] = {}
+    for (reader, node), those in structural_edges(alignment).items():
+        free = any(read.slot is None for _, read in those)
+        whole = level == "head_edge" or free
+        name = edge_name(node, reader.destination if whole else reader)
+        reads.setdefault(name, []).extend(those)
+        end: Node | None = ends.get((graph.reader_index[reader], graph.node_index[node]))
+        variables[name] = () if end is None else alignment.variables_at(end)
+    return {name: _Part(tuple(dict.fromkeys(those)), variables[name]) for name, those in reads.items()}
+
+
+class _Search:
+    """Sets of nodes or edges that are patched on the same pairs of inputs, each set once."""
+
+    def __init__(self, alignment: Alignment, parts: Mapping[str, _Part], pairs: int):
+        self.model, self.parts = alignment.task.causal_model, parts
+        self.base, self.source = draw_pairs_of(alignment.task, pairs)
+        self.clean, self.there = self.model.run(self.base), self.model.run(self.source)
+        self._changed: dict[frozenset[str], np.ndarray] = {}
+
+    def varies(self, name: str) -> bool:
+        """Returns whether what is patched ever differs between a base and its source."""
+        part = self.parts[name]
+        names = [*part.variables, *(read.parent for _, read in part.reads)]
+        return any(not np.array_equal(self.clean[each], self.there[each]) for each in names)
+
+    def changed(self, names: frozenset[str]) -> np.ndarray:
+        """Returns bool `[pair]`, whether patching a set changes the output."""
+        if names not in self._changed:
+            everywhere = np.ones(len(self.base), bool)
+            parts = [self.parts[name] for name in sorted(names)]
+            reads = {
+                read: Intervention(self.there[read[1].parent], everywhere)
+                for part in parts
+                for read in part.reads
+            }
+            swaps = {
+                name: Intervention(self.there[name], everywhere) for part in parts for name in part.variables
+            }
+            after = self.model.run(self.base, swaps, reads, self.clean)
+            self._changed[names] = self.model.effective(self.clean, after)
+        return self._changed[names]
+
+    def witnesses(self, name: str, others: Sequence[str], order: int) -> Iterator[Order]:
+        """Yields the sets of so many others with which a node or edge matters, each with a pair."""
+        for chosen in combinations(others, order):
+            some = frozenset(chosen)
+            pairs = self.changed(some | {name}) & ~self.changed(some)
+            if pairs.any():
+                pair = int(pairs.argmax())
+                yield Order(order, chosen, self.base[pair], self.source[pair])

@@ -1,0 +1,82 @@
+"""Orders of being required: what matters once others are patched, with witnesses tried row by row."""
+
+import numpy as np
+import pytest
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.find_ground_truth import find_truth, structural_edges
+from interpbench.alignment.find_orders import find_orders
+from interpbench.causal.model import Intervention
+from interpbench.circuits.ground_truth import LEVELS, State
+from interpbench.circuits.naming import edge_name
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import shape
+
+VOTE = "max_with_previous[regime=redundant]"
+
+
+def alignment_of(name):
+    task = get_task(name)
+    return align(task, shape(task).graph)
+
+
+@pytest.mark.parametrize("copies, order", [(3, 1), (5, 2), (7, 3)])
+def test_copies_that_vote_matter_once_half_of_the_others_are_patched(copies, order):
+    alignment = alignment_of(f"max_with_previous[regime=redundant,copies={copies}]")
+    found = find_orders(alignment)
+    voters = {f"a0.h{head}->m0" for head in range(copies)}
+    assert {name for name, each in found.items() if each.order == order and "->m0" in name} == voters
+    assert {name for name, each in found.items() if each.order == 0} == {"embed->m0", "m0->logits"}
+    assert not voters & set(find_orders(alignment, most=order - 1)), "no smaller set will do"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", [VOTE, "detect_abc", "frac_prevs", "equals_mirror", "induction", "ioi"])
+def test_order_0_is_what_truth_requires(name, level):
+    alignment = alignment_of(name)
+    truth = find_truth(alignment)
+    wanted = set(truth.names(level, State.REQUIRED)) - {"embed"}
+    if level == "qkv_edge":  # free ones are one part, as the program has no more
+        free = {edge.split("<")[0] for edge in truth.names(level, State.FREE)}
+        wanted = {edge for edge in wanted if edge.split("<")[0] not in free} | free
+    zero = {name for name, each in find_orders(alignment, level, most=0).items() if each.order == 0}
+    assert zero == wanted
+
+
+@pytest.mark.parametrize("name", [VOTE, "digit_sum[regime=redundant]", "detect_abc[regime=redundant]"])
+def test_witnesses_hold_when_tried_alone(name):
+    """Patches of the others leave the output of the witness's base; together with the edge they change it."""
+    alignment = alignment_of(name)
+    model = alignment.task.causal_model
+    reads = {edge_name(node, reader): those for (reader, node), those in structural_edges(alignment).items()}
+    ends = {f"{alignment.nodes[model.output]}->logits"}
+    found = find_orders(alignment)
+    assert {each.order for each in found.values()} == {0, 1}
+    for edge, each in found.items():
+        assert len(each.others) == each.order and edge not in each.others
+        base, source = each.base[None], model.run(each.source[None])
+
+        def output(names, base=base, source=source):
+            """Returns the output on the base with these edges patched."""
+            patched = {
+                read: Intervention(source[read[1].parent], np.ones(1, bool))
+                for name in names
+                for read in reads[name]
+            }
+            if ends & set(names):
+                return source[model.output]
+            return model.run(base, None, patched)[model.output]
+
+        clean = model.outputs(base)
+        there = (clean >= 0) & (output(each.others) >= 0)
+        assert (output(each.others) == clean)[there].all()
+        after = output((*each.others, edge))
+        assert (after != clean)[(clean >= 0) & (after >= 0)].any()
+
+
+def test_what_matters_in_no_set_has_no_order():
+    """The length of an input that always has the same length: its edges are in the program, and dead."""
+    alignment = alignment_of("equals_mirror")
+    found = find_orders(alignment)
+    allowed = find_truth(alignment).names("qkv_edge", State.ALLOWED)
+    assert allowed and not set(allowed) & set(found)
