@@ -16,6 +16,7 @@ from interpbench.reports.task_table import output, task_table
 from interpbench.runs.measure_tasks import record_of
 from interpbench.tasks.catalogue import catalogue, families, get_task
 from interpbench.tasks.family import split_name
+from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.tasks.shapes import shape
 
 
@@ -65,7 +66,9 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     truth = Truth.from_json(alignment.graph, record.truth)
     number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
     console.print(f"[bold]{terminal(task.name)}[/]{number}: {terminal(task.description)}\n", highlight=False)
-    if task.program_name != task.name:
+    if isinstance(task, RegimeTask):
+        console.print(f"The task {task.base.name} in a regime.\n", highlight=False)
+    elif task.program_name != task.name:
         console.print(f"The same program as {task.program_name}, up to names.\n", highlight=False)
     console.print("[bold]Program[/]")
     for line in task.listing():

@@ -9,7 +9,7 @@ from interpbench.circuits.graph import Graph
 from interpbench.core.config import STRICT, Steps
 from interpbench.core.errors import TaskError
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.tasks.regimes.bystanders import crowd, units_of
+from interpbench.tasks.regimes.bystanders import crowd, said_of, units_of
 from interpbench.tasks.regimes.regime import RegimeTask, network_of, regime
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Task
@@ -68,7 +68,5 @@ class Alive:
             alignment=made.circuit,
             network=network_of(task, network),
             crowd=made.task,
-            added=(
-                f"on all other nodes: copies of these variables ({self.copies} at least, draw {self.draw})",
-            ),
+            added=tuple(said_of(made)),
         )

@@ -112,6 +112,15 @@ def crowd(task: Task, graph: Graph, seed: int, copies: int = 2) -> Crowd:
     return Crowd(_joint(task, made, names), _circuit(task, end))
 
 
+def said_of(made: Crowd) -> list[str]:
+    """Returns a line for each variable that bystanders carry: its name and their nodes."""
+    nodes: dict[str, list[str]] = {}
+    for name, node in made.task.alignment.items():
+        if COPY in name:
+            nodes.setdefault(name.partition(COPY)[0], []).append(node)
+    return [f"{name} also at {' '.join(places)}, which the output ignores" for name, places in nodes.items()]
+
+
 def units_of(task: Task) -> list[Unit]:
     """Returns the units of a task, in layer order, without the embedding's."""
     homes, variables = task.default_alignment, task.causal_model.variables
