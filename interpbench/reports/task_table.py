@@ -5,13 +5,16 @@ from itertools import groupby
 from textwrap import shorten
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from interpbench.tasks.catalogue import families
+from interpbench.tasks.regimes.regime import described
 from interpbench.tasks.task import Task
 from interpbench.tasks.task_records import TaskRecord
 
 Records = Mapping[str, TaskRecord]
+EDGES = "edges: required / allowed / forbidden q/k/v edges"
 MOST_NAMES = 3
 """Unreached classes that the page names; of more it says how many there are."""
 WIDTHS = {
@@ -37,7 +40,7 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
     """
     table = Table(
         title=f"{len(tasks)} tasks",
-        caption="\n".join(["edges: required / allowed / forbidden q/k/v edges", *_with_parameters(tasks)]),
+        caption="\n".join([EDGES, *_with_parameters(tasks), _in_regimes()]),
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
@@ -70,6 +73,11 @@ def _with_parameters(tasks: Sequence[Task]) -> list[str]:
     """Returns a line that says which tasks have parameters, if any has."""
     names = ", ".join(task.name for task in tasks if task.name in families())
     return [f"with parameters (see interpbench show): {names}"] * bool(names)
+
+
+def _in_regimes() -> str:
+    """Returns a line that says which regimes there are, and their dials."""
+    return escape(f"in regimes, as in hist[regime=alive,copies=3] (docs/exam.md): {', '.join(described())}")
 
 
 def number(task: Task) -> str:

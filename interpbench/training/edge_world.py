@@ -57,6 +57,7 @@ class EdgeWorld:
             required = max(required, self.draws.follow)
         rows = len(base)
         chosen = choose(rng, self.draws, failures.shares("edges", self.names), rows)
+        nodes: np.ndarray | None = None
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
         if self.required_edges and required:
             kind = rng.random(rows)
@@ -68,14 +69,46 @@ class EdgeWorld:
                 together = (rng.random(rows) < self.together) & (kind < required)
                 picked[together] = (rng.random(picked.shape) < density)[together]
                 chosen[together] = (rng.random(chosen.shape, np.float32) < density)[together]
+                nodes = self._swapped_nodes(rng, together)
             for number, mask in enumerate(self.required_edges):
                 for reader, writer in np.argwhere(mask):
                     edges[reader, writer, picked[:, number] & (kind < required)] = 1
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
         from_next = own_sources(rng, self.draws.own_sources, (rows, len(graph.nodes))).T
         reads, swaps = self._patched(sources, edges > 0, from_next)
+        if nodes is not None:
+            swaps = self._over(swaps, nodes, sources)
         trace = self.causal_model.run(base, swaps, reads, swapped.unchanged)
-        return World(base, trace, edges=edges, edge_sources=from_next, reads=reads)
+        return World(base, trace, nodes, edges=edges, edge_sources=from_next, reads=reads)
+
+    def _swapped_nodes(self, rng: np.random.Generator, together: np.ndarray) -> np.ndarray:
+        """Draws nodes that some rows swap as well, `[W, row]`, 1 or 2 for the source; 0 if not swapped.
+
+        A patched edge then brings its reader a value from another source than the node's other edges do.
+        """
+        graph = self.alignment.graph
+        places = [graph.node_index[node] for node in self.alignment.aligned_nodes]
+        rows = len(together)
+        chosen = rng.random((len(places), rows)) < together * rng.random(rows)
+        nodes = np.zeros((len(graph.nodes), rows), np.int8)
+        nodes[places] = chosen * rng.integers(1, 3, size=chosen.shape, dtype=np.int8)
+        return nodes
+
+    def _over(
+        self, swaps: dict[str, Intervention], nodes: np.ndarray, sources: tuple[Trace, Trace]
+    ) -> dict[str, Intervention]:
+        """Returns interventions on variables: those of patched edges over those of swapped nodes."""
+        made: dict[str, Intervention] = {}
+        for node, names in self.alignment.aligned_nodes.items():
+            source = nodes[self.alignment.graph.node_index[node]]
+            for name in names:
+                values = np.where((source == 2)[:, None], sources[1][name], sources[0][name])
+                where = source > 0
+                if name in swaps:
+                    values = np.where(swaps[name].where[:, None], swaps[name].values, values)
+                    where = where | swaps[name].where
+                made[name] = Intervention(values, where)
+        return made
 
     def _which_required(self, rng: np.random.Generator, swapped: Swapped, failed: np.ndarray) -> np.ndarray:
         """Draws a required edge for each row, by index, of those that leave the program an output there.

@@ -31,17 +31,20 @@ def test_targets_of_every_copy_are_the_programs_row_by_row(name):
     joint, truth = crowd_of(name)
     batch, model, graph = Sampler(joint, truth, Recipe(), 16, 0)(1, CPU), joint.task.causal_model, joint.graph
     assert batch.worlds == ("source", "iit", "edge_strict"), "no node is left that carries nothing"
-    tokens, several = batch.tokens[:, :, 1:].numpy(), 0
+    tokens, several, both = batch.tokens[:, :, 1:].numpy(), 0, 0
     for row in range(16):
         sources = [model.run(tokens[0, [(row + shift) % 16]]) for shift in range(2)]
         everywhere = np.ones(1, bool)
-        swaps = {
-            variable: Intervention(sources[source - 1][variable], everywhere)
-            for node, variables in joint.aligned_nodes.items()
-            for variable in variables
-            if (source := int(batch.nodes[graph.node_index[node], 1, row]))
-        }
-        reads, ends = {}, {}
+        swaps, edge_swaps = (
+            {
+                variable: Intervention(sources[source - 1][variable], everywhere)
+                for node, variables in joint.aligned_nodes.items()
+                for variable in variables
+                if (source := int(batch.nodes[graph.node_index[node], world, row]))
+            }
+            for world in (1, 2)
+        )
+        reads, ends, both = {}, {}, both + len(edge_swaps)
         for (reader, writer), those in structural_reads(joint).items():
             source = sources[int(batch.edge_sources[writer, row])]
             if not batch.edges[reader, writer, row]:
@@ -54,7 +57,8 @@ def test_targets_of_every_copy_are_the_programs_row_by_row(name):
                     for variable in joint.variables_at(graph.nodes[writer])
                     if variable in model.ends
                 }
-        runs = sources[0], model.run(tokens[1, [row]], swaps), model.run(tokens[2, [row]], ends, reads)
+        patched = model.run(tokens[2, [row]], edge_swaps | ends, reads)
+        runs = sources[0], model.run(tokens[1, [row]], swaps), patched
         targets = {model.output: batch.targets, **batch.readouts}
         weights = {model.output: batch.weights, **batch.readout_weights}
         assert set(targets) == set(model.ends) == set(weights)
@@ -66,6 +70,7 @@ def test_targets_of_every_copy_are_the_programs_row_by_row(name):
                 given = targets[end][:, world, row].numpy()[there]
                 np.testing.assert_allclose(given, value[there], rtol=1e-6)
     assert several > 32, "many rows patch several edges of the copies together"
+    assert both > 8, "and swap nodes as well"
 
 
 def test_the_circuit_is_one_copy_and_all_others_are_forbidden():

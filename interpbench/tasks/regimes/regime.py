@@ -12,6 +12,7 @@ from functools import cache
 from typing import Protocol, TypeVar
 
 from interpbench.core.registry import Registry
+from interpbench.core.setting_docs import setting_docs
 from interpbench.tasks.family import check_parameters, read_parameters, told_parameters
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.task import CausalTask, Task
@@ -72,6 +73,15 @@ def regimes() -> Registry[type[Regime]]:
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")
     return _regimes
+
+
+def described() -> list[str]:
+    """Returns the name and the dials of each regime, as in `alive (copies=2, heads=0, draw=0)`."""
+    kinds = regimes().items()
+    return [
+        f"{name} ({', '.join(f'{doc.name}={doc.default}' for doc in setting_docs(kind))})"
+        for name, kind in kinds
+    ]
 
 
 def in_regime(task: Task, text: str) -> Task:
