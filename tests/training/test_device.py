@@ -36,7 +36,7 @@ ONCE = {"acdc": 1, "cdt": 1, "exact": 1, "path_patching": 1}
 """Methods that read the clean metric before they begin, and then values of whole batched calls."""
 
 
-@pytest.mark.parametrize("name", ["hist", "frac_prevs", "ioi", "sort_digits"])
+@pytest.mark.parametrize("name", ["hist", "frac_prevs", "ioi", "sort_digits", "hist[regime=alive]"])
 def test_a_step_of_training_needs_no_values(name: str) -> None:
     task = get_task(name)
     cfg = shape(task)
@@ -45,14 +45,14 @@ def test_a_step_of_training_needs_no_values(name: str) -> None:
         Transformer(cfg, 0).to(META),
         alignment,
         find_truth(alignment, pairs=200),
-        Recipe(Objective(variance_penalty=1.0)),
+        Recipe(Objective(variance_penalty=1.0, imitation=0.1)),
         TrainerSettings(batch=16),
         CertificateSettings(),
         seed=0,
     )
     for _ in range(2):
         assert made.step().device == META
-    assert {"probe", "attention_supervision", "variance_penalty"} == set(made.others)
+    assert {"probe", "attention_supervision", "variance_penalty", "imitation"} == set(made.others)
 
 
 class Waits(TorchDispatchMode):

@@ -52,7 +52,7 @@ def trained(name: str, device: str) -> tuple[list[float], list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ["hist", "frac_prevs"])
+@pytest.mark.parametrize("name", ["hist", "frac_prevs", "hist[regime=alive]"])
 def test_steps_agree(name: str, device: str) -> None:
     (losses, weights), (on_cpu, weights_on_cpu) = trained(name, device), trained(name, "cpu")
     np.testing.assert_allclose(losses, on_cpu, rtol=LOSS)
@@ -61,7 +61,7 @@ def test_steps_agree(name: str, device: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["hist", "frac_prevs"])
+@pytest.mark.parametrize("name", ["hist", "frac_prevs", "hist[regime=alive]"])
 def test_recorded_steps_are_the_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     losses, weights = trained(name, "cuda")
     monkeypatch.setattr(step, "EAGER", 100)
