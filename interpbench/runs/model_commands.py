@@ -25,6 +25,21 @@ NO_GRADE = "none"
 """What is said where no grade is asked for."""
 
 
+def _distance(text: str) -> float:
+    """Returns how far an AUROC may be from 0.5.
+
+    Raises:
+        ArgumentTypeError: if that is no number from 0 to 0.5.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 0.5:
+        raise argparse.ArgumentTypeError(f"{shown(text)}: a number from 0 to 0.5 is wanted")
+    return value
+
+
 @subcommand(
     "models",
     "list models: here, in the cache, on the hub; grades",
@@ -86,6 +101,24 @@ def _export(arguments: argparse.Namespace) -> int:
 
     export(arguments.checkpoint, out)
     return 0
+
+
+@subcommand(
+    "shortcuts",
+    "measure how well circuits can be guessed without patching anything",
+    argument("names", nargs="+", metavar="NAME", help="models: names, groups, folders"),
+    argument(
+        "--within", type=_distance, metavar="X", help="fail if a mean AUROC is further than this from 0.5"
+    ),
+)
+def _shortcuts(arguments: argparse.Namespace) -> int:
+    folders = [folder for name in arguments.names for folder in find_checkpoints(name)]
+    for folder in folders:
+        if is_ours(folder):
+            check_grade(folder, None)
+    from interpbench.runs.shortcuts import show_shortcuts
+
+    return 0 if show_shortcuts(console(WIDE), folders, arguments.within) else 1
 
 
 def _checked(names: Sequence[str], out: str | None, least: Grade | None) -> Path | None:

@@ -53,6 +53,7 @@ def show_capacity(
         f"{task.name}: d_model {cfg.d_model}, d_head {cfg.d_head}, d_mlp {cfg.d_mlp}; each node alone, "
         f"{steps:,} steps, seed {seed}",
         highlight=False,
+        markup=False,
     )
     rows: list[dict[str, str | int]] = []
     with threads(1):

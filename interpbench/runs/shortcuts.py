@@ -1,0 +1,131 @@
+"""Measures how well circuits can be guessed without interventions or gradients: the shortcuts of models.
+
+A shortcut is a size of weights or activations that tells a circuit's nodes or edges from the others. Its
+AUROC is 0.5 where it says nothing; an AUROC below that is a shortcut, too, with its sign inverted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from scipy.stats import mannwhitneyu
+
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.circuits.ground_truth import State
+from interpbench.circuits.naming import EMBED
+from interpbench.core.errors import InterpBenchError
+from interpbench.discovery.fitted_features import EDGE_FEATURES, NODE_FEATURES, FittedFeatures, features
+from interpbench.reports.tables import rows_table
+from interpbench.scoring.intervals import bootstrap, resampling
+from interpbench.tasks.catalogue import program_of
+
+PAIRS = 64
+"""The number of inputs on which activations are measured."""
+ALL = "all of these at once (fitted_features)"
+"""The name of the baseline that was fitted to the released models without the program at hand."""
+Key = tuple[str, str]
+"""What a shortcut ranks, `nodes` or `edges`, and its name."""
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """The AUROC of each shortcut on one model.
+
+    Attributes:
+        program: the program of the model; models of one program are not independent.
+        auroc: the AUROC of each shortcut.
+    """
+
+    program: str
+    auroc: Mapping[Key, float]
+
+
+@torch.no_grad()
+def shortcuts_of(folder: Path) -> Shortcuts:
+    """Measures the shortcuts of a checkpoint, from required and forbidden nodes and edges.
+
+    The embedding, which is always required, is not counted as a node.
+    """
+    checkpoint = load_checkpoint(folder)
+    problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
+    found, truth, legal = features(problem), checkpoint.truth, problem.graph.legal
+    fitted = FittedFeatures()(problem)
+    assert fitted.own_nodes is not None
+    nodes = truth.nodes.copy()
+    nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
+    coefficients = np.zeros(len(NODE_FEATURES))  # those of nodes are measured as such
+    columns: dict[Key, tuple[np.ndarray, np.ndarray]] = {
+        ("nodes", ALL): (nodes, fitted.own_nodes),
+        ("edges", ALL): (truth.qkv_edges[legal], fitted.edges[legal]),
+    }
+    for name, values in zip(NODE_FEATURES, found.node.T):
+        columns["nodes", name] = nodes, values
+    for name, values in zip(EDGE_FEATURES, found.edge(np.array([*coefficients, 0.0])).T):
+        columns["edges", name] = truth.qkv_edges[legal], values
+    measured = {key: _auroc(*column) for key, column in columns.items() if np.ptp(column[1]) > 0}
+    return Shortcuts(program_of(checkpoint.task), {key: x for key, x in measured.items() if x is not None})
+
+
+def _auroc(states: np.ndarray, values: np.ndarray) -> float | None:
+    """Returns the AUROC of values for required against forbidden ones; None if there are none of either."""
+    required, forbidden = values[states == State.REQUIRED], values[states == State.FORBIDDEN]
+    if not len(required) or not len(forbidden):
+        return None
+    wins = mannwhitneyu(required, forbidden, method="asymptotic").statistic
+    return float(wins) / (len(required) * len(forbidden))
+
+
+def summary(models: Sequence[Shortcuts]) -> list[dict[str, str | float | int]]:
+    """Returns a row for each shortcut, those that tell most first.
+
+    Means are over programs, each the mean of its models; intervals resample programs.
+    """
+    rows: list[dict[str, str | float | int]] = []
+    for key in dict.fromkeys(key for model in models for key in model.auroc):
+        programs: dict[str, list[float]] = {}
+        for model in models:
+            if key in model.auroc:
+                programs.setdefault(model.program, []).append(model.auroc[key])
+        values = np.array([np.mean(some) for some in programs.values()])
+        weights = resampling(len(values), "shortcuts")
+        estimate = bootstrap(float(values.mean()), weights @ values / weights.sum(1))
+        several = len(values) > 1
+        rows.append(
+            {
+                "of": key[0],
+                "shortcut": key[1],
+                "AUROC": round(estimate.value, 3),
+                "interval": f"{estimate.low:.3f} to {estimate.high:.3f}" if several else "–",
+                "programs": len(values),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["of"] == "edges", -abs(float(row["AUROC"]) - 0.5)))
+
+
+def show_shortcuts(console: Console, folders: Sequence[Path], within: float | None) -> bool:
+    """Prints a table of shortcuts.
+
+    Args:
+        console: where to print.
+        folders: the checkpoints.
+        within: how far a mean AUROC may be from 0.5; None for any distance.
+
+    Returns:
+        Whether all means are that near.
+
+    Raises:
+        InterpBenchError: if a network has a part that these features do not support.
+    """
+    rows = summary([shortcuts_of(folder) for folder in folders])
+    if not rows:
+        raise InterpBenchError("these models have no required or no forbidden nodes and edges")
+    console.print(rows_table(rows))
+    telling = [row for row in rows if within is not None and abs(float(row["AUROC"]) - 0.5) > within]
+    for row in telling:
+        console.print(
+            f"a shortcut: {row['shortcut']} of {row['of']}, {row['AUROC']}", highlight=False, markup=False
+        )
+    return not telling

@@ -1,0 +1,69 @@
+"""`interpbench shortcuts`: how well circuits can be guessed from sizes of weights and activations."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.ground_truth import State
+from interpbench.discovery.features import spectral, weight_matrices
+from interpbench.runs.cli import main
+from interpbench.runs.shortcuts import ALL, Shortcuts, _auroc, shortcuts_of, summary
+
+NORM = ("nodes", "spectral norm of what it writes with")
+
+
+def test_shortcuts_are_the_features_ranked_by_scikit_learn():
+    folder = released()["frac_prevs"]
+    found, checkpoint = shortcuts_of(folder), load_checkpoint(folder)
+    norms = spectral(weight_matrices(checkpoint.network).writes).detach().numpy()[1:]
+    states = checkpoint.truth.nodes[1:]
+    counts = np.isin(states, (State.REQUIRED, State.FORBIDDEN))
+    wanted = roc_auc_score(states[counts] == State.REQUIRED, norms[counts])
+    assert found.auroc[NORM] == pytest.approx(wanted) and found.program == "frac_prevs"
+    assert found.auroc["nodes", ALL] > 0.9 and found.auroc["edges", ALL] > 0.9
+
+
+def test_ties_count_half_and_what_is_neither_counts_not():
+    rng = np.random.default_rng(0)
+    states, values = rng.integers(0, 3, 60), rng.integers(0, 5, 60).astype(float)
+    counts = states != State.ALLOWED
+    wanted = roc_auc_score(states[counts] == State.REQUIRED, values[counts])
+    assert _auroc(states, values) == pytest.approx(wanted)
+    assert _auroc(np.full(4, State.FORBIDDEN), values[:4]) is None
+
+
+def test_means_are_over_programs_and_what_tells_most_is_first():
+    models = [
+        Shortcuts("a", {("nodes", "size"): 1.0, ("edges", "size"): 0.5}),
+        Shortcuts("a", {("nodes", "size"): 0.8, ("edges", "size"): 0.5}),
+        Shortcuts("b", {("nodes", "size"): 0.1, ("nodes", "other"): 0.2}),
+    ]
+    rows = summary(models)
+    assert [(row["of"], row["shortcut"]) for row in rows] == [
+        ("nodes", "other"),
+        ("nodes", "size"),
+        ("edges", "size"),
+    ], "inverted ones tell as much"
+    assert rows[1]["AUROC"] == 0.5 and rows[1]["programs"] == 2
+    assert rows[0]["interval"] == "–" and " to " in str(rows[1]["interval"])
+
+
+def command(monkeypatch, *arguments):
+    """Returns the exit status of the command."""
+    monkeypatch.setattr("sys.argv", ["interpbench", "shortcuts", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_the_command_fails_where_there_is_a_shortcut(monkeypatch, capsys):
+    assert command(monkeypatch, "frac_prevs", "hist", "--within", "0.1") == 1
+    said = capsys.readouterr().out
+    assert "a shortcut: spectral norm of what it writes with of nodes" in said and "programs" in said
+    assert command(monkeypatch, "frac_prevs", "--within", "0.5") in (0, None)
+    assert command(monkeypatch, "frac_prevs") in (0, None)
+    capsys.readouterr()
+    assert command(monkeypatch, "frac_prevs", "--within", "0.7") == 2
+    assert "0.7: a number from 0 to 0.5 is wanted" in capsys.readouterr().err
