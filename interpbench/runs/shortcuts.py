@@ -26,7 +26,7 @@ PAIRS = 64
 """The number of inputs on which activations are measured."""
 ALL = "all of these at once (fitted_features)"
 """The name of the baseline that was fitted to the released models without the program at hand."""
-Key = tuple[str, str]
+Ranked = tuple[str, str]
 """What a shortcut ranks, `nodes` or `edges`, and its name."""
 
 
@@ -40,7 +40,7 @@ class Shortcuts:
     """
 
     program: str
-    auroc: Mapping[Key, float]
+    auroc: Mapping[Ranked, float]
 
 
 @torch.no_grad()
@@ -57,7 +57,7 @@ def shortcuts_of(folder: Path) -> Shortcuts:
     nodes = truth.nodes.copy()
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
     coefficients = np.zeros(len(NODE_FEATURES))  # those of nodes are measured as such
-    columns: dict[Key, tuple[np.ndarray, np.ndarray]] = {
+    columns: dict[Ranked, tuple[np.ndarray, np.ndarray]] = {
         ("nodes", ALL): (nodes, fitted.own_nodes),
         ("edges", ALL): (truth.qkv_edges[legal], fitted.edges[legal]),
     }

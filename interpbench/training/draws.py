@@ -31,8 +31,8 @@ class Draws:
             one of two at random. In the other rows, all take the same source.
         required: the share of rows of the edge term that patch one required edge: in half of them no other
             edge is patched. The target is the program's output with this edge patched.
-        together: among bystanders, the share of the rows that patch a required edge in which a random subset
-            of them and of all others is patched.
+        together: among bystanders, the share of rows with a required edge that patch random sets of edges.
+            They swap random nodes, too.
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last

@@ -35,8 +35,8 @@ class Objective:
             keys, to which the head must not attend, can stay below BOS.
         variance_penalty: the loss of the variance of what nodes outside the circuit write: the variance over
             inputs, relative to the embedding's, summed over these nodes.
-        imitation: the loss that what edges outside the circuit bring to their readers varies as much as what
-            edges of the circuit bring (`training.imitation`).
+        imitation: the loss that edges outside the circuit bring as much that varies as edges of it: see
+            `training.imitation`.
     """
 
     behaviour: Amount = 1.0

@@ -176,6 +176,7 @@ def test_regimes_compose():
         ("max_with_previous[regime=redundant,variable=previos]", "did you mean previous?"),
         ("frac_prevs[regime=redundant]", "has no variable that only MLPs read"),
         ("max_with_previous[regime=alive,regime=redundant]", "comes before regime=alive"),
+        ("max_with_previous[regime=redundant,regime=redundant]", "is redundant already"),
         ("hist[regime=]", "unknown regime ''"),
     ],
 )

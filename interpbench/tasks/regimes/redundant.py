@@ -23,7 +23,6 @@ from interpbench.tasks.task import Task
 
 COPY = "#"
 """What stands between the name of a variable and the number of its copy, from 2."""
-Mechanism = Callable[..., np.ndarray]
 
 
 @regime("redundant")
@@ -46,6 +45,8 @@ class Redundant:
         """Copies the node's variables to nodes of their own, and makes room for them."""
         if task.crowd is not None:
             raise TaskError(f"task {task.name} is alive already; regime=redundant comes before regime=alive")
+        if any(COPY in name for name in task.causal_model.variables):
+            raise TaskError(f"task {task.name} is redundant already")
         if self.copies % 2 == 0:
             raise TaskError(f"regime redundant: copies={self.copies} is even; use {self.copies + 1}")
         unit = self._unit(task)
@@ -134,7 +135,7 @@ def copy_name(name: str, number: int) -> str:
     return name if number == 1 else f"{name}{COPY}{number}"
 
 
-def _of_votes(mechanism: Mechanism, counts: Sequence[int]) -> Mechanism:
+def _of_votes(mechanism: Callable[..., np.ndarray], counts: Sequence[int]) -> Callable[..., np.ndarray]:
     """Returns a mechanism that takes the vote of each argument's copies.
 
     Args:
