@@ -94,7 +94,8 @@ class CausalModel:
             unembedding of its own.
 
     Raises:
-        TaskError: if a variable reads one that does not come before it, or input or output is missing.
+        TaskError: if a variable reads one that does not come before it, if two have the same name, or input
+            or output is missing.
 
     Attributes:
         ends: the output and the others.
@@ -110,6 +111,8 @@ class CausalModel:
                 raise TaskError(
                     f"variable {variable.name!r} reads {missing[0]!r}, which has to be listed before it"
                 )
+            if variable.name in seen:
+                raise TaskError(f"two variables are called {variable.name!r}; rename one of them")
             seen.add(variable.name)
         if "tokens" not in seen or not seen.issuperset(self.ends):
             raise TaskError(f"a causal model needs the variables 'tokens' and {output!r}")

@@ -202,11 +202,27 @@ def check_train(config: TrainConfig) -> None:
         if config.alignment:
             raise ConfigError("alignment: compiled networks are aligned as Tracr places the variables")
     else:
+        _check_crowd(task, config)
         alignment_of(task, config)
     if config.start is not None:
         _check_start(task, config)
     check_device(config.device)
     check_writable(config.folder.parent)
+
+
+def _check_crowd(task: Task, config: TrainConfig) -> None:
+    """Refuses nodes other than those that a task's bystanders were placed around."""
+    if task.crowd is None:
+        return
+    here, own = shape(task, config.model), shape(task)
+    if config.alignment:
+        raise ConfigError(f"alignment: the name of {task.name} says which nodes carry what; try draw=1 in it")
+    for name in ("n_layers", "n_heads"):
+        if getattr(here, name) != getattr(own, name):
+            raise ConfigError(
+                f"model.{name}={getattr(here, name)}: {task.name} has bystanders on {getattr(own, name)}; "
+                "its dials copies and heads make the network larger"
+            )
 
 
 def alignment_of(task: Task, config: TrainConfig) -> Alignment:

@@ -140,7 +140,7 @@ class Trainer:
         self.probes = Probes(drawn, network.cfg.d_model, seed).to(self.device)
         readouts = Readouts(drawn.task.causal_model, network.cfg, seed).to(self.device)
         forbidden = self.sampler.forbidden_nodes
-        imitation = Imitation(truth, seed, self.device) if recipe.objective.imitation else None
+        imitation = Imitation(learnt, seed, self.device) if recipe.objective.imitation else None
         self._step = Step(network, self.probes, readouts, recipe.objective, settings, forbidden, imitation)
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()

@@ -9,7 +9,9 @@ from interpbench.alignment.alignment import align
 from interpbench.causal.model import Intervention
 from interpbench.circuits.naming import EMBED
 from interpbench.core.errors import InterpBenchError
+from interpbench.runs.train_settings import TrainConfig, check_train
 from interpbench.tasks.catalogue import get_task, known_task, program_of
+from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import COPY, units_of
 from interpbench.tasks.regimes.redundant import vote
 from interpbench.tasks.shapes import shape
@@ -148,6 +150,35 @@ def test_one_copy_is_outvoted_and_two_decide(name):
     )
     for numbers in ({1: 0, 2: 1}, {2: 1, 3: 0}, {1: 1, 2: 0, 3: 0}):
         np.testing.assert_array_equal(swapped(numbers), literal(numbers))
+
+
+@pytest.mark.parametrize("name", ["equals_mirror", "sum_last_two", "clip_to_2_7", "two_brackets_balanced"])
+def test_what_is_made_redundant_matters(name):
+    """The first variable that MLPs alone read is a constant there; its copies would change nothing."""
+    task = get_task(f"{name}[regime=redundant]")
+    model, rng = task.causal_model, np.random.default_rng(4)
+    tokens = task.domain.draw(rng, 2000)
+    source, clean = model.run(task.domain.sources(rng, tokens)), model.run(tokens)
+    copies = [each for each in model.variables if f"{each.partition('#')[0]}#2" in model.variables]
+    swaps = {each: Intervention(source[each], np.ones(len(tokens), bool)) for each in copies}
+    assert len(copies) >= 3 and model.effective(clean, model.run(tokens, swaps)).any()
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ({"alignment": {"maximum": "m0"}}, "the name of max_with_previous[regime=alive] says which nodes"),
+        (
+            {"model": ModelSettings(n_layers=4)},
+            "model.n_layers=4: max_with_previous[regime=alive] has bysta",
+        ),
+        ({"model": ModelSettings(n_heads=5)}, "model.n_heads=5"),
+    ],
+)
+def test_bystanders_stay_where_they_were_placed(settings, said):
+    with pytest.raises(InterpBenchError) as error:
+        check_train(TrainConfig("max_with_previous[regime=alive]", **settings))
+    assert said in str(error.value)
 
 
 def test_regimes_compose():

@@ -43,6 +43,8 @@ class Alive:
             raise TaskError(f"task {task.name} is alive already")
         alone = shape(task)
         homes = [unit.home for unit in units_of(task)]
+        if not homes:
+            raise TaskError(f"task {task.name} has no variable but its input, and cannot be alive")
         layers = [home.layer for home in homes if home.head is not None]
         n_heads = self.heads or max(2, *(layers.count(layer) for layer in {0, *layers}))
         depth = max(1 + max(home.layer for home in homes), self.copies * (len(homes) - len(layers)))

@@ -25,7 +25,7 @@ from interpbench.tasks.task import CausalTask, Task
 
 COPY = "~"
 """What stands between the name of a variable and the number of its copy."""
-PLACES, PREVIOUS, CLASSES = "places", "previous token", "class"
+PLACES, PREVIOUS, CLASSES = "bystanders: place", "bystanders: previous token", "bystanders: class"
 """The variables of bystanders where a program has no unit that fits."""
 N_CLASSES = 4
 """The number of classes of tokens."""

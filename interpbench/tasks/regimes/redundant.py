@@ -11,8 +11,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.causal.model import CausalModel, Variable
+from interpbench.causal.model import CausalModel, Intervention, Variable
 from interpbench.circuits.naming import EMBED, Node
+from interpbench.core import seeds
 from interpbench.core.config import STRICT
 from interpbench.core.errors import TaskError, UnknownNameError
 from interpbench.tasks.model_settings import ModelSettings
@@ -23,6 +24,10 @@ from interpbench.tasks.task import Task
 
 COPY = "#"
 """What stands between the name of a variable and the number of its copy, from 2."""
+
+
+PAIRS = 2_000
+"""The number of pairs of inputs on which a variable has to change the output, to be worth copying."""
 
 
 @regime("redundant")
@@ -91,16 +96,27 @@ class Redundant:
             """Returns whether only MLPs read a unit: a vote is not linear, as what heads read off keys is."""
             own = {variable.name for variable in unit.variables}
             slots = {read.slot for variable in variables for read in variable.reads if read.parent in own}
-            return slots == {"mlp"} and output not in own
+            return slots == {"mlp"} and output not in own and _matters(task, own)
 
         fit = {variable.name: unit for unit in units if can(unit) for variable in unit.variables}
         if not fit:
-            raise TaskError(f"task {task.name} has no variable that only MLPs read, to make it redundant")
+            raise TaskError(
+                f"task {task.name} has no variable that only MLPs read and that matters, to make it redundant"
+            )
         if self.variable == "first":
             return next(iter(fit.values()))
         if self.variable not in fit:
             raise UnknownNameError(f"variable of task {task.name} that only MLPs read", self.variable, fit)
         return fit[self.variable]
+
+
+def _matters(task: Task, names: set[str]) -> bool:
+    """Returns whether swapping variables together changes the output on some of `PAIRS` pairs of inputs."""
+    rng, model = seeds.generator(0, "redundant", task.name), task.causal_model
+    base = task.domain.draw(rng, PAIRS)
+    source, clean = model.run(task.domain.sources(rng, base)), model.run(base)
+    swaps = {name: Intervention(source[name], np.ones(PAIRS, bool)) for name in names}
+    return bool(model.effective(clean, model.run(base, swaps, clean=clean)).any())
 
 
 def copied(variables: Sequence[Variable], names: set[str], copies: int) -> list[Variable]:
