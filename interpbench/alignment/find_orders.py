@@ -14,7 +14,7 @@ import numpy as np
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import draw_pairs_of, structural_edges, structural_ends
-from interpbench.causal.model import Intervention, Read
+from interpbench.causal.model import Intervention, Read, has_value
 from interpbench.circuits.ground_truth import Level
 from interpbench.circuits.naming import EMBED, Node, edge_name
 
@@ -100,6 +100,7 @@ class _Search:
         self.base, self.source = draw_pairs_of(alignment.task, pairs)
         self.clean, self.there = self.model.run(self.base), self.model.run(self.source)
         self._changed: dict[frozenset[str], np.ndarray] = {}
+        self._same: dict[frozenset[str], np.ndarray] = {}
 
     def varies(self, name: str) -> bool:
         """Returns whether what is patched ever differs between a base and its source."""
@@ -122,13 +123,20 @@ class _Search:
             }
             after = self.model.run(self.base, swaps, reads, self.clean)
             self._changed[names] = self.model.effective(self.clean, after)
+            kept = [has_value(self.clean[end]) == has_value(after[end]) for end in self.model.ends]
+            self._same[names] = ~self._changed[names] & np.all([each.all(1) for each in kept], axis=0)
         return self._changed[names]
+
+    def same(self, names: frozenset[str]) -> np.ndarray:
+        """Returns bool `[pair]`, whether patching a set leaves every output, None included."""
+        self.changed(names)
+        return self._same[names]
 
     def witnesses(self, name: str, others: Sequence[str], order: int) -> Iterator[Order]:
         """Yields the sets of so many others with which a node or edge matters, each with a pair."""
         for chosen in combinations(others, order):
             some = frozenset(chosen)
-            pairs = self.changed(some | {name}) & ~self.changed(some)
+            pairs = self.changed(some | {name}) & self.same(some)
             if pairs.any():
                 pair = int(pairs.argmax())
                 yield Order(order, chosen, self.base[pair], self.source[pair])

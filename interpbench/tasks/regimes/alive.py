@@ -20,6 +20,8 @@ copies was at 91.5 % of rows at the worst place after 600 steps with twice the w
 1,000 steps with the same width."""
 MOST_LAYERS = 48
 """The largest number of layers."""
+MOST_NODES = 256
+"""The largest number of nodes, as a name in a file of others may ask for any."""
 
 
 @regime("alive")
@@ -48,7 +50,7 @@ class Alive:
         layers = [home.layer for home in homes if home.head is not None]
         n_heads = self.heads or max(2, *(layers.count(layer) for layer in {0, *layers}))
         depth = max(1 + max(home.layer for home in homes), self.copies * (len(homes) - len(layers)))
-        for n_layers in range(depth, MOST_LAYERS + 1):
+        for n_layers in range(depth, 1 + min(MOST_LAYERS, MOST_NODES // (n_heads + 1))):
             try:
                 made = crowd(task, Graph(n_layers, n_heads), self.draw, self.copies)
                 break
