@@ -138,7 +138,7 @@ def row_figure() -> Figure:
     axes.set_xticks([])
     axes = figure.add_axes((0.16, 0.13, 0.82, 0.36))
     assert batch.edges is not None and batch.edge_sources is not None
-    patched = batch.edges[:, :, row].numpy() * (1 + batch.edge_sources[:, row].numpy())
+    patched = batch.edges[:, :, row].numpy() * (1 + batch.edge_sources[..., row].numpy())
     _grid(axes, np.where(graph.legal, patched, 3).T, list(map(str, graph.nodes)))
     title = "… and in edge_strict, what each reader (column) sees of each node (row)"
     axes.set_title(title, fontsize=10.5, loc="left")

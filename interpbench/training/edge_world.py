@@ -7,6 +7,8 @@ output with those of the edges patched that are its own.
 Shapes: R readers, W nodes.
 """
 
+import math
+
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
@@ -44,9 +46,9 @@ class EdgeWorld:
         required = required_edges(truth)
         self.required_names, self.required_edges = list(required), list(required.values())
         self.weights = [self._weight(mask) for mask in self.required_edges]
-        crowded = len(self.causal_model.ends) > 1
-        self.together = draws.together if crowded else 0.0
-        self.required = max(draws.required, CROWDED) if crowded and draws.required else draws.required
+        self.crowded = len(self.causal_model.ends) > 1
+        self.together = draws.together if self.crowded else 0.0
+        self.required = max(draws.required, CROWDED) if self.crowded and draws.required else draws.required
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
         """Draws the edges that each row patches, and runs the program with its own of them patched."""
@@ -74,12 +76,22 @@ class EdgeWorld:
                 for reader, writer in np.argwhere(mask):
                     edges[reader, writer, picked[:, number] & (kind < required)] = 1
         edges[self.inert_edges[:, 0], self.inert_edges[:, 1]] = chosen.T
-        from_next = own_sources(rng, self.draws.own_sources, (rows, len(graph.nodes))).T
+        from_next = self._sources(rng, rows)
         reads, swaps = self._patched(sources, edges > 0, from_next)
         if nodes is not None:
             swaps = self._over(swaps, nodes, sources)
         trace = self.causal_model.run(base, swaps, reads, swapped.unchanged)
         return World(base, trace, nodes, edges=edges, edge_sources=from_next, reads=reads)
+
+    def _sources(self, rng: np.random.Generator, rows: int) -> np.ndarray:
+        """Draws the sources of patched edges, 1 for the second: `[W, row]`, `[R, W, row]` among bystanders.
+
+        Where nothing but the circuit has an effect, all edges out of a node may take the same source.
+        """
+        graph = self.alignment.graph
+        shape = (len(graph.readers), len(graph.nodes)) if self.crowded else (len(graph.nodes),)
+        drawn = own_sources(rng, self.draws.own_sources, (rows, math.prod(shape)))
+        return drawn.T.reshape(*shape, rows)
 
     def _swapped_nodes(self, rng: np.random.Generator, together: np.ndarray) -> np.ndarray:
         """Draws nodes that some rows swap as well, `[W, row]`, 1 or 2 for the source; 0 if not swapped.
@@ -159,15 +171,16 @@ class EdgeWorld:
         Args:
             sources: the program's variables on the first and on the second source of each row.
             edges: the patched edges, bool `[R, W, row]`.
-            from_next: `[W, row]`, 1 if edges out of a node take its second source, 0 for the first.
+            from_next: `[W, row]` or `[R, W, row]`, 1 if edges take their node's second source.
         """
+        from_next = np.broadcast_to(from_next, edges.shape)
         reads = self._patched_reads(sources, edges, from_next)
         swaps: dict[str, Intervention] = {}
         for place, node in self.ends.items():
             where = edges[place]
             if where.any():
                 values = {
-                    name: np.where(from_next[place[1], :, None], sources[1][name], sources[0][name])
+                    name: np.where(from_next[place][:, None], sources[1][name], sources[0][name])
                     for name in self.alignment.variables_at(node)
                     if place[0] != self.logits or name in self.causal_model.ends
                 }
@@ -183,7 +196,7 @@ class EdgeWorld:
             where = edges[place]
             for read in those if where.any() else ():
                 here, there = (source[read[1].parent] for source in sources)
-                values = np.where(from_next[place[1], :, None], there, here)
+                values = np.where(from_next[place][:, None], there, here)
                 if read in reads:  # through another input of the same head
                     before = reads[read]
                     values = np.where(where[:, None], values, before.values)

@@ -50,7 +50,8 @@ class World:
             no node is.
         places: bool `[row, pos]`, the positions at which nodes are swapped; None for all.
         edges: `[R, W, row]` 0/1, the edges that are patched; None for no edge.
-        edge_sources: `[W, row]`, 1 if patched edges out of a node take its second source, 0 for the first.
+        edge_sources: 1 if patched edges take their node's second source, 0 for the first: `[R, W, row]`, or
+            `[W, row]` if it is the same for all edges out of a node.
         reads: the interventions on the program's reads that correspond to the patched edges.
     """
 

@@ -103,8 +103,9 @@ class _Swap(Function):
     `[K, D, T, B]` if they are `wanted`, and a token. `swaps` are (world, shift, mask): where the mask
     `[K, 1, 1, B]` is 1, row b of the world takes row b + shift (cyclically) of world 0. If there is a store,
     its rows `some` get the values of world 0 minus those of the last world, where `picks`, as (shift, mask),
-    say which row of world 0 that is. This copies values once forward and once backward, where slicing would
-    fill a tensor of zeros for every slice.
+    say which row of world 0 that is; if `some` has S rows for each node, row s gets those of world 0 in the
+    row s further on. This copies values once forward and once backward, where slicing would fill a tensor of
+    zeros for every slice.
     """
 
     @staticmethod
@@ -126,7 +127,9 @@ class _Swap(Function):
         if store is not None:
             for shift, mask in picks:
                 source = source.lerp(source.roll(-shift, -1), mask)
-            torch.sub(source, swapped[..., -1, :], out=store.values[some].view(source.shape))
+            kept = store.values[some].view(len(values), -1, *source.shape[1:])
+            for shift, difference in enumerate(kept.unbind(1)):
+                torch.sub(source.roll(-shift, -1) if shift else source, swapped[..., -1, :], out=difference)
         none = token.new_empty(0)
         return swapped, values[..., 0, :].clone() if wanted else none, token.new_empty(0)
 
@@ -138,13 +141,15 @@ class _Swap(Function):
         if ctx.wanted:
             result[..., 0, :] += by_source
         if ctx.store is not None and ctx.store.grads is not None:
-            difference = ctx.store.grads[ctx.some].view(result[..., 0, :].shape)
-            result[..., 0, :] += difference
-            result[..., -1, :] -= difference
-            for shift, mask in ctx.picks:
-                moved = difference * mask
-                result[..., 0, :] += moved.roll(shift, -1) - moved
-            difference.zero_()
+            of_source = result[..., 0, :]
+            kept = ctx.store.grads[ctx.some].view(len(result), -1, *of_source.shape[1:])
+            for shift, difference in enumerate(kept.unbind(1)):
+                of_source += difference.roll(shift, -1) if shift else difference
+                result[..., -1, :] -= difference
+                for further, mask in ctx.picks:
+                    moved = difference * mask
+                    of_source += moved.roll(further, -1) - moved
+                difference.zero_()
         for world, shift, mask in ctx.swaps:
             moved = grad[..., world, :] * mask
             result[..., world, :] -= moved
@@ -219,10 +224,13 @@ class Stack:
     Args:
         writers: the number of nodes.
         like: `[D, T, B]`, one node's values in one world, for shape, type and device.
+        sources: the number S of differences of each node: from a row of the source, and from the rows 1 to
+            S - 1 further on.
     """
 
-    def __init__(self, writers: int, like: Tensor):
-        self._store = _Store(like.new_empty(writers, like.shape[:-1].numel(), like.shape[-1]))
+    def __init__(self, writers: int, like: Tensor, sources: int = 1):
+        self.sources, kept = sources, writers * sources
+        self._store = _Store(like.new_empty(kept, like.shape[:-1].numel(), like.shape[-1]))
         self._token, self._filled = like.new_empty(0), 0
 
     def swap(
@@ -244,7 +252,7 @@ class Stack:
         Returns:
             The values after the swaps, and the source's own `[K, D, T, B]`, empty unless wanted.
         """
-        some = slice(self._filled, self._filled + len(values))
+        some = slice(self._filled, self._filled + len(values) * self.sources)
         self._filled = some.stop
         swapped, source, token = _Swap.apply(
             values, self._token, swaps, wanted, self._store, some, list(picks)
@@ -253,7 +261,7 @@ class Stack:
         return swapped, source
 
     def blend(self, base: Tensor, mask: Tensor) -> Tensor:
-        """Returns inputs `[R, D, T, B]`: `base [D, T, B]` plus all differences times `mask [R, W, B]`."""
+        """Returns inputs `[R, D, T, B]`: `base [D, T, B]` plus all differences times `mask [R, W S, B]`."""
         some = mask[:, : self._filled]
         result: Tensor = _Blend.apply(base.flatten(0, 1), some, self._token, self._store)  # type: ignore[assignment]
         return result.view(len(mask), *base.shape)

@@ -68,8 +68,8 @@ class Worlds(Interventions):
         watch: the heads whose attention patterns `patterns` holds after a run, `[Q, K, N]` each.
         sources: whether `sources` holds what nodes wrote in world 0 after a run.
         swap_positions: `[world, T, B]` 0/1, the positions at which nodes are swapped; None for all.
-        edge_sources: `[W, B]` integers s: patched edges out of a node take its output in row b + s
-            (cyclically) of world 0; None for s = 0.
+        edge_sources: integers s: patched edges take what their node writes in row b + s (cyclically) of world
+            0; `[R, W, B]`, or `[W, B]` if they are the same for all edges out of a node; None for s = 0.
         plan: the swaps that there may be; None for those of `nodes` and `edge_sources`, which are then on the
             CPU.
         crossed: the heads whose queries and keys `queries_keys` holds after a run, `[2, E, T, N]` each, E
@@ -100,8 +100,14 @@ class Worlds(Interventions):
             mask = mask if swap_positions is None else mask * swap_positions[world]
             self.swaps.append((world, shift, mask, used))
         self.picks: list[tuple[int, Tensor]] = []
-        for shift in range(1, plan.shifts + 1) if edge_sources is not None else ():
-            self.picks.append((shift, (edge_sources == shift)[:, None, None].to(kind)))
+        self.of_each_node = 1  # differences from the source that are kept
+        if edges is not None and edge_sources is not None and edge_sources.ndim == 3:
+            self.of_each_node += plan.shifts
+            parts = [edges * (edge_sources == shift) for shift in range(self.of_each_node)]
+            self.edges = torch.stack(parts, 2).flatten(1, 2)
+        elif edge_sources is not None:
+            shifts = range(1, plan.shifts + 1)
+            self.picks = [(shift, (edge_sources == shift)[:, None, None].to(kind)) for shift in shifts]
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Clears what an earlier run has left."""
@@ -148,7 +154,8 @@ class Worlds(Interventions):
             values, source = swap(worlds, swaps, self.keeps_sources)
         else:
             if self._stack is None:
-                self._stack = Stack(self.edges.shape[1], worlds[0, ..., 0, :])
+                writers = self.edges.shape[1] // self.of_each_node
+                self._stack = Stack(writers, worlds[0, ..., 0, :], self.of_each_node)
             picks = [(shift, mask[written].to(outputs.dtype)) for shift, mask in self.picks]
             values, source = self._stack.swap(worlds, swaps, self.keeps_sources, picks)
         if self.keeps_sources:

@@ -9,9 +9,13 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth, structural_reads
 from interpbench.causal.model import Intervention
 from interpbench.circuits.ground_truth import State
+from interpbench.training.draws import Draws
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.transformer.model import Transformer
+from interpbench.transformer.recording import record
+from interpbench.transformer.routes import Routes
+from interpbench.transformer.worlds import Worlds
 from tests.builders import CPU, setting, trainer
 
 TASKS = ("max_with_previous[regime=alive]", "frac_prevs[regime=alive]", "detect_abc[regime=alive]")
@@ -46,9 +50,9 @@ def test_targets_of_every_copy_are_the_programs_row_by_row(name):
         )
         reads, ends, both = {}, {}, both + len(edge_swaps)
         for (reader, writer), those in structural_reads(joint).items():
-            source = sources[int(batch.edge_sources[writer, row])]
             if not batch.edges[reader, writer, row]:
                 continue
+            source = sources[int(batch.edge_sources[reader, writer, row])]
             several += len(those) > 0
             reads |= {read: Intervention(source[read[1].parent], everywhere) for read in those}
             if graph.readers[reader] == joint.logits:
@@ -71,6 +75,28 @@ def test_targets_of_every_copy_are_the_programs_row_by_row(name):
                 np.testing.assert_allclose(given, value[there], rtol=1e-6)
     assert several > 32, "many rows patch several edges of the copies together"
     assert both > 8, "and swap nodes as well"
+    from_each = [(batch.edges * (batch.edge_sources == source)).amax(0) for source in (0, 1)]
+    assert (from_each[0] * from_each[1]).sum() > 8, "edges out of one node take different sources"
+
+
+def test_each_patched_edge_takes_the_source_that_its_batch_says():
+    """The last world against routes of every row, with nodes swapped in the same rows."""
+    joint, truth = crowd_of(KEPT)
+    network = setting(KEPT)[0].requires_grad_(False)
+    batch = Sampler(joint, truth, Recipe(draws=Draws(required=1.0, together=1.0)), 16, 0)(1, CPU)
+    plan = Worlds(batch.nodes, batch.edges, edge_sources=batch.edge_sources, plan=batch.plan)
+    tokens = batch.tokens.flatten(0, 1)
+    logits = network.run(network.embedding(tokens), plan).unflatten(2, (3, 16))[:, :, 2]
+    source = record(network, batch.tokens[0])[1].stack
+    given = torch.stack([source, source.roll(-1, -1)], 1)
+    legal = torch.from_numpy(joint.graph.legal)
+    swapped = batch.nodes[:, 2].T[:, None] * legal  # [row, R, W]
+    patched = (batch.edges * (1 + batch.edge_sources)).permute(2, 0, 1)
+    routes = torch.where(patched > 0, patched, swapped)
+    masks = torch.stack([routes == 1, routes == 2], -1).float()
+    expected = network.run(network.embedding(batch.tokens[2]), Routes(masks, given, by_row=True))
+    assert (swapped * patched).any(), "some edges are patched whose node is swapped"
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_circuit_is_one_copy_and_all_others_are_forbidden():

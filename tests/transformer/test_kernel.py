@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -127,7 +128,8 @@ def test_masks_and_shifts_have_exact_gradients(model):
             assert float((grad * step).sum()) == pytest.approx(float(up - down) / 2, rel=1e-6, abs=1e-14)
 
 
-def test_worlds_equal_the_oracle(model):
+@pytest.mark.parametrize("own_sources", [False, True])
+def test_worlds_equal_the_oracle(model, own_sources):
     """Source, clean, node-patched, edge-patched worlds in one pass; every row its own intervention."""
     rng = np.random.default_rng(3)
     graph, batch = model.cfg.graph, 3
@@ -136,7 +138,12 @@ def test_worlds_equal_the_oracle(model):
     nodes[:, 2] = rng.integers(0, 3, (len(graph.nodes), batch))
     nodes[0, 2] = 0
     edges = (rng.random((*graph.legal.shape, batch)) < 0.3) & graph.legal[:, :, None]
-    patching = Worlds(torch.from_numpy(nodes), torch.from_numpy(edges).double())
+    from_next = rng.integers(0, 2, edges.shape) if own_sources else np.zeros(edges.shape, int)
+    patching = Worlds(
+        torch.from_numpy(nodes),
+        torch.from_numpy(edges).double(),
+        edge_sources=torch.from_numpy(from_next) if own_sources else None,
+    )
     with torch.no_grad():
         logits = model.run(model.embedding(torch.cat(worlds)), patching).view(5, 4, 4, batch)
         for world, b in itertools.product(range(2), range(batch)):
@@ -148,8 +155,12 @@ def test_worlds_equal_the_oracle(model):
             patch = {name: sources[s - 1][name] for name, s in chosen.items()}
             expected = torch.stack(oracle.run(model, worlds[2][b].tolist(), (), set(chosen), patch)[0]).T
             torch.testing.assert_close(logits[:, :, 2, b], expected)
-            some = {(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(edges[:, :, b])}
-            expected = torch.stack(oracle.run(model, worlds[3][b].tolist(), some, (), sources[0])[0]).T
+            routes = {
+                (str(graph.nodes[w]), str(graph.readers[r]), place): sources[from_next[r, w, b]]
+                for r, w in np.argwhere(edges[:, :, b])
+                for place in range(len(worlds[3][b]))
+            }
+            expected = torch.stack(oracle.run(model, worlds[3][b].tolist(), routes=routes)[0]).T
             torch.testing.assert_close(logits[:, :, 3, b], expected)
 
 
@@ -161,20 +172,22 @@ def test_rowwise_products_have_exact_gradients():
 
     assert torch.autograd.gradcheck(row_products.scores, (draw(2, 3, 4, 2), draw(2, 3, 5, 2)))
     assert torch.autograd.gradcheck(row_products.attend_values, (draw(2, 4, 5, 2), draw(2, 3, 5, 2)))
-    mask = draw(4, 3, 2).detach()
+    masks = draw(4, 6, 2).detach()
     swaps = [
         (1, 0, torch.tensor([1.0, 0.0], dtype=torch.float64).view(1, 1, 1, 2)),
         (2, 1, torch.ones(1, 1, 1, 2, dtype=torch.float64)),
     ]
     assert torch.autograd.gradcheck(lambda x: row_products.swap(x, swaps, True), (draw(1, 2, 2, 4, 2),))
 
-    def blended(base, values, more):
-        stack = row_products.Stack(3, base)
+    def blended(base, values, more, sources):
+        stack, mask = row_products.Stack(3, base, sources), masks[:, : 3 * sources]
         first = stack.blend(base + stack.swap(values, swaps, True)[1][0], mask[:2])
         swapped, source = stack.swap(more, [])
         return stack.blend(base, mask[2:]), first, swapped, source
 
-    assert torch.autograd.gradcheck(blended, (draw(2, 3, 2), draw(1, 2, 3, 4, 2), draw(2, 2, 3, 4, 2)))
+    for sources in (1, 2):
+        given = draw(2, 3, 2), draw(1, 2, 3, 4, 2), draw(2, 2, 3, 4, 2)
+        assert torch.autograd.gradcheck(partial(blended, sources=sources), given)
 
 
 @pytest.mark.parametrize(("length", "rows"), [(4, 5), (17, 5), (17, 256)])
