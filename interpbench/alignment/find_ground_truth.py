@@ -1,22 +1,24 @@
 """Ground truth by interchange interventions on the program: which nodes and edges change its output.
 
 Nodes and edges of the circuit that change an output for some pair of inputs are *required*. The others, such
-as constants, index arithmetic and dead branches of a compiled program, are *allowed*, as a faithful method
-cannot find them. Those outside the circuit are *forbidden*. Where the program leaves open through which input
-of a head a variable is read, the head edge is required or allowed, and its q/k/v edges are *free*.
+as constants, index arithmetic and dead branches of a compiled program, are *allowed*. A faithful method
+cannot find them, except those that matter together with others (`find_orders`). Those outside the circuit are
+*forbidden*. Where the program leaves open through which input of a head a variable is read, the head edge is
+required or allowed, and its q/k/v edges are *free*.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.find_orders import find_orders
+from interpbench.alignment.structure import draw_pairs_of, ends_of, structural_edges
 from interpbench.causal.model import Intervention, Read, Trace
-from interpbench.circuits.ground_truth import State, Truth
-from interpbench.circuits.naming import EMBED, Node, Reader
-from interpbench.core import seeds
-from interpbench.tasks.task import Task
+from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth, Witness
+from interpbench.circuits.naming import EMBED, Node
 
 PAIRS = 20_000
 """The number of pairs of inputs that are tried before a node or edge is found to have no effect."""
@@ -36,7 +38,7 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
     for node in {EMBED, *alignment.nodes.values()}:
         required = effects.of_node(node) or (node == EMBED and carried)
         empty.nodes[graph.node_index[node]] = State.REQUIRED if required else State.ALLOWED
-    ends = _ends(alignment)
+    ends = ends_of(alignment)
     place = {name: index for index, name in enumerate(graph.destinations)}
     for (reader, node), reads in slots.items():
         fixed = [key for key in reads if key[1].slot is not None]
@@ -52,61 +54,19 @@ def find_truth(alignment: Alignment, pairs: int = PAIRS) -> Truth:
         required = (parts == State.REQUIRED).any() or effects.of_reads(list(dict.fromkeys(reads)))
         where = (place[destination], graph.node_index[node])
         empty.head_edges[where] = State.REQUIRED if required else State.ALLOWED
-    return empty
+    return replace(empty, witnesses=_witnesses(alignment, empty))
 
 
-def structural_edges(alignment: Alignment) -> dict[tuple[Reader, Node], list[tuple[str, Read]]]:
-    """Returns the edges of the circuit, each with the reads of variables (child, read) that use it."""
-    edges: dict[tuple[Reader, Node], list[tuple[str, Read]]] = {}
-    for name, variable in alignment.task.causal_model.variables.items():
-        for read in variable.reads:
-            for reader in alignment.readers(name, read):
-                edges.setdefault((reader, alignment.nodes[read.parent]), []).append((name, read))
-    return edges | {edge: [] for edge in _ends(alignment)}
-
-
-def _ends(alignment: Alignment) -> dict[tuple[Reader, Node], Node]:
-    """Returns edges that are no variable's read, each with the node whose patch acts like the edge's.
-
-    These are the edges into relay nodes, and from the node of the output (and those of other ends) to the
-    logits.
-    """
-    into = {(Reader(node.layer, "mlp"), EMBED): node for node in alignment.relay_nodes}
-    ends = [alignment.nodes[name] for name in alignment.task.causal_model.ends]
-    return {**into, **{(alignment.logits, node): node for node in ends}}
-
-
-def structural_ends(alignment: Alignment) -> dict[tuple[int, int], Node]:
-    """Returns `_ends` by the indices (reader, node) of the edges."""
-    graph = alignment.graph
-    ends = _ends(alignment).items()
-    return {(graph.reader_index[reader], graph.node_index[node]): end for (reader, node), end in ends}
-
-
-def structural_reads(alignment: Alignment) -> dict[tuple[int, int], list[tuple[str, Read]]]:
-    """Returns the circuit's edges by their indices (reader, node), with their reads (child, read)."""
-    graph = alignment.graph
-    return {
-        (graph.reader_index[reader], graph.node_index[node]): reads
-        for (reader, node), reads in structural_edges(alignment).items()
-    }
-
-
-def draw_pairs_of(task: Task, pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pairs of inputs on which truth is found, bases and sources `[pair, pos]`.
-
-    These are all pairs if there are few, and else so many that are always the same.
-
-    Args:
-        task: the task.
-        pairs: the number of pairs that are drawn; up to four times as many are enumerated.
-    """
-    domain, rng = task.domain, seeds.generator(0, "truth", task.name)
-    if domain.size**2 <= pairs * 4:
-        everything = domain.all()
-        return everything.repeat(len(everything), 0), np.tile(everything, (len(everything), 1))
-    base = domain.draw(rng, pairs)
-    return base, domain.sources(rng, base)
+def _witnesses(alignment: Alignment, truth: Truth) -> dict[Level, dict[str, Witness]]:
+    """Returns witnesses of what is allowed, but required of some order."""
+    found: dict[Level, dict[str, Witness]] = {}
+    for level in LEVELS:
+        allowed = set(truth.names(level, State.ALLOWED))
+        if level == "qkv_edge":  # where a head's input is open, the name is that of the head edge
+            allowed |= set(truth.names("head_edge", State.ALLOWED))
+        if witnesses := find_orders(alignment, level, among=allowed):
+            found[level] = witnesses
+    return found
 
 
 class _Effects:

@@ -6,39 +6,26 @@ Pearl 2005; its degree of responsibility is 1 / (k + 1), Chockler and Halpern 20
 is `required`. Of three copies that vote, each is required of order 1: one alone is outvoted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.find_ground_truth import draw_pairs_of, structural_edges, structural_ends
+from interpbench.alignment.structure import draw_pairs_of, structural_edges, structural_ends
 from interpbench.causal.model import Intervention, Read, has_value
-from interpbench.circuits.ground_truth import Level
+from interpbench.circuits.ground_truth import Level, Witness
 from interpbench.circuits.naming import EMBED, Node, edge_name
 
 MOST = 3
 """The highest order that is looked for."""
 PAIRS = 2_000
 """The number of pairs of inputs on which sets are patched."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """The order of a node or edge, with a witness.
-
-    Attributes:
-        order: the smallest number of others that have to be patched for it to matter.
-        others: the names of such others.
-        base: an input on which patching the others changes nothing, and patching it with them does, `[pos]`.
-        source: the input that they are patched from, `[pos]`.
-    """
-
-    order: int
-    others: tuple[str, ...]
-    base: np.ndarray
-    source: np.ndarray
+MOST_SETS = 4_000
+"""The largest number of sets of a size that are patched. More than thirty edges that vary have more sets of
+three, and only their orders 0 and 1 are known."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +37,34 @@ class _Part:
 
 
 def find_orders(
-    alignment: Alignment, level: Level = "qkv_edge", most: int = MOST, pairs: int = PAIRS
-) -> dict[str, Order]:
-    """Returns the orders of the circuit's nodes or edges, by name, without those that matter in no set.
+    alignment: Alignment,
+    level: Level = "qkv_edge",
+    most: int = MOST,
+    pairs: int = PAIRS,
+    among: Collection[str] | None = None,
+) -> dict[str, Witness]:
+    """Returns witnesses of the orders of the circuit's nodes or edges, by name.
+
+    What matters in no set has none.
 
     Args:
         alignment: the nodes of the program's variables.
         level: whether nodes, head edges or q/k/v edges are meant. A read through any of a head's inputs is
             patched in all three.
-        most: the highest order that is looked for.
+        most: the highest order that is looked for, if `MOST_SETS` sets are enough for it.
         pairs: the number of pairs of inputs that are tried.
+        among: the names whose orders are looked for; None for all.
     """
     search = _Search(alignment, _parts(alignment, level), pairs)
-    found: dict[str, Order] = {}
-    for order in range(most + 1):
-        for name in search.parts:
-            if name not in found and search.varies(name):
-                others = [other for other in search.parts if other != name and search.varies(other)]
+    varied = [name for name in search.parts if search.varies(name)]
+    wanted = [name for name in varied if among is None or name in among]
+    found: dict[str, Witness] = {}
+    for order in range(most + 1 if wanted else 0):
+        if order > 1 and math.comb(len(varied), order + 1) > MOST_SETS:
+            break
+        for name in wanted:
+            if name not in found:
+                others = [other for other in varied if other != name]
                 witness = next(search.witnesses(name, others, order), None)
                 if witness is not None:
                     found[name] = witness
@@ -132,11 +130,11 @@ class _Search:
         self.changed(names)
         return self._same[names]
 
-    def witnesses(self, name: str, others: Sequence[str], order: int) -> Iterator[Order]:
+    def witnesses(self, name: str, others: Sequence[str], order: int) -> Iterator[Witness]:
         """Yields the sets of so many others with which a node or edge matters, each with a pair."""
         for chosen in combinations(others, order):
             some = frozenset(chosen)
             pairs = self.changed(some | {name}) & self.same(some)
             if pairs.any():
                 pair = int(pairs.argmax())
-                yield Order(order, chosen, self.base[pair], self.source[pair])
+                yield Witness(chosen, *(tuple(side[pair].tolist()) for side in (self.base, self.source)))

@@ -4,8 +4,8 @@ Letters of shapes: W writers (nodes), R readers, D destinations (readers, with q
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal, NotRequired
 
@@ -26,12 +26,22 @@ Level = Literal["node", "head_edge", "qkv_edge"]
 
 
 @with_config(STRICT)
+class WitnessNames(TypedDict):
+    """A witness as plain data; see `Witness`."""
+
+    others: list[str]
+    base: list[int]
+    source: list[int]
+
+
+@with_config(STRICT)
 class Names(TypedDict):
-    """The names of the required, allowed and free nodes or edges; all others are forbidden."""
+    """The names of the required, allowed and free nodes or edges, and witnesses; all others are forbidden."""
 
     required: list[str]
     allowed: list[str]
     free: NotRequired[list[str]]
+    witnesses: NotRequired[dict[str, WitnessNames]]
 
 
 @with_config(STRICT)
@@ -54,7 +64,8 @@ class State(IntEnum):
     FORBIDDEN = 0
     """It is outside the circuit: patching it must change nothing."""
     ALLOWED = 1
-    """It is in the program's graph, but changes no output on the domain."""
+    """It is in the program's graph, but patching it alone changes no output on the domain. If patching it
+    together with others does, the truth has a witness for it."""
     REQUIRED = 2
     """Patching it changes the program's output somewhere in the domain."""
     FREE = 3
@@ -69,6 +80,29 @@ MOST_SHOWN = 12
 
 
 @dataclass(frozen=True)
+class Witness:
+    """That something matters once others are patched: these others, and a pair of inputs.
+
+    Patching the others changes no output on this pair, and patching it together with them does. It is then
+    *required of order k*, k being their number.
+
+    Attributes:
+        others: the names of the others.
+        base: the input, as codes of its tokens.
+        source: the input that they are patched from.
+    """
+
+    others: tuple[str, ...]
+    base: tuple[int, ...]
+    source: tuple[int, ...]
+
+    @property
+    def order(self) -> int:
+        """The number of others."""
+        return len(self.others)
+
+
+@dataclass(frozen=True)
 class Truth:
     """The ground truth of a network: the state of each node and edge, as int8 values of `State`.
 
@@ -79,12 +113,18 @@ class Truth:
         nodes: the states of nodes, `[W]`.
         head_edges: the states of edges with q, k and v merged, `[D, W]`.
         qkv_edges: the states of edges with q, k and v apart, `[R, W]`.
+        witnesses: for each level, a witness of each allowed node or edge that is required of some order from
+            1 to 3, by name. Where the program leaves open which of a head's inputs is used, the name is that
+            of the head edge at the level of q/k/v edges, too.
     """
 
     graph: Graph
     nodes: np.ndarray
     head_edges: np.ndarray
     qkv_edges: np.ndarray
+    witnesses: Mapping[Level, Mapping[str, Witness]] = field(
+        default_factory=dict[Level, Mapping[str, Witness]]
+    )
 
     def at(self, level: Level) -> np.ndarray:
         """Returns the states of one level."""
@@ -102,8 +142,11 @@ class Truth:
 
     @property
     def circuit(self) -> np.ndarray:
-        """The required and free q/k/v edges, which together do the task, bool `[R, W]`."""
-        return np.isin(self.qkv_edges, (State.REQUIRED, State.FREE))
+        """The q/k/v edges that are required (of any order) or free, which do the task, bool `[R, W]`."""
+        circuit = np.isin(self.qkv_edges, (State.REQUIRED, State.FREE))
+        for name in self.witnesses.get("qkv_edge", ()):
+            circuit |= edge_mask(self.graph, name)
+        return circuit
 
     def count(self, level: Level, state: State) -> int:
         """Returns the number of nodes or edges in a state."""
@@ -116,7 +159,7 @@ class Truth:
     @property
     def trivial(self) -> str | None:
         """The reason why the circuit is trivial, if a single node computes the output; else None."""
-        edges = self.names("head_edge", State.REQUIRED)
+        edges = [*self.names("head_edge", State.REQUIRED), *self.witnesses.get("head_edge", ())]
         between = {end for edge in edges for end in edge_ends(edge)} - {"embed", "logits"}
         return f"{between.pop()} alone computes the output from the embedding" if len(between) == 1 else None
 
@@ -132,8 +175,8 @@ class Truth:
     def required(self) -> list[str]:
         """The names of the edges that a method has to find.
 
-        They are the required q/k/v edges, and the required head edges with free q/k/v edges and no required
-        one (`open_edges`).
+        They are the required q/k/v edges, the required head edges with free q/k/v edges and no required one
+        (`open_edges`), and the edges that are required of a higher order.
         """
         return list(required_edges(self))
 
@@ -172,6 +215,12 @@ class Truth:
         )
         if (self.qkv_edges == State.FREE).any():
             qkv_edge["free"] = self.names("qkv_edge", State.FREE)
+        for level, names in zip(LEVELS, (node, head_edge, qkv_edge)):
+            if found := self.witnesses.get(level):
+                names["witnesses"] = {
+                    name: WitnessNames(others=[*each.others], base=[*each.base], source=[*each.source])
+                    for name, each in found.items()
+                }
         return TruthNames(node=node, head_edge=head_edge, qkv_edge=qkv_edge)
 
     @classmethod
@@ -204,7 +253,18 @@ class Truth:
                     if states[place] != State.FORBIDDEN:
                         raise CheckpointError(f"the truth names {shown(name)!r} twice at level {level}")
                     states[place] = state
-        return truth
+        witnesses: dict[Level, dict[str, Witness]] = {}
+        for level in LEVELS:
+            allowed = _in_state(truth, level, State.ALLOWED)
+            for name, each in data[level].get("witnesses", {}).items():
+                made = Witness(tuple(each["others"]), tuple(each["base"]), tuple(each["source"]))
+                inside = set(allowed) | set(_in_state(truth, level, State.REQUIRED))
+                if name not in allowed or not set(made.others) <= inside:
+                    raise CheckpointError(
+                        f"the truth has a witness for {shown(name)!r} that is not of its circuit"
+                    )
+                witnesses.setdefault(level, {})[name] = made
+        return replace(truth, witnesses=witnesses)
 
     def consistent(self) -> "Truth":
         """Returns this truth, after checking that its levels agree.
@@ -263,10 +323,11 @@ def open_edges(truth: Truth) -> dict[str, np.ndarray]:
 
 
 def required_edges(truth: Truth) -> dict[str, np.ndarray]:
-    """Returns the required q/k/v edges, and the head edges that `open_edges` returns.
+    """Returns the edges that have to be found (`Truth.required`), with what is patched to see their effect.
 
     Returns:
-        For the name of each edge, which q/k/v edges belong to it, bool `[R, W]`.
+        For the name of each edge, which q/k/v edges belong to it, bool `[R, W]`; for one that is required of
+        a higher order, these and those of the others of its witness.
     """
     graph = truth.graph
     masks: dict[str, np.ndarray] = {}
@@ -274,7 +335,25 @@ def required_edges(truth: Truth) -> dict[str, np.ndarray]:
         mask = np.zeros(graph.legal.shape, bool)
         mask[reader, writer] = True
         masks[edge_name(graph.nodes[writer], graph.readers[reader])] = mask
-    return masks | open_edges(truth)
+    masks |= open_edges(truth)
+    for name, witness in truth.witnesses.get("qkv_edge", {}).items():
+        parts = [edge_mask(graph, each) for each in (name, *witness.others)]
+        masks[name] = np.any(parts, axis=0)
+    return masks
+
+
+def edge_mask(graph: Graph, name: str) -> np.ndarray:
+    """Returns which q/k/v edges a q/k/v edge or a head edge consists of, bool `[R, W]`."""
+    source, target = edge_ends(name)
+    readers = [target in (reader.destination, str(reader)) for reader in graph.readers]
+    writers = [str(node) == source for node in graph.nodes]
+    return np.outer(readers, writers) & graph.legal
+
+
+def _in_state(truth: Truth, level: Level, state: State) -> list[str]:
+    """Returns the names in a state; for q/k/v edges also those of head edges, which stand for open ones."""
+    more = truth.names("head_edge", state) if level == "qkv_edge" else []
+    return [*truth.names(level, state), *more]
 
 
 def _places(graph: Graph, level: Level) -> Callable[[str], tuple[int, ...] | None]:

@@ -22,8 +22,9 @@ from interpbench.core.errors import CheckpointError, ScoresError
 from interpbench.core.files import write_text
 from interpbench.reports.labels import LEVEL_NAMES
 from interpbench.reports.layout import GAP, HEIGHT, PORT, TIP, WIDTH, Layout, Wire
-from interpbench.scoring.curves import Groups, labels_and_scores
+from interpbench.scoring.curves import labels_and_scores
 from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.ranking_groups import Groups
 from interpbench.scoring.results import Faithfulness
 
 MOST_SHOWN = 80

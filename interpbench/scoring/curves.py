@@ -14,6 +14,8 @@ from interpbench.core import seeds
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.intervals import DRAWS, bootstrap
 from interpbench.scoring.metric import RankingCounts
+from interpbench.scoring.orders import by_order
+from interpbench.scoring.ranking_groups import Groups
 from interpbench.scoring.ranking_metrics import RANKING
 from interpbench.scoring.results import LevelScores
 
@@ -57,13 +59,17 @@ def compare(truth: Truth, scores: Scores, structural: bool = False) -> dict[Leve
     found: dict[Level, LevelScores] = {
         level: score(*labels_and_scores(truth, scores, level, structural)) for level in LEVELS
     }
-    circuit, edges = truth.circuit | (structural & (truth.qkv_edges == State.ALLOWED)), found["qkv_edge"]
+    circuit = truth.circuit | (structural & (truth.qkv_edges == State.ALLOWED))
     of_graph = {
         name: Estimate(value)
         for name, metric in RANKING.items()
         if metric.on_graph and (value := metric.on_graph(truth.graph, circuit, scores.edges)) is not None
     }
-    return {**found, "qkv_edge": replace(edges, metrics={**edges.metrics, **of_graph})}
+    more = {level: by_order(truth, scores, level) for level in LEVELS}
+    more["qkv_edge"] |= of_graph
+    return {
+        level: replace(levels, metrics={**levels.metrics, **more[level]}) for level, levels in found.items()
+    }
 
 
 def labels_and_scores(
@@ -89,19 +95,6 @@ def labels_and_scores(
         states[states == State.ALLOWED] = State.REQUIRED
     counts = (states == State.REQUIRED) | (states == State.FORBIDDEN)
     return states[counts] == State.REQUIRED, values[counts].astype(np.float64)
-
-
-class Groups:
-    """Items grouped by equal scores, `[N]`; the group with the highest scores comes first."""
-
-    def __init__(self, scores: np.ndarray):
-        self.order = np.argsort(-scores, kind="stable")
-        ranked = scores[self.order]
-        self.starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-
-    def sums(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the sums of weights `[K, N]` over each group, `[K, group]`."""
-        return np.add.reduceat(weights[:, self.order], self.starts, axis=1)
 
 
 def _resampled(truth: np.ndarray) -> np.ndarray:

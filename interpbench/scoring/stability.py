@@ -17,9 +17,10 @@ from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.circuits_from_scores import best_edges
-from interpbench.scoring.curves import Groups, labels_and_scores
+from interpbench.scoring.curves import labels_and_scores
 from interpbench.scoring.intervals import bootstrap, resampling
 from interpbench.scoring.metric import RankingCounts
+from interpbench.scoring.ranking_groups import Groups
 from interpbench.scoring.ranking_metrics import auroc
 from interpbench.scoring.results import Rerun, Spread, Stability
 from interpbench.tasks.problem import Problem

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
+from interpbench.alignment.structure import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, Read, Trace
 from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.circuits.naming import edge_name

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from interpbench.alignment.find_ground_truth import structural_ends
+from interpbench.alignment.structure import structural_ends
 from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.certificate import ALL, OWN_SOURCES, SETS, SUBSETS, Kind
 from interpbench.circuits.ground_truth import State, Truth, required_edges
@@ -240,7 +240,7 @@ class InterventionTests:
         return ((name, sources) for name, sources in kinds.items() if name in places)
 
     def _required(self, chunk: Chunk, places: Collection[str]) -> Iterator[Outcome]:
-        """Patches each required edge alone, in network and program."""
+        """Patches each required edge in network and program, with the others of its witness if it has one."""
         ev, base, source = self.evaluation, chunk.base, chunk.sources[0]
         names = [name for name in self.required if name in places]
         masks = np.stack([self.required[name] for name in names])
@@ -258,11 +258,14 @@ class InterventionTests:
 
     def _with_required(self, name: str, base: Inputs, source: Inputs) -> np.ndarray:
         """Returns the program's output `[row, pos]` with a required edge patched."""
-        reader, writer = (int(x) for x in np.argwhere(self.required[name])[0])
-        end = structural_ends(self.evaluation.alignment).get((reader, writer))
-        if end is None:
-            return self.evaluation.with_edges(base, source, self.required[name])
-        return self.evaluation.counterfactual(base, source, end)[0]
+        ev, mask, everywhere = self.evaluation, self.required[name], np.ones(len(base.tokens), bool)
+        swapped = {
+            variable: Intervention(source.trace[variable], everywhere)
+            for place, node in structural_ends(ev.alignment).items()
+            if mask[place]
+            for variable in ev.alignment.variables_at(node)
+        }
+        return ev.with_edges(base, source, mask, swapped)
 
     def counting(
         self, kind: Kind, place: str, base: np.ndarray, source: np.ndarray, at: np.ndarray

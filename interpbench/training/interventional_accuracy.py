@@ -7,7 +7,7 @@ A *row* is a pair of a base and a source; it is right if the output is right at 
 Shapes: W nodes, R readers, D d_model, V outputs, T positions with BOS, P = T - 1 without it (`pos`), N rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.find_ground_truth import structural_reads
+from interpbench.alignment.structure import structural_reads
 from interpbench.causal.model import Intervention, Trace, changed
 from interpbench.circuits.naming import Node
 from interpbench.transformer.fast.circuits import Circuits
@@ -287,13 +287,20 @@ class Evaluation:
             left[some] = share.masked_fill(~scored, torch.inf).amin(0).cpu().numpy()
         return right, left
 
-    def with_edges(self, base: Inputs, source: Inputs, edges: np.ndarray) -> np.ndarray:
+    def with_edges(
+        self,
+        base: Inputs,
+        source: Inputs,
+        edges: np.ndarray,
+        swaps: Mapping[str, Intervention] | None = None,
+    ) -> np.ndarray:
         """Returns the program's output `[N, pos]` with those of some edges patched that are its own.
 
         Args:
             base: the bases.
             source: the sources.
             edges: the edges, bool `[R, W]`.
+            swaps: interventions on variables besides, by name; None for none.
         """
         everywhere = np.ones(len(base.tokens), bool)
         interventions = {
@@ -302,9 +309,9 @@ class Evaluation:
             if edges[place]
             for read in reads
         }
-        if not interventions:
+        if not interventions and not swaps:
             return base.trace[self.causal_model.output]
-        return self.causal_model.run(base.tokens, None, interventions, base.trace)[self.causal_model.output]
+        return self.causal_model.run(base.tokens, swaps, interventions, base.trace)[self.causal_model.output]
 
     def counterfactual(
         self, base: Inputs, source: Inputs, node: Node, where: np.ndarray | None = None

@@ -55,8 +55,8 @@ class Batch:
         weights: the weight of each position's loss in the total, `[P, world, batch]`; 0 if it is not scored.
         nodes: the source of each node's activation, `[W, world, batch]`, 1 or 2; 0 if it is not swapped.
         edges: the patched edges of the last world, `[R, W, batch]` 0/1; None for none.
-        edge_sources: `[W, batch]` or `[R, W, batch]`, 1 if patched edges out of a node take its second source,
-            0 for the first.
+        edge_sources: 1 if patched edges take their node's second source, 0 for the first: `[R, W, batch]`, or
+            `[W, batch]` if it is the same for all edges out of a node.
         places: the positions at which nodes are swapped, `[world, T, batch]` 0/1; None for all.
         values: the values of probed variables, `[P, world, batch]`, by name; empty if no probe is trained.
         attended: the attention that is wanted of each variable's head, `[P, T, world, batch]` (query, key),
@@ -192,9 +192,8 @@ class Sampler:
             weights[name] = split(shares.astype(np.float32).transpose(2, 0, 1), 2)
         target_t, share_t = targets.pop(causal_model.output), weights.pop(causal_model.output)
         edges_t = None if last.edges is None else split(last.edges, 2)
-        edge_sources_t = (
-            None if last.edge_sources is None else split(last.edge_sources, last.edge_sources.ndim - 1)
-        )
+        own = last.edge_sources
+        edge_sources_t = None if own is None else split(own, own.ndim - 1)
         places_t = None if places is None else split(places, 2)
         traces = [world.trace for world in worlds]
         probed = self.guidance.values(traces) if guided and curriculum.probes(step) else {}

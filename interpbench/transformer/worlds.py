@@ -154,8 +154,8 @@ class Worlds(Interventions):
             values, source = swap(worlds, swaps, self.keeps_sources)
         else:
             if self._stack is None:
-                writers = self.edges.shape[1] // self.of_each_node
-                self._stack = Stack(writers, worlds[0, ..., 0, :], self.of_each_node)
+                kept = self.edges.shape[1] // self.of_each_node
+                self._stack = Stack(kept, worlds[0, ..., 0, :], self.of_each_node)
             picks = [(shift, mask[written].to(outputs.dtype)) for shift, mask in self.picks]
             values, source = self._stack.swap(worlds, swaps, self.keeps_sources, picks)
         if self.keeps_sources:

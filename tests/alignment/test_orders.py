@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.find_ground_truth import find_truth, structural_edges
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.alignment.find_orders import find_orders
+from interpbench.alignment.structure import structural_edges
 from interpbench.causal.model import Intervention
 from interpbench.circuits.ground_truth import LEVELS, State
 from interpbench.circuits.naming import edge_name
@@ -54,7 +55,7 @@ def test_witnesses_hold_when_tried_alone(name):
     assert {each.order for each in found.values()} == {0, 1}
     for edge, each in found.items():
         assert len(each.others) == each.order and edge not in each.others
-        base, source = each.base[None], model.run(each.source[None])
+        base, source = np.array([each.base]), model.run(np.array([each.source]))
 
         def output(names, base=base, source=source):
             """Returns the output on the base with these edges patched."""

@@ -11,7 +11,8 @@ from tracr.rasp import rasp
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import PAIRS as TRUTH_PAIRS
-from interpbench.alignment.find_ground_truth import find_truth, structural_edges
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.alignment.structure import structural_edges
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.core import seeds

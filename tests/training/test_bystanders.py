@@ -6,7 +6,8 @@ import torch
 from torch.nn import functional
 
 from interpbench.alignment.alignment import align
-from interpbench.alignment.find_ground_truth import find_truth, structural_reads
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.alignment.structure import structural_reads
 from interpbench.causal.model import Intervention
 from interpbench.circuits.ground_truth import State
 from interpbench.training.draws import Draws

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.alignment.find_ground_truth import structural_ends, structural_reads
+from interpbench.alignment.structure import structural_ends, structural_reads
 from interpbench.causal.model import Intervention, changed
 from interpbench.circuits.ground_truth import State
 from interpbench.training.draws import Draws
