@@ -30,9 +30,10 @@ class Draws:
         own_sources: the share of strict rows whose patched nodes or edges take different sources: each takes
             one of two at random. In the other rows, all take the same source.
         required: the share of rows of the edge term that patch one required edge: in half of them no other
-            edge is patched. The target is the program's output with this edge patched.
-        together: among bystanders, the share of rows with a required edge that patch random sets of edges.
-            They swap random nodes, too.
+            edge is patched. The target is the program's output with this edge patched. It is 0.75 at least
+            among bystanders, and where edges are required of a higher order.
+        together: there, the share of rows with a required edge that patch random sets of edges. They swap
+            random nodes, too.
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last

@@ -22,7 +22,8 @@ from interpbench.training.world_builders import Swapped, World, choose, own_sour
 EFFECTIVE = 3
 """The added weight of edges that change the output, in rows that prefer such edges."""
 CROWDED = 0.75
-"""The least share of rows that patch required edges among bystanders, whose edges are most of these."""
+"""The least share of rows that patch required edges where sets of edges have effects that single ones have not:
+among bystanders, whose edges are most of these, and where edges are required of a higher order."""
 LEAST = 0.01
 """The share of rows with an output up to which edges that leave few outputs are drawn more often."""
 
@@ -46,7 +47,7 @@ class EdgeWorld:
         required = required_edges(truth)
         self.required_names, self.required_edges = list(required), list(required.values())
         self.weights = [self._weight(mask) for mask in self.required_edges]
-        self.crowded = len(self.causal_model.ends) > 1
+        self.crowded = len(self.causal_model.ends) > 1 or bool(truth.witnesses.get("qkv_edge"))
         self.together = draws.together if self.crowded else 0.0
         self.required = max(draws.required, CROWDED) if self.crowded and draws.required else draws.required
 
@@ -84,9 +85,9 @@ class EdgeWorld:
         return World(base, trace, nodes, edges=edges, edge_sources=from_next, reads=reads)
 
     def _sources(self, rng: np.random.Generator, rows: int) -> np.ndarray:
-        """Draws the sources of patched edges, 1 for the second: `[W, row]`, `[R, W, row]` among bystanders.
+        """Draws the sources of patched edges, 1 for the second: `[W, row]`, or `[R, W, row]` if `CROWDED`.
 
-        Where nothing but the circuit has an effect, all edges out of a node may take the same source.
+        Where only required edges have an effect, all edges out of a node may take the same source.
         """
         graph = self.alignment.graph
         shape = (len(graph.readers), len(graph.nodes)) if self.crowded else (len(graph.nodes),)
