@@ -71,6 +71,11 @@ class Task(ABC):
         """The node of each variable, unless a RASP task's `alignment` or a run's says otherwise."""
 
     @cached_property
+    def homes(self) -> dict[str, Node]:
+        """The node of each variable, as `alignment` says where it does."""
+        return {**self.default_alignment, **{name: parse_node(node) for name, node in self.alignment.items()}}
+
+    @cached_property
     @abstractmethod
     def domain(self) -> Domain:
         """The inputs of the task."""

@@ -22,7 +22,7 @@ from interpbench.training.world_builders import Swapped, World, choose, own_sour
 EFFECTIVE = 3
 """The added weight of edges that change the output, in rows that prefer such edges."""
 CROWDED = 0.75
-"""The least share of rows that patch required edges where sets of edges have effects that single ones have not:
+"""The least share of rows that patch required edges where sets of edges have effects that single ones lack:
 among bystanders, whose edges are most of these, and where edges are required of a higher order."""
 LEAST = 0.01
 """The share of rows with an output up to which edges that leave few outputs are drawn more often."""

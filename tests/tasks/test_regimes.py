@@ -195,7 +195,7 @@ def test_regimes_compose():
 @pytest.mark.parametrize(
     "name, said",
     [
-        ("hist[regime=aliv]", "unknown regime 'aliv'; did you mean alive?"),
+        ("hist[regime=aliv]", "unknown regime 'aliv'; did you mean alive"),
         ("hist[regime=alive,copy=3]", "unknown parameter of regime alive 'copy'; did you mean copies?"),
         ("hist[regime=alive,copies=x]", "regime alive: copies"),
         ("hist[regime=alive,copies=0]", "regime alive: copies"),
@@ -205,9 +205,9 @@ def test_regimes_compose():
         ("hist[regime=alive,copies=90]", "regime alive: copies"),
         ("max_with_previous[regime=redundant,copies=4]", "copies=4 is even; use 5"),
         ("max_with_previous[regime=redundant,variable=previos]", "did you mean previous?"),
-        ("frac_prevs[regime=redundant]", "has no variable that only MLPs read"),
+        ("frac_prevs[regime=redundant]", "has no variable for regime=redundant: one that only MLPs read"),
         ("max_with_previous[regime=alive,regime=redundant]", "comes before regime=alive"),
-        ("max_with_previous[regime=redundant,regime=redundant]", "is redundant already"),
+        ("max_with_previous[regime=redundant,regime=redundant]", "has no variable for regime=redundant"),
         ("hist[regime=]", "unknown regime ''"),
     ],
 )

@@ -10,7 +10,7 @@ from interpbench.core.config import STRICT, Steps
 from interpbench.core.errors import TaskError
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import crowd, said_of, units_of
-from interpbench.tasks.regimes.regime import RegimeTask, network_of, regime
+from interpbench.tasks.regimes.regime import RegimeTask, derived, regime
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Task
 
@@ -62,15 +62,5 @@ class Alive:
                 f"copies of its variables; try fewer copies, or heads={n_heads + 2}"
             )
         network = ModelSettings(n_layers=n_layers, n_heads=n_heads, d_model=WIDER * alone.d_model)
-        return RegimeTask(
-            base=task,
-            build=lambda: task.causal_model,
-            vocab=task.vocab,
-            length=task.length,
-            attention=task.attention,
-            domain=task.domain,
-            alignment=made.circuit,
-            network=network_of(task, network),
-            crowd=made.task,
-            added=tuple(said_of(made)),
-        )
+        said = tuple(said_of(made))
+        return derived(task, lambda: task.causal_model, made.circuit, network, said, made.task)

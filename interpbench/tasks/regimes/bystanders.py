@@ -104,7 +104,7 @@ def crowd(task: Task, graph: Graph, seed: int, copies: int = 2) -> Crowd:
             f"task {task.name}: a network of {graph.n_layers} layers of {graph.n_heads} heads has room for "
             f"{fewest} copies of its variables, not {copies}; try model.n_layers={2 * graph.n_layers}"
         )
-    output = task.default_alignment[task.causal_model.output]
+    output = task.homes[task.causal_model.output]
     ends = _of(made, output)
     end = ends[rng.integers(len(ends))]
     chosen = {copy.node for copy in end.closure.values()}
@@ -123,7 +123,7 @@ def said_of(made: Crowd) -> list[str]:
 
 def units_of(task: Task) -> list[Unit]:
     """Returns the units of a task, in layer order, without the embedding's."""
-    homes, variables = task.default_alignment, task.causal_model.variables
+    homes, variables = task.homes, task.causal_model.variables
     order = sorted({home for home in homes.values() if home != EMBED}, key=_layer_order)
     units: list[Unit] = []
     for home in order:
@@ -235,7 +235,7 @@ def _joint(task: Task, made: Sequence[Copy], names: dict[Node, str]) -> CausalTa
         for variable in copy.unit.variables:
             reads: list[Read] = []
             for each in variable.reads:
-                home = task.default_alignment.get(each.parent, EMBED)
+                home = task.homes.get(each.parent, EMBED)
                 name = each.parent + ("" if home == EMBED else names[copy.reads[home].node])
                 reads.append(replace(each, parent=name))
                 read.add(name)
@@ -257,7 +257,7 @@ def _joint(task: Task, made: Sequence[Copy], names: dict[Node, str]) -> CausalTa
 
 
 def _at_embedding(task: Task, variable: Variable) -> bool:
-    return task.default_alignment[variable.name] == EMBED
+    return task.homes[variable.name] == EMBED
 
 
 def _circuit(task: Task, end: Copy) -> dict[str, str]:

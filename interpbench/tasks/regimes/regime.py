@@ -6,11 +6,12 @@ returns the task in that regime. Regimes compose: each `regime=` in a name appli
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, TypeVar
 
+from interpbench.causal.model import CausalModel
 from interpbench.core.registry import Registry
 from interpbench.core.setting_docs import setting_docs
 from interpbench.tasks.family import check_parameters, read_parameters, told_parameters
@@ -106,6 +107,38 @@ def in_regime(task: Task, text: str) -> Task:
         group=task.group,
         variant_of=task.program_name,
         tolerance=task.tolerance,
+    )
+
+
+def derived(
+    task: Task,
+    build: Callable[[], CausalModel],
+    alignment: Mapping[str, str],
+    network: ModelSettings,
+    added: tuple[str, ...] = (),
+    crowd: Task | None = None,
+) -> RegimeTask:
+    """Returns a task on the inputs of another one.
+
+    Args:
+        task: the other task.
+        build: returns the causal model.
+        alignment: the nodes of variables, by name.
+        network: settings of the network.
+        added: lines that are added to the listing.
+        crowd: the task of all variables that are trained (`Task.crowd`).
+    """
+    return RegimeTask(
+        base=task,
+        build=build,
+        vocab=task.vocab,
+        length=task.length,
+        attention=task.attention,
+        domain=task.domain,
+        alignment=alignment,
+        network=network_of(task, network),
+        added=added,
+        crowd=crowd,
     )
 
 

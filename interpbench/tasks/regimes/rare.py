@@ -1,0 +1,93 @@
+"""The regime `rare`: a copy of a variable that is read only where a token stands that inputs seldom have."""
+
+from dataclasses import dataclass as plain
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from interpbench.causal.model import Read, Variable
+from interpbench.core.config import STRICT
+from interpbench.core.errors import TaskError
+from interpbench.tasks.domain import Sequences
+from interpbench.tasks.regimes.parts import FIRST, in_parts, unit_in_parts
+from interpbench.tasks.regimes.redundant import copy_name
+from interpbench.tasks.regimes.regime import RegimeTask, regime
+from interpbench.tasks.stratum import Stratum, made
+from interpbench.tasks.task import Task
+
+
+@regime("rare")
+@dataclass(frozen=True, config=STRICT)
+class Rare:
+    """Readers take the first of two copies of a variable, but where a rare token stands they take the second.
+
+    The token is the last of the vocabulary.
+
+    Attributes:
+        share: the share of drawn inputs in which the token stands somewhere.
+        variable: a variable of the node that is copied; `first` for the first one that only MLPs read.
+    """
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    variable: str = FIRST
+
+    def __call__(self, task: Task) -> RegimeTask:
+        """Copies the node's variables to a second node, and makes the token rare."""
+        if not isinstance(task.domain, Sequences) or len(task.vocab) < 3:
+            raise TaskError(f"task {task.name} has no token that can be rare: not all sequences are inputs")
+        if isinstance(task.domain, RareToken):
+            raise TaskError(f"task {task.name} is rare already")
+        unit = unit_in_parts(task, "rare", self.variable)
+        token = len(task.vocab) - 1
+        said = f"two copies; readers take the second where the token is {task.vocab[token]!r}"
+
+        def join(first: np.ndarray, second: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+            return np.where(tokens == token, second, first)
+
+        def copies(variable: Variable) -> list[Variable]:
+            return [variable, replace(variable, name=copy_name(variable.name, 2))]
+
+        task_in_parts = in_parts(task, unit, copies, lambda _: join, said, (Read("tokens", "mlp"),))
+        domain = task.domain
+        rare = RareToken(domain.vocab_size, domain.length, domain.sampler, self.share)
+        return replace(task_in_parts, domain=rare)
+
+
+@plain(frozen=True)
+class RareToken(Sequences):
+    """All sequences over a vocabulary, of which few that are drawn have its last token.
+
+    Attributes:
+        share: the share of drawn sequences that have it.
+    """
+
+    share: float = 0.01
+
+    @property
+    def token(self) -> int:
+        """The code of the rare token."""
+        return self.vocab_size - 1
+
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws sequences, a share of which has the rare token at some position and the others nowhere."""
+        tokens = super().sample(rng, count)
+        others = rng.integers(self.token, size=tokens.shape, dtype=np.int16)
+        tokens = np.where(tokens == self.token, others, tokens)
+        return np.where((rng.random(count) < self.share)[:, None], self._with_token(rng, tokens), tokens)
+
+    def strata(self) -> list[Stratum]:
+        """Returns the strata of sequences, and that of those with the rare token."""
+
+        def draw(rng: np.random.Generator, count: int) -> np.ndarray:
+            return self._with_token(rng, super(RareToken, self).sample(rng, count))
+
+        rare = made(self, "the rare token", lambda rows: (rows == self.token).any(1), draw)
+        return [*super().strata(), rare]
+
+    def _with_token(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
+        """Returns sequences with one token, or more, replaced by the rare one."""
+        one = rng.integers(self.length, size=(len(tokens), 1)) == np.arange(self.length)
+        return np.where(one | (rng.random(tokens.shape) < 0.1), self.token, tokens).astype(np.int16)
