@@ -104,20 +104,30 @@ class FittedFeatures:
     @torch.no_grad()
     def __call__(self, problem: Problem) -> Scores:
         """Computes the features, and scores nodes and edges by the fit for this network."""
-        cost = Cost(1, len(problem.clean))
         own = fingerprint(problem.network)
         fit = next((fit for fit in fits() if own in fit["without"]), fits()[0])
-        found, graph = features(problem), problem.graph
-        edge = found.edge(np.array(fit["node"]))
-        scores = np.full(graph.legal.shape, np.nan)
-        scores[graph.legal] = weighed(edge, np.array(fit["edge"]))
-        return Scores(graph, scores, weighed(found.node, np.array(fit["node"])), cost)
+        return scores_by(fit, problem)
+
+
+@torch.no_grad()
+def scores_by(fit: Fit, problem: Problem) -> Scores:
+    """Returns the scores of nodes and edges by a fit."""
+    found, graph = features(problem), problem.graph
+    edge = found.edge(np.array(fit["node"]))
+    scores = np.full(graph.legal.shape, np.nan)
+    scores[graph.legal] = weighed(edge, np.array(fit["edge"]))
+    return Scores(graph, scores, weighed(found.node, np.array(fit["node"])), Cost(1, len(problem.clean)))
 
 
 @cache
 def fits() -> list[Fit]:
     """Returns the stored fits; the first is the one on all released models."""
     return read_json(FILE)
+
+
+def fit_without(program: str) -> Fit:
+    """Returns the fit without the models of a program; that on all released models if none is of it."""
+    return next((fit for fit in fits() if fit["program"] == program), fits()[0])
 
 
 def fingerprint(network: Transformer) -> str:

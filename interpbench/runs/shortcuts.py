@@ -4,6 +4,7 @@ A shortcut is a size of weights or activations that tells a circuit's nodes or e
 AUROC is 0.5 where it says nothing; an AUROC below that is a shortcut, too, with its sign inverted.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,13 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED
 from interpbench.core.errors import InterpBenchError
-from interpbench.discovery.fitted_features import EDGE_FEATURES, NODE_FEATURES, FittedFeatures, features
+from interpbench.discovery.fitted_features import (
+    EDGE_FEATURES,
+    NODE_FEATURES,
+    features,
+    fit_without,
+    scores_by,
+)
 from interpbench.reports.tables import rows_table
 from interpbench.scoring.intervals import bootstrap, resampling
 from interpbench.tasks.catalogue import program_of
@@ -36,11 +43,11 @@ class Shortcuts:
 
     Attributes:
         program: the program of the model; models of one program are not independent.
-        auroc: the AUROC of each shortcut.
+        auroc: the AUROC of each shortcut, and how far from 0.5 it would be on average by chance.
     """
 
     program: str
-    auroc: Mapping[Ranked, float]
+    auroc: Mapping[Ranked, tuple[float, float]]
 
 
 @torch.no_grad()
@@ -52,7 +59,8 @@ def shortcuts_of(folder: Path) -> Shortcuts:
     checkpoint = load_checkpoint(folder)
     problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
     found, truth, legal = features(problem), checkpoint.truth, problem.graph.legal
-    fitted = FittedFeatures()(problem)
+    program = program_of(checkpoint.task)
+    fitted = scores_by(fit_without(program), problem)
     assert fitted.own_nodes is not None
     nodes = truth.nodes.copy()
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
@@ -65,31 +73,41 @@ def shortcuts_of(folder: Path) -> Shortcuts:
         columns["nodes", name] = nodes, values
     for name, values in zip(EDGE_FEATURES, found.edge(np.array([*coefficients, 0.0])).T):
         columns["edges", name] = truth.qkv_edges[legal], values
-    measured = {key: _auroc(*column) for key, column in columns.items() if np.ptp(column[1]) > 0}
-    return Shortcuts(program_of(checkpoint.task), {key: x for key, x in measured.items() if x is not None})
+    if strange := next((key for key, (_, values) in columns.items() if not np.isfinite(values).all()), None):
+        raise InterpBenchError(f"{folder}: {strange[1]} of {strange[0]} is not a finite number everywhere")
+    measured = {key: _auroc(*column) for key, column in columns.items()}
+    return Shortcuts(program, {key: x for key, x in measured.items() if x is not None})
 
 
-def _auroc(states: np.ndarray, values: np.ndarray) -> float | None:
-    """Returns the AUROC of values for required against forbidden ones; None if there are none of either."""
+def _auroc(states: np.ndarray, values: np.ndarray) -> tuple[float, float] | None:
+    """Returns the AUROC of values for required against forbidden ones; None if there are none of either.
+
+    The second number is how far from 0.5 it would be on average by chance (normal approximation of the
+    Mann-Whitney statistic).
+    """
     required, forbidden = values[states == State.REQUIRED], values[states == State.FORBIDDEN]
     if not len(required) or not len(forbidden):
         return None
     wins = mannwhitneyu(required, forbidden, method="asymptotic").statistic
-    return float(wins) / (len(required) * len(forbidden))
+    pairs = len(required) * len(forbidden)
+    deviation = math.sqrt((len(required) + len(forbidden) + 1) / (12 * pairs))
+    return float(wins) / pairs, math.sqrt(2 / math.pi) * deviation
 
 
 def summary(models: Sequence[Shortcuts]) -> list[dict[str, str | float | int]]:
     """Returns a row for each shortcut, those that tell most first.
 
-    Means are over programs, each the mean of its models; intervals resample programs.
+    Means are over programs, each the mean of its models; intervals resample programs. A shortcut may be above
+    0.5 on some models and below on others: so the mean distance from 0.5 is given, too, and that by chance.
     """
     rows: list[dict[str, str | float | int]] = []
     for key in dict.fromkeys(key for model in models for key in model.auroc):
-        programs: dict[str, list[float]] = {}
+        programs: dict[str, list[tuple[float, float, float]]] = {}
         for model in models:
             if key in model.auroc:
-                programs.setdefault(model.program, []).append(model.auroc[key])
-        values = np.array([np.mean(some) for some in programs.values()])
+                value, chance = model.auroc[key]
+                programs.setdefault(model.program, []).append((value, abs(value - 0.5), chance))
+        values, distances, chances = np.array([np.mean(some, axis=0) for some in programs.values()]).T
         weights = resampling(len(values), "shortcuts")
         estimate = bootstrap(float(values.mean()), weights @ values / weights.sum(1))
         several = len(values) > 1
@@ -99,6 +117,8 @@ def summary(models: Sequence[Shortcuts]) -> list[dict[str, str | float | int]]:
                 "shortcut": key[1],
                 "AUROC": round(estimate.value, 3),
                 "interval": f"{estimate.low:.3f} to {estimate.high:.3f}" if several else "–",
+                "from 0.5": round(float(distances.mean()), 3),
+                "by chance": round(float(chances.mean()), 3),
                 "programs": len(values),
             }
         )
@@ -111,10 +131,11 @@ def show_shortcuts(console: Console, folders: Sequence[Path], within: float | No
     Args:
         console: where to print.
         folders: the checkpoints.
-        within: how far a mean AUROC may be from 0.5; None for any distance.
+        within: how far a mean AUROC may be from 0.5, and by how much the mean distance from 0.5 may exceed
+            that by chance; None for any distance.
 
     Returns:
-        Whether all means are that near.
+        Whether all shortcuts are that near.
 
     Raises:
         InterpBenchError: if a network has a part that these features do not support.
@@ -123,9 +144,14 @@ def show_shortcuts(console: Console, folders: Sequence[Path], within: float | No
     if not rows:
         raise InterpBenchError("these models have no required or no forbidden nodes and edges")
     console.print(rows_table(rows))
-    telling = [row for row in rows if within is not None and abs(float(row["AUROC"]) - 0.5) > within]
+    telling = [row for row in rows if within is not None and _tells(row) > within]
     for row in telling:
-        console.print(
-            f"a shortcut: {row['shortcut']} of {row['of']}, {row['AUROC']}", highlight=False, markup=False
-        )
+        said = f"{row['AUROC']}, {row['from 0.5']} from 0.5 on average ({row['by chance']} by chance)"
+        console.print(f"a shortcut: {row['shortcut']} of {row['of']}: {said}", highlight=False, markup=False)
     return not telling
+
+
+def _tells(row: dict[str, str | float | int]) -> float:
+    """Returns how far a shortcut's mean is from 0.5, or its distance from that by chance, the larger one."""
+    mean, distance, chance = (float(row[name]) for name in ("AUROC", "from 0.5", "by chance"))
+    return max(abs(mean - 0.5), distance - chance)

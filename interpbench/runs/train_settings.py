@@ -93,7 +93,9 @@ class TrainConfig:
         kept = {"seed", "objective", "draws", "curriculum", "model", "trainer", "certificate", "standard"}
         start = None if self.start is None else _hash_of(self.start_folder)
         task = get_task(self.task)
-        decided = dataclasses.replace(self, trainer=self.trainer.of_task(task))
+        decided = dataclasses.replace(
+            self, trainer=self.trainer.of_task(task), objective=self.objective.of_task(task.crowd is not None)
+        )
         return {
             "task": task.name,
             **{key: value for key, value in asdict(decided).items() if key in kept | {"alignment"}},
@@ -103,7 +105,8 @@ class TrainConfig:
     @property
     def recipe(self) -> Recipe:
         """What is trained for, on which draws, and when."""
-        return Recipe(self.objective, self.draws, self.curriculum)
+        crowded = get_task(self.task).crowd is not None
+        return Recipe(self.objective.of_task(crowded), self.draws, self.curriculum)
 
     @property
     def required_standard(self) -> Standard:

@@ -1,5 +1,6 @@
 """The objective: the weights of the losses. Only `Objective.weighted` multiplies a loss by its weight."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic.dataclasses import dataclass
@@ -10,6 +11,8 @@ from interpbench.core.config import STRICT, Amount, Share
 if TYPE_CHECKING:  # settings are read without torch
     from torch import Tensor
 
+AMONG = 0.1
+"""The weight of imitation among bystanders."""
 Value = TypeVar("Value", float, "Tensor")
 
 
@@ -35,8 +38,8 @@ class Objective:
             keys, to which the head must not attend, can stay below BOS.
         variance_penalty: the loss of the variance of what nodes outside the circuit write: the variance over
             inputs, relative to the embedding's, summed over these nodes.
-        imitation: the loss that edges outside the circuit bring as much that varies as edges of it: see
-            `training.imitation`.
+        imitation: the loss that edges outside the circuit bring as much as edges of it; None for 0.1 among
+            bystanders, else 0. What varies counts (`training.imitation`).
     """
 
     behaviour: Amount = 1.0
@@ -47,7 +50,7 @@ class Objective:
     attention_supervision: Amount = 1.0
     bos_slack: Share = 0.05
     variance_penalty: Amount = 0.0
-    imitation: Amount = 0.0
+    imitation: Amount | None = None
 
     @property
     def grade(self) -> Grade:
@@ -64,9 +67,17 @@ class Objective:
         """Whether training is guided: by probes, or by attention that is supervised."""
         return self.probe > 0 or self.attention_supervision > 0
 
+    def of_task(self, crowded: bool) -> "Objective":
+        """Returns these weights, with those that the task decides filled in.
+
+        Args:
+            crowded: whether the circuit is among bystanders.
+        """
+        return self if self.imitation is not None else replace(self, imitation=AMONG if crowded else 0.0)
+
     def weight(self, term: str) -> float:
         """Returns the weight of a term, by its name."""
-        return float(getattr(self, term))
+        return float(getattr(self, term) or 0)
 
     def weighted(self, term: str, value: Value) -> Value:
         """Returns the value of a term, or a part of it, times the term's weight."""

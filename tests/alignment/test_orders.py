@@ -1,5 +1,7 @@
 """Orders of being required: what matters once others are patched, with witnesses tried row by row."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,9 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.alignment.find_orders import find_orders
 from interpbench.alignment.structure import structural_edges
 from interpbench.causal.model import Intervention
-from interpbench.circuits.ground_truth import LEVELS, State
+from interpbench.circuits.ground_truth import LEVELS, State, Truth, required_edges
 from interpbench.circuits.naming import edge_name
+from interpbench.core.errors import CheckpointError
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 
@@ -85,3 +88,46 @@ def test_what_matters_in_no_set_has_no_order():
     found = find_orders(alignment)
     allowed = find_truth(alignment).names("qkv_edge", State.ALLOWED)
     assert allowed and not set(allowed) & set(found)
+
+
+def test_truth_keeps_witnesses_of_what_is_allowed():
+    truth = find_truth(alignment_of(VOTE))
+    assert set(truth.witnesses) == set(LEVELS)
+    for level in LEVELS:
+        assert set(truth.witnesses[level]) <= set(truth.names(level, State.ALLOWED))
+        assert {each.order for each in truth.witnesses[level].values()} == {1}
+    again = Truth.from_json(truth.graph, truth.to_json())
+    assert again.witnesses == truth.witnesses and again.sha256 == truth.sha256
+    assert truth.trivial is None and replace(truth, witnesses={}).trivial is not None
+    voters = {f"a0.h{head}->m0" for head in range(3)} | {f"embed->a0.h{head}<v>" for head in range(3)}
+    assert voters | {"embed->m0", "m0->logits"} == set(truth.required)
+    inside = {edge_name(truth.graph.nodes[w], truth.graph.readers[r]) for r, w in np.argwhere(truth.circuit)}
+    assert inside == set(truth.required), "the circuit that does the task has all of them"
+    for name, mask in required_edges(truth).items():
+        others = truth.witnesses["qkv_edge"][name].others if name in voters else ()
+        patched = {edge_name(truth.graph.nodes[w], truth.graph.readers[r]) for r, w in np.argwhere(mask)}
+        assert patched == {name, *others}
+
+
+def test_released_truths_have_no_witnesses():
+    """Nothing in them matters only together with others, so that they are what they were."""
+    for name in ("last_two_equal", "polynomial_value", "is_non_decreasing", "has_duplicate", "reverse"):
+        assert not find_truth(alignment_of(name)).witnesses, name
+
+
+@pytest.mark.parametrize(
+    "name, others, said",
+    [
+        ("m0->logits", ["embed->m0"], "a witness for 'm0->logits' that is not of its circuit"),
+        ("a0.h3->m0", ["embed->m0"], "a witness for 'a0.h3->m0' that is not of its circuit"),
+        ("a0.h0->m0", ["a0.h9->m0"], "a witness for 'a0.h0->m0' that is not of its circuit"),
+        ("a0.h0->m0", ["a0.h3->m0"], "a witness for 'a0.h0->m0' that is not of its circuit"),
+    ],
+)
+def test_witnesses_of_what_is_not_in_the_circuit_are_refused(name, others, said):
+    truth = find_truth(alignment_of(VOTE))
+    data = truth.to_json()
+    data["qkv_edge"]["witnesses"] = {name: {"others": others, "base": [0], "source": [1]}}
+    with pytest.raises(CheckpointError) as error:
+        Truth.from_json(truth.graph, data)
+    assert said in str(error.value)

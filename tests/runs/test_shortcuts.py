@@ -8,8 +8,10 @@ from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.ground_truth import State
 from interpbench.discovery.features import spectral, weight_matrices
+from interpbench.discovery.fitted_features import fit_without
 from interpbench.runs.cli import main
-from interpbench.runs.shortcuts import ALL, Shortcuts, _auroc, shortcuts_of, summary
+from interpbench.runs.shortcuts import ALL, Shortcuts, _auroc, _tells, shortcuts_of, summary
+from interpbench.tasks.catalogue import program_of
 
 NORM = ("nodes", "spectral norm of what it writes with")
 
@@ -21,8 +23,8 @@ def test_shortcuts_are_the_features_ranked_by_scikit_learn():
     states = checkpoint.truth.nodes[1:]
     counts = np.isin(states, (State.REQUIRED, State.FORBIDDEN))
     wanted = roc_auc_score(states[counts] == State.REQUIRED, norms[counts])
-    assert found.auroc[NORM] == pytest.approx(wanted) and found.program == "frac_prevs"
-    assert found.auroc["nodes", ALL] > 0.9 and found.auroc["edges", ALL] > 0.9
+    assert found.auroc[NORM][0] == pytest.approx(wanted) and found.program == "frac_prevs"
+    assert found.auroc["nodes", ALL][0] > 0.9 and found.auroc["edges", ALL][0] > 0.9
 
 
 def test_ties_count_half_and_what_is_neither_counts_not():
@@ -30,15 +32,35 @@ def test_ties_count_half_and_what_is_neither_counts_not():
     states, values = rng.integers(0, 3, 60), rng.integers(0, 5, 60).astype(float)
     counts = states != State.ALLOWED
     wanted = roc_auc_score(states[counts] == State.REQUIRED, values[counts])
-    assert _auroc(states, values) == pytest.approx(wanted)
+    assert _auroc(states, values)[0] == pytest.approx(wanted)
+    assert _auroc(states, np.ones(60))[0] == 0.5, "what is the same everywhere tells nothing"
     assert _auroc(np.full(4, State.FORBIDDEN), values[:4]) is None
+
+
+def test_distance_by_chance_against_random_rankings():
+    rng = np.random.default_rng(1)
+    states = np.array([State.REQUIRED] * 4 + [State.FORBIDDEN] * 9)
+    drawn = [_auroc(states, rng.permutation(13).astype(float)) for _ in range(3000)]
+    assert np.mean([abs(value - 0.5) for value, _ in drawn]) == pytest.approx(drawn[0][1], rel=0.05)
+
+
+def test_a_shortcut_that_is_inverted_on_half_of_the_models_is_one():
+    """Its mean is 0.5, and it tells every circuit."""
+    (row,) = summary([Shortcuts(name, {NORM: (value, 0.1)}) for name, value in (("a", 0.9), ("b", 0.1))])
+    assert row["AUROC"] == 0.5 and row["from 0.5"] == 0.4
+    assert _tells(row) == pytest.approx(0.3) and _tells({**row, "from 0.5": 0.1}) == 0
+
+
+def test_the_regression_has_not_seen_the_clean_twin_of_a_regime():
+    assert fit_without(program_of("hist[regime=alive]"))["program"] == "hist"
+    assert fit_without("no_such_program")["program"] is None
 
 
 def test_means_are_over_programs_and_what_tells_most_is_first():
     models = [
-        Shortcuts("a", {("nodes", "size"): 1.0, ("edges", "size"): 0.5}),
-        Shortcuts("a", {("nodes", "size"): 0.8, ("edges", "size"): 0.5}),
-        Shortcuts("b", {("nodes", "size"): 0.1, ("nodes", "other"): 0.2}),
+        Shortcuts("a", {("nodes", "size"): (1.0, 0.1), ("edges", "size"): (0.5, 0.1)}),
+        Shortcuts("a", {("nodes", "size"): (0.8, 0.1), ("edges", "size"): (0.5, 0.1)}),
+        Shortcuts("b", {("nodes", "size"): (0.1, 0.1), ("nodes", "other"): (0.2, 0.1)}),
     ]
     rows = summary(models)
     assert [(row["of"], row["shortcut"]) for row in rows] == [
