@@ -161,7 +161,11 @@ def own_settings(task: str | int) -> Unchecked:
 def _fingerprint(task: Task) -> bytes:
     """Returns the program and what it answers to some inputs: an edited task is another run."""
     tokens = task.domain.draw(seeds.generator(0, "fingerprint"), 256)
-    return repr(task.listing()).encode() + task.causal_model.outputs(tokens).tobytes()
+    found = repr(task.listing()).encode() + task.causal_model.outputs(tokens).tobytes()
+    if task.crowd is not None:
+        crowd = task.crowd.causal_model
+        found += repr([(each.name, each.reads) for each in crowd.variables.values()]).encode()
+    return found
 
 
 def _hash_of(folder: Path) -> str:

@@ -232,6 +232,8 @@ def get_task(name: str | int) -> Task:
         InterpBenchError: if the file cannot be imported, or parameters are not those of the family.
     """
     text, inside = split_name(renamed_task(str(name)))
+    if inside is not None and inside.startswith(","):
+        raise TaskError(f"task {shown(name)}: the brackets begin with a comma")
     parameters, texts = split_regimes(inside)
     made = _plain(text)
     return _in_regimes_of(made if parameters is None else _member(made.name, parameters), texts)

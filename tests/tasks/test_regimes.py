@@ -209,6 +209,8 @@ def test_regimes_compose():
         ("max_with_previous[regime=alive,regime=redundant]", "comes before regime=alive"),
         ("max_with_previous[regime=redundant,regime=redundant]", "has no variable for regime=redundant"),
         ("hist[regime=]", "unknown regime ''"),
+        ("hist[,regime=alive]", "the brackets begin with a comma"),
+        ("hist[regime=alive,]", "unknown parameter of regime alive ''"),
     ],
 )
 def test_wrong_regimes_are_refused_in_one_line(name, said):

@@ -20,6 +20,8 @@ copies was at 91.5 % of rows at the worst place after 600 steps with twice the w
 1,000 steps with the same width."""
 MOST_LAYERS = 48
 """The largest number of layers."""
+MOST_HEADS = 64
+"""The largest number of heads in a layer."""
 MOST_NODES = 256
 """The largest number of nodes, as a name in a file of others may ask for any."""
 
@@ -36,7 +38,7 @@ class Alive:
     """
 
     copies: Annotated[int, Field(ge=2, le=16)] = 2
-    heads: Annotated[int, Field(ge=0, le=64)] = 0
+    heads: Annotated[int, Field(ge=0, le=MOST_HEADS)] = 0
     draw: Steps = 0
 
     def __call__(self, task: Task) -> RegimeTask:
@@ -59,7 +61,7 @@ class Alive:
         else:
             raise TaskError(
                 f"task {task.name}: no {MOST_LAYERS} layers of {n_heads} heads have room for {self.copies} "
-                f"copies of its variables; try fewer copies, or heads={n_heads + 2}"
+                f"copies of its variables; try fewer copies, or heads={min(n_heads + 2, MOST_HEADS)}"
             )
         network = ModelSettings(n_layers=n_layers, n_heads=n_heads, d_model=WIDER * alone.d_model)
         said = tuple(said_of(made))

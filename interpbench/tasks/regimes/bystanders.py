@@ -107,9 +107,10 @@ def crowd(task: Task, graph: Graph, seed: int, copies: int = 2) -> Crowd:
     output = task.homes[task.causal_model.output]
     ends = _of(made, output)
     end = ends[rng.integers(len(ends))]
-    chosen = {copy.node for copy in end.closure.values()}
+    circuit = _with_unneeded(task, made, units, end.closure)
+    chosen = {copy.node for copy in circuit.values()}
     names = {copy.node: "" if copy.node in chosen else f"{COPY}{copy.node}" for copy in made}
-    return Crowd(_joint(task, made, names), _circuit(task, end))
+    return Crowd(_joint(task, made, names), _circuit(circuit))
 
 
 def said_of(made: Crowd) -> list[str]:
@@ -260,8 +261,27 @@ def _at_embedding(task: Task, variable: Variable) -> bool:
     return task.homes[variable.name] == EMBED
 
 
-def _circuit(task: Task, end: Copy) -> dict[str, str]:
-    """Returns the node of each variable of the circuit that ends at a copy, by name."""
-    return {
-        variable.name: str(copy.node) for copy in end.closure.values() for variable in copy.unit.variables
-    }
+def _with_unneeded(
+    task: Task, made: Sequence[Copy], units: Sequence[Unit], closure: dict[Node, Copy]
+) -> dict[Node, Copy]:
+    """Returns a circuit with a copy of each unit that its output does not need, by home.
+
+    Raises:
+        TaskError: if none of these copies reads what the circuit has.
+    """
+    circuit = dict(closure)
+    for unit in units:
+        if unit.home not in circuit:
+            fit = [copy for copy in _of(made, unit.home) if _agree(copy.closure, circuit)]
+            if not fit:
+                raise TaskError(
+                    f"task {task.name}: its output does not need {unit.variables[0].name}, of which no copy "
+                    "fits the circuit; try another draw"
+                )
+            circuit |= fit[0].closure
+    return circuit
+
+
+def _circuit(circuit: dict[Node, Copy]) -> dict[str, str]:
+    """Returns the node of each variable of a circuit, by name."""
+    return {variable.name: str(copy.node) for copy in circuit.values() for variable in copy.unit.variables}

@@ -95,9 +95,9 @@ def in_regime(task: Task, text: str) -> Task:
     Raises:
         InterpBenchError: if there is no such regime or dial, or the task cannot be in this regime.
     """
-    name, _, dials = text.partition(",")
+    name, comma, dials = text.partition(",")
     kind = regimes()[name]
-    made = read_parameters(f"regime {name}", kind, dials) if dials else kind()
+    made = read_parameters(f"regime {name}", kind, dials) if comma else kind()
     full = told_parameters(task.name, {KEY: name}, made)
     given = made(task)
     return replace(
