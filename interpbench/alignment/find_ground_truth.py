@@ -64,7 +64,7 @@ def _witnesses(alignment: Alignment, truth: Truth) -> dict[Level, dict[str, Witn
         allowed = set(truth.names(level, State.ALLOWED))
         if level == "qkv_edge":  # where a head's input is open, the name is that of the head edge
             allowed |= set(truth.names("head_edge", State.ALLOWED))
-        if witnesses := find_orders(alignment, level, among=allowed):
+        if witnesses := find_orders(alignment, level, least=1, among=allowed):
             found[level] = witnesses
     return found
 

@@ -16,11 +16,9 @@ import numpy as np
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.structure import draw_pairs_of, structural_edges, structural_ends
 from interpbench.causal.model import Intervention, Read, has_value
-from interpbench.circuits.ground_truth import Level, Witness
+from interpbench.circuits.ground_truth import MOST_ORDER, Level, Witness
 from interpbench.circuits.naming import EMBED, Node, edge_name
 
-MOST = 3
-"""The highest order that is looked for."""
 PAIRS = 2_000
 """The number of pairs of inputs on which sets are patched."""
 MOST_SETS = 4_000
@@ -39,7 +37,8 @@ class _Part:
 def find_orders(
     alignment: Alignment,
     level: Level = "qkv_edge",
-    most: int = MOST,
+    most: int = MOST_ORDER,
+    least: int = 0,
     pairs: int = PAIRS,
     among: Collection[str] | None = None,
 ) -> dict[str, Witness]:
@@ -52,6 +51,7 @@ def find_orders(
         level: whether nodes, head edges or q/k/v edges are meant. A read through any of a head's inputs is
             patched in all three.
         most: the highest order that is looked for, if `MOST_SETS` sets are enough for it.
+        least: the lowest order that is looked for.
         pairs: the number of pairs of inputs that are tried.
         among: the names whose orders are looked for; None for all.
     """
@@ -59,7 +59,7 @@ def find_orders(
     varied = [name for name in search.parts if search.varies(name)]
     wanted = [name for name in varied if among is None or name in among]
     found: dict[str, Witness] = {}
-    for order in range(most + 1 if wanted else 0):
+    for order in range(least, most + 1) if wanted else ():
         if order > 1 and math.comb(len(varied), order + 1) > MOST_SETS:
             break
         for name in wanted:

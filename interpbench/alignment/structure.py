@@ -59,5 +59,5 @@ def draw_pairs_of(task: Task, pairs: int) -> tuple[np.ndarray, np.ndarray]:
     if domain.size**2 <= pairs * 4:
         everything = domain.all()
         return everything.repeat(len(everything), 0), np.tile(everything, (len(everything), 1))
-    base = domain.draw(rng, pairs)
+    base = domain.eventful(rng, domain.draw(rng, pairs))
     return base, domain.sources(rng, base)

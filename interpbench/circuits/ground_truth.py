@@ -4,7 +4,7 @@ Letters of shapes: W writers (nodes), R readers, D destinations (readers, with q
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal, NotRequired
@@ -75,6 +75,8 @@ class State(IntEnum):
 
 SHOWN = (State.REQUIRED, State.FREE, State.ALLOWED, State.FORBIDDEN)
 """The states whose nodes and edges are counted in the `repr` of a truth, in this order."""
+MOST_ORDER = 3
+"""The highest order of being required that is looked for."""
 MOST_SHOWN = 12
 """The largest number of required edges that the `repr` of a truth names."""
 
@@ -255,15 +257,12 @@ class Truth:
                     states[place] = state
         witnesses: dict[Level, dict[str, Witness]] = {}
         for level in LEVELS:
-            allowed = _in_state(truth, level, State.ALLOWED)
-            for name, each in data[level].get("witnesses", {}).items():
-                made = Witness(tuple(each["others"]), tuple(each["base"]), tuple(each["source"]))
-                inside = set(allowed) | set(_in_state(truth, level, State.REQUIRED))
-                if name not in allowed or not set(made.others) <= inside:
-                    raise CheckpointError(
-                        f"the truth has a witness for {shown(name)!r} that is not of its circuit"
-                    )
-                witnesses.setdefault(level, {})[name] = made
+            if given := data[level].get("witnesses"):
+                allowed = set(_in_state(truth, level, State.ALLOWED))
+                inside = allowed | set(_in_state(truth, level, State.REQUIRED))
+                witnesses[level] = {
+                    name: _witness(name, each, allowed, inside) for name, each in given.items()
+                }
         return replace(truth, witnesses=witnesses)
 
     def consistent(self) -> "Truth":
@@ -348,6 +347,30 @@ def edge_mask(graph: Graph, name: str) -> np.ndarray:
     readers = [target in (reader.destination, str(reader)) for reader in graph.readers]
     writers = [str(node) == source for node in graph.nodes]
     return np.outer(readers, writers) & graph.legal
+
+
+def _witness(name: str, data: WitnessNames, allowed: Collection[str], inside: Collection[str]) -> Witness:
+    """Reads a witness.
+
+    Args:
+        name: the node or edge that it is for.
+        data: the witness as plain data.
+        allowed: the names that may have one.
+        inside: the names that it may consist of.
+
+    Raises:
+        CheckpointError: if there can be no such witness.
+    """
+    made = Witness(tuple(data["others"]), tuple(data["base"]), tuple(data["source"]))
+    if name not in allowed or not set(made.others) <= set(inside) - {name}:
+        raise CheckpointError(f"the truth has a witness for {shown(name)!r} that is not of its circuit")
+    if not 1 <= made.order <= MOST_ORDER or len(set(made.others)) < made.order:
+        raise CheckpointError(
+            f"the truth has a witness for {shown(name)!r} that is not 1 to {MOST_ORDER} others"
+        )
+    if len(made.base) != len(made.source) or min(*made.base, *made.source, 0) < -1:
+        raise CheckpointError(f"the truth has a witness for {shown(name)!r} that is no pair of inputs")
+    return made
 
 
 def _in_state(truth: Truth, level: Level, state: State) -> list[str]:

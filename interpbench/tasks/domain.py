@@ -112,6 +112,13 @@ class Domain(ABC):
         """
         return rows
 
+    def eventful(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        """Returns inputs in which happens what seldom happens in those that are drawn; by default `rows`.
+
+        Truth is found on such bases.
+        """
+        return rows
+
     @property
     def corruptions(self) -> Mapping[str, Corruption]:
         """The ways to corrupt inputs, by name, the default first; the output then differs or is None."""

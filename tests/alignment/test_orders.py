@@ -122,6 +122,9 @@ def test_released_truths_have_no_witnesses():
         ("a0.h3->m0", ["embed->m0"], "a witness for 'a0.h3->m0' that is not of its circuit"),
         ("a0.h0->m0", ["a0.h9->m0"], "a witness for 'a0.h0->m0' that is not of its circuit"),
         ("a0.h0->m0", ["a0.h3->m0"], "a witness for 'a0.h0->m0' that is not of its circuit"),
+        ("a0.h0->m0", ["a0.h0->m0"], "a witness for 'a0.h0->m0' that is not of its circuit"),
+        ("a0.h0->m0", [], "a witness for 'a0.h0->m0' that is not 1 to 3 others"),
+        ("a0.h0->m0", ["a0.h1->m0"] * 2, "a witness for 'a0.h0->m0' that is not 1 to 3 others"),
     ],
 )
 def test_witnesses_of_what_is_not_in_the_circuit_are_refused(name, others, said):
@@ -131,3 +134,12 @@ def test_witnesses_of_what_is_not_in_the_circuit_are_refused(name, others, said)
     with pytest.raises(CheckpointError) as error:
         Truth.from_json(truth.graph, data)
     assert said in str(error.value)
+
+
+def test_a_witness_is_a_pair_of_inputs():
+    truth = find_truth(alignment_of(VOTE))
+    for base, source in (([0, 1], [0]), ([0], [-2])):
+        data = truth.to_json()
+        data["qkv_edge"]["witnesses"]["a0.h0->m0"] |= {"base": base, "source": source}
+        with pytest.raises(CheckpointError, match="that is no pair of inputs"):
+            Truth.from_json(truth.graph, data)

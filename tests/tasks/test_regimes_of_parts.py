@@ -10,6 +10,7 @@ from interpbench.circuits.ground_truth import State
 from interpbench.core.errors import InterpBenchError
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
+from interpbench.tasks.task_records import records
 
 ROWS = 300
 SHARED = ("detect_abc", "has_duplicate", "digit_sum", "polynomial_value")
@@ -37,7 +38,7 @@ def shared(task):
 
 
 @pytest.mark.parametrize("regime", ["shares", "cancelling", "rare", "wide", "normed"])
-@pytest.mark.parametrize("name", ["detect_abc", "has_duplicate", "digit_sum"])
+@pytest.mark.parametrize("name", ["all_even", "has_duplicate", "digit_sum"])
 def test_the_output_is_that_of_the_task_alone(name, regime):
     task = get_task(f"{name}[regime={regime}]")
     align(task, shape(task).graph)
@@ -88,7 +89,7 @@ def test_what_one_share_does_the_other_undoes():
 def test_a_rare_path_acts_where_the_token_stands():
     task = get_task("differs_from_previous[regime=rare,share=0.02]")
     rng, model = np.random.default_rng(1), task.causal_model
-    token = len(task.vocab) - 1
+    token = task.domain.token
     drawn = task.domain.sample(rng, 20_000)
     assert (drawn == token).any(1).mean() == pytest.approx(0.02, abs=0.005)
     names = {name.removesuffix("#2") for name in model.variables if name.endswith("#2")}
@@ -136,9 +137,12 @@ def test_regimes_keep_the_nodes_that_a_program_asks_for():
     "name, said",
     [
         ("ioi[regime=rare]", "task ioi has no token that can be rare"),
-        ("hist[regime=rare,share=0]", "regime rare: share"),
+        ("hist[regime=rare,share=0.001]", "regime rare: share"),
+        ("detect_abc[regime=rare]", "no token with which both"),
         ("max_with_previous[regime=shares]", "has no variable for regime=shares"),
-        ("detect_abc[regime=alive,regime=wide]", "regime=wide comes before regime=alive"),
+        ("detect_abc[regime=alive,regime=wide]", "alive already; copies= and heads= say how large it is"),
+        ("detect_abc[regime=wide,regime=alive]", "is wide already; regime=alive says by copies="),
+        ("two_brackets_balanced[regime=wide,times=30]", "nodes, more than 900; try times="),
         ("detect_abc[regime=alive,regime=normed]", "regime=normed comes before regime=alive"),
         ("detect_abc[regime=alive,regime=rare]", "regime=rare comes before regime=alive"),
         ("hist[regime=wide,times=99]", "regime wide: times"),
@@ -150,3 +154,34 @@ def test_what_a_regime_cannot_do_is_said_in_one_line(name, said):
     with pytest.raises(InterpBenchError) as error:
         get_task(name)
     assert said in str(error.value) and "\n" not in str(error.value)
+
+
+RARE = [name for name, record in records().items() if not record.trivial]
+
+
+@pytest.mark.parametrize("name", RARE[::3])
+def test_both_copies_act_and_the_second_where_the_token_stands(name):
+    try:
+        task = get_task(f"{name}[regime=rare]")
+    except InterpBenchError:
+        return
+    rng, model, domain = np.random.default_rng(3), task.causal_model, task.domain
+    tokens = domain.with_token(rng, domain.draw(rng, 2000))
+    source, clean = model.run(domain.draw(rng, 2000)), model.run(tokens)
+    copies = [each for each in model.variables if each.endswith("#2")]
+    for names in (copies, [each.removesuffix("#2") for each in copies]):
+        swaps = {each: Intervention(source[each], np.ones(2000, bool)) for each in names}
+        assert model.effective(clean, model.run(tokens, swaps)).any(), names
+    truth = find_truth(align(task, shape(task).graph))
+    assert task.alignment[copies[0]] in truth.names("node", State.REQUIRED)
+
+
+@pytest.mark.parametrize("draw", range(3))
+@pytest.mark.parametrize("name", ["detect_abc", "all_even", "polynomial_value"])
+def test_bystanders_of_shares_read_copies_and_no_fillers(name, draw):
+    """A filler can stand at a node with the name of a unit's home."""
+    task = get_task(f"{name}[regime=cancelling,regime=alive,draw={draw}]")
+    align(task, shape(task).graph), align(task.crowd, shape(task).graph)
+    tokens = task.domain.draw(np.random.default_rng(0), 100)
+    crowd = task.crowd.causal_model.run(tokens)
+    np.testing.assert_array_equal(crowd[task.crowd.causal_model.output], task.causal_model.outputs(tokens))

@@ -10,7 +10,7 @@ from interpbench.core.config import STRICT, Steps
 from interpbench.core.errors import TaskError
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import crowd, said_of, units_of
-from interpbench.tasks.regimes.regime import RegimeTask, derived, regime
+from interpbench.tasks.regimes.regime import RegimeTask, derived, regime, regimes_of
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Task
 
@@ -45,6 +45,8 @@ class Alive:
         """Fills a network that is just deep enough with copies."""
         if task.crowd is not None:
             raise TaskError(f"task {task.name} is alive already")
+        if "wide" in regimes_of(task):
+            raise TaskError(f"task {task.name} is wide already; regime=alive says by copies= how large it is")
         alone = shape(task)
         homes = [unit.home for unit in units_of(task)]
         if not homes:

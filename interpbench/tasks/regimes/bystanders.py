@@ -39,11 +39,13 @@ class Unit:
         home: their node in the task's alignment.
         variables: the variables.
         parents: the other nodes whose variables they read, in layer order, without the embedding.
+        filler: whether it is of no program, and `home` the node that it fills.
     """
 
     home: Node
     variables: tuple[Variable, ...]
     parents: tuple[Node, ...]
+    filler: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ def _comes_before(first: Node, second: Node) -> bool:
 
 
 def _of(made: Sequence[Copy], home: Node) -> list[Copy]:
-    return [copy for copy in made if copy.unit.home == home]
+    return [copy for copy in made if copy.unit.home == home and not copy.unit.filler]
 
 
 def _filler(node: Node) -> Unit:
@@ -212,7 +214,7 @@ def _filler(node: Node) -> Unit:
     else:
         reads = (Read(PLACES, "q"), Read(PLACES, "k"), Read("tokens", "v"))
         variable = Variable(PREVIOUS, reads, _previous, None, "the previous token", _before)
-    return Unit(node, (variable,), ())
+    return Unit(node, (variable,), (), filler=True)
 
 
 def _classes(tokens: np.ndarray) -> np.ndarray:

@@ -14,7 +14,13 @@ from typing import Protocol, TypeVar
 from interpbench.causal.model import CausalModel
 from interpbench.core.registry import Registry
 from interpbench.core.setting_docs import setting_docs
-from interpbench.tasks.family import check_parameters, read_parameters, told_parameters
+from interpbench.tasks.family import (
+    check_parameters,
+    read_parameters,
+    split_name,
+    split_regimes,
+    told_parameters,
+)
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.task import CausalTask, Task
 
@@ -83,6 +89,11 @@ def described() -> list[str]:
         f"{name} ({', '.join(f'{doc.name}={doc.default}' for doc in setting_docs(kind))})"
         for name, kind in kinds
     ]
+
+
+def regimes_of(task: Task) -> list[str]:
+    """Returns the names of the regimes that a task is in, the first one first."""
+    return [text.partition(",")[0] for text in split_regimes(split_name(task.name)[1])[1]]
 
 
 def in_regime(task: Task, text: str) -> Task:

@@ -13,10 +13,17 @@ from pydantic.dataclasses import dataclass
 from interpbench.causal.model import NONE, Read, Variable, has_value
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Steps
+from interpbench.core.errors import TaskError
 from interpbench.tasks.regimes.parts import FIRST, PART, in_parts, unit_in_parts
 from interpbench.tasks.regimes.regime import RegimeTask, regime
 from interpbench.tasks.task import Task
 
+INPUTS = 2_000
+"""The number of inputs on which it is counted what a share tells."""
+DRAWS = 32
+"""The number of draws of shares, of which the one is taken that tells least."""
+MOST_TOLD = 0.99
+"""The probability of guessing a variable from one share from which on it is not shared."""
 STEP = 0.25
 """The distance between the arbitrary numbers of numerical shares, from -1 to 1."""
 
@@ -24,7 +31,7 @@ STEP = 0.25
 @regime("shares")
 @dataclass(frozen=True, config=STRICT)
 class Shares:
-    """Neither of two nodes carries a variable that their readers need, and their sum does.
+    """Two nodes carry a variable that their readers need only together, as a sum.
 
     Attributes:
         variable: a variable of an MLP; `first` for the first one that only MLPs read.
@@ -69,13 +76,14 @@ def _shared(task: Task, name: str, variable: str, draw: int, follows: bool) -> R
     """
     unit = unit_in_parts(task, name, variable, of_mlp=True)
     sizes = {each.name: len(each.values or ()) for each in unit.variables}
-    said = "two shares, whose sum readers take" + (
-        "; the second makes up for the first" if follows else ", neither alone of any use"
-    )
+    said = "two shares, whose sum readers take" + ("; the second makes up for the first" if follows else "")
+    tables = {
+        each.name: _table(each, task, seeds.generator(draw, name, task.name, each.name))
+        for each in unit.variables
+    }
 
     def parts_of(whole: Variable) -> list[Variable]:
-        rng, modulus = seeds.generator(draw, name, task.name, whole.name), sizes[whole.name]
-        first = _first_share(whole, task, rng, modulus)
+        modulus, first = sizes[whole.name], _first_share(whole, tables[whole.name])
         source = replace(first.reads[0], parent=first.name if follows else "tokens")
         known = (lambda value: value) if follows else first.mechanism
 
@@ -98,16 +106,45 @@ def _shared(task: Task, name: str, variable: str, draw: int, follows: bool) -> R
     )
 
 
-def _first_share(whole: Variable, task: Task, rng: np.random.Generator, modulus: int) -> Variable:
-    """Returns a variable with an arbitrary value for each token."""
-    size = len(task.vocab)
+def _table(whole: Variable, task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Returns an arbitrary share for each token, and for None at the end.
+
+    Of some draws it is that in which a share alone tells least of the variable.
+
+    Raises:
+        TaskError: if in all of them a share alone tells the variable.
+    """
+    size = len(task.vocab) + 1
     if whole.values is None:
         steps = round(1 / STEP)
-        table = STEP * rng.integers(-steps, steps + 1, size + 1)
-    else:
-        table = (np.arange(size + 1) + rng.integers(modulus, size=size + 1)).astype(np.int16) % modulus
+        return STEP * rng.integers(-steps, steps + 1, size)
+    tokens, modulus = task.domain.draw(rng, INPUTS), len(whole.values)
+    values = task.causal_model.run(tokens)[whole.name]
+    drawn = [rng.integers(modulus, size=size, dtype=np.int16) for _ in range(DRAWS)]
+    told = [
+        max(_told(table[tokens], values), _told(_minus(values, table[tokens], modulus), values))
+        for table in drawn
+    ]
+    if min(told) > MOST_TOLD:
+        raise TaskError(
+            f"task {task.name}: {whole.name} cannot be shared, as it follows from a token's own share; try "
+            "another variable"
+        )
+    return drawn[int(np.argmin(told))]
+
+
+def _told(share: np.ndarray, values: np.ndarray) -> float:
+    """Returns with what probability the best guess of a variable from a share of it is right."""
+    there = has_value(values)
+    counts = np.zeros((1 + share[there].max(initial=0), 1 + values[there].max(initial=0)))
+    np.add.at(counts, (share[there], values[there]), 1)
+    return float(counts.max(1).sum() / max(1, there.sum()))
+
+
+def _first_share(whole: Variable, table: np.ndarray) -> Variable:
+    """Returns the variable of the first share of each token."""
     mechanism: Callable[..., np.ndarray] = lambda tokens: table[tokens]  # noqa: E731  the last is for None
-    values = None if whole.values is None else tuple(range(modulus))
+    values = None if whole.values is None else tuple(range(len(whole.values)))
     formula, reads = "an arbitrary value for each token", (Read("tokens", "mlp"),)
     return Variable(f"{whole.name}{PART}1", reads, mechanism, values, formula)
 

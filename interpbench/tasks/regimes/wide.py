@@ -16,6 +16,9 @@ from interpbench.tasks.regimes.regime import RegimeTask, derived, regime
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Task
 
+MOST_NODES = 900
+"""The largest number of nodes."""
+
 
 @regime("wide")
 @dataclass(frozen=True, config=STRICT)
@@ -35,10 +38,15 @@ class Wide:
     def __call__(self, task: Task) -> RegimeTask:
         """Moves the circuit to layers and heads of a larger network."""
         if task.crowd is not None:
-            raise TaskError(f"task {task.name} is alive already; regime=wide comes before regime=alive")
+            raise TaskError(f"task {task.name} is alive already; copies= and heads= say how large it is")
         alone = shape(task)
         layers = ceil(1.5 * alone.n_layers)
         heads = ceil(self.times * (len(alone.graph.nodes) - 1) / layers) - 1
+        if layers * (heads + 1) > MOST_NODES:
+            raise TaskError(
+                f"task {task.name}: times={self.times} would be {layers * (heads + 1):,} nodes, more than "
+                f"{MOST_NODES:,}; try times={max(2, MOST_NODES // len(alone.graph.nodes) - 1)}"
+            )
         rng = seeds.generator(self.draw, "wide", task.name)
         into = np.sort(rng.permutation(layers)[: alone.n_layers])
         places = [rng.permutation(heads) for _ in range(alone.n_layers)]
