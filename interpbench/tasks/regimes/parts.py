@@ -22,7 +22,7 @@ from interpbench.tasks.task import Task
 PART = "#"
 """What stands between the name of a variable and the number of its part."""
 FIRST = "first"
-"""In place of a variable's name: the first one that can be in parts."""
+"""What stands for the first variable that can be in parts."""
 PAIRS = 2_000
 """The number of pairs of inputs on which a variable has to change the output, to be worth the trouble."""
 Join = Callable[[str], Callable[..., np.ndarray]]
@@ -133,7 +133,7 @@ def _joining(
     if not any(read.parent in parts for read in variable.reads):
         return variable
 
-    def joined(mechanism: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def with_parts(mechanism: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         def run(*values: np.ndarray) -> np.ndarray:
             rest, given = iter(values), []
             for group, read in zip(groups, variable.reads):
@@ -146,8 +146,8 @@ def _joining(
     return replace(
         variable,
         reads=tuple(read for group in groups for read in group),
-        mechanism=joined(variable.mechanism),
-        attends=None if variable.attends is None else joined(variable.attends),
+        mechanism=with_parts(variable.mechanism),
+        attends=None if variable.attends is None else with_parts(variable.attends),
     )
 
 
