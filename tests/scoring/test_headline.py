@@ -56,7 +56,8 @@ def found(task: str, said: bool = True) -> EvaluationRecord:
 
 def test_released_models_say_at_which_level_methods_are_compared() -> None:
     levels = {name: read_record(folder).read_truth.headline for name, folder in released().items()}
-    assert {name for name, level in levels.items() if level == "head_edge"} == {"ioi", "ioi_next_token"}
+    ioi = {"ioi", "ioi_next_token", "ioi_published_prompts"}
+    assert {name for name, level in levels.items() if level == "head_edge"} == ioi
 
 
 @pytest.mark.parametrize("said", [True, False], ids=["said", "of an earlier version"])
