@@ -43,42 +43,33 @@ class Shares:
 
     def __call__(self, task: Task) -> RegimeTask:
         """Shares the variables of a node between two."""
-        return _shared(task, "shares", self.variable, self.draw, follows=False)
+        return _shared(task, "shares", self, follows=False)
 
 
 @regime("cancelling")
 @dataclass(frozen=True, config=STRICT)
-class Cancelling:
-    """The second share is computed from the first: what the first node writes, the second makes up for.
-
-    Attributes:
-        variable: a variable of an MLP; `first` for the first one that only MLPs read.
-        draw: the number of the draw of the first share of each token.
-    """
-
-    variable: str = FIRST
-    draw: Steps = 0
+class Cancelling(Shares):
+    """The second share is computed from the first: what the first node writes, the second makes up for."""
 
     def __call__(self, task: Task) -> RegimeTask:
         """Shares the variables of a node between two, of which the second reads the first."""
-        return _shared(task, "cancelling", self.variable, self.draw, follows=True)
+        return _shared(task, "cancelling", self, follows=True)
 
 
-def _shared(task: Task, name: str, variable: str, draw: int, follows: bool) -> RegimeTask:
+def _shared(task: Task, name: str, dials: Shares, follows: bool) -> RegimeTask:
     """Returns a task with the variables of a node in two shares.
 
     Args:
         task: the task.
         name: the name of the regime.
-        variable: a variable of the node.
-        draw: the number of the draw of the first share.
+        dials: the dials of the regime.
         follows: whether the second share reads the first, or the token from which it is computed.
     """
-    unit = unit_in_parts(task, name, variable, of_mlp=True)
+    unit = unit_in_parts(task, name, dials.variable, of_mlp=True)
     sizes = {each.name: len(each.values or ()) for each in unit.variables}
     said = "two shares, whose sum readers take" + ("; the second makes up for the first" if follows else "")
     tables = {
-        each.name: _table(each, task, seeds.generator(draw, name, task.name, each.name))
+        each.name: _table(each, task, seeds.generator(dials.draw, name, task.name, each.name))
         for each in unit.variables
     }
 
