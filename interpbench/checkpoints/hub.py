@@ -118,7 +118,7 @@ class Repository:
         with explained(self.name, self.revision, what):
             try:
                 return Path(download(workers=8))
-            except AttributeError:  # one thread closed the client that all share while another was to use it
+            except (AttributeError, RuntimeError):  # a thread closed the client that another was about to use
                 return Path(download(workers=1))
 
     def index(self, online: bool) -> tuple[Index, "Repository"]:

@@ -5,7 +5,9 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub
 import pytest
 
 from interpbench.checkpoints.find import find_checkpoints
@@ -47,6 +49,21 @@ def test_what_is_cached_works_offline(hub: Hub, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert load() == wanted
     refused(lambda: load("trend_to_next"), "not in the cache", "http://127.0.0.1:9 cannot be reached")
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError])
+def test_a_client_that_another_thread_closed(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    download = huggingface_hub.snapshot_download
+
+    def disturbed(*args: Any, max_workers: int, **settings: Any) -> str:
+        if max_workers > 1:
+            raise error("the client has been closed")
+        return download(*args, max_workers=max_workers, **settings)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", disturbed)
+    assert load()
 
 
 def test_a_hub_that_has_gone_is_said_to_be_the_reason(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
