@@ -1,4 +1,8 @@
-"""The files of a checkpoint, ours and the published one's, and where released ones are."""
+"""The files of a checkpoint, ours and the published one's, and where released ones are.
+
+In the folder of released models, `hist` is that of a task, `hist/seed1` one of another seed, and
+`regimes/hist[regime=alive]` one of that task in a regime.
+"""
 
 from pathlib import Path
 
@@ -43,6 +47,16 @@ def seeds(models: Path | None = None) -> dict[str, Path]:
         path.parent.relative_to(folder).as_posix(): path.parent for path in folder.glob(f"*/seed*/{RECORD}")
     }
     return dict(sorted(found.items()))
+
+
+def in_regimes(models: Path | None = None) -> dict[str, Path]:
+    """Returns the checkpoints of tasks in regimes, such as `hist[regime=alive]`, name to folder.
+
+    Args:
+        models: the folder of released models; None for `models_folder()`.
+    """
+    folders = ((models or models_folder()) / "regimes").glob(f"*/{RECORD}")
+    return {path.parent.name: path.parent for path in sorted(folders)}
 
 
 def published_weights(folder: Path) -> Path | None:

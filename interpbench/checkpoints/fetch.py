@@ -27,7 +27,7 @@ def fetch(address: str, refresh: bool = False) -> Path:
         HubError: one line, if there is no such model, or it cannot be had.
     """
     repository, folder = split(address)
-    if not re.fullmatch(r"[\w./-]+", folder):
+    if not re.fullmatch(r"[][\w.,=%/-]+", folder):
         raise HubError(f"{address!r} is not an address: {folder!r} is not the name of a folder")
     above = folder.rpartition("/")[0]
     patterns = [INDEX, *(f"{folder}/{name}" for name in PUBLISHED)]

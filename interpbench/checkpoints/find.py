@@ -7,6 +7,7 @@ from interpbench.checkpoints.checkpoint_files import (
     FILES,
     PACKAGED,
     RECORD,
+    in_regimes,
     is_checkpoint,
     is_ours,
     models_folder,
@@ -20,8 +21,8 @@ from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
 
-ALL, SEEDS = "all", "seeds"
-"""All released models, one a task; and those of other seeds."""
+ALL, SEEDS, REGIMES = "all", "seeds", "regimes"
+"""All released models, one a task; those of other seeds; and those of tasks in regimes."""
 HOW_TO_GET = f"with {SETTING}=owner/name, `interpbench download` gets models; `interpbench train` makes them"
 
 
@@ -33,8 +34,9 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
 
     Args:
         name: `all` released models, one's name or published number, a group of them (`groups.py`), one of
-            another seed (`hist/seed1`, or `seeds` for all of these), a checkpoint or run folder, a folder of
-            several runs or of the published files, or an address.
+            another seed (`hist/seed1`, or `seeds` for all of these), one of a task in a regime (by the task's
+            name, or `regimes` for all of these), a checkpoint or run folder, a folder of several runs or of
+            the published files, or an address.
         models: the folder of released models.
 
     Raises:
@@ -42,8 +44,9 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     """
     if name.startswith("hf://"):
         return [fetch(name)]
-    available = released(models)
-    if found := _named(name, available, seeds(models), models or models_folder()):
+    available, living = released(models), in_regimes(models)
+    several = {ALL: available, SEEDS: seeds(models), REGIMES: living}
+    if found := _named(name, several, models or models_folder()):
         return found
     path = Path(name) if name and "\0" not in name else Path("no such folder")
     try:
@@ -53,38 +56,38 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if found:
         return found
     if is_group(name) and not path.exists():
-        return in_group(name, available)
+        return in_group(name, {**available, **living})
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name)]
-    near = did_you_mean(name, [*available, *KINDS])
+    near = did_you_mean(name, [*available, *KINDS, *living])
     if PACKAGED.is_dir() and path.name == name:  # the package brings a few models only
         near = f"{near}; {HOW_TO_GET}"
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")
 
 
-def _named(name: str, available: dict[str, Path], others: dict[str, Path], models: Path) -> list[Path]:
+def _named(name: str, several: dict[str, dict[str, Path]], models: Path) -> list[Path]:
     """Returns the folders of models that a name means; none if it is neither a name nor a number.
 
     Args:
         name: the name.
-        available: the released models, one a task.
-        others: those of other seeds.
+        several: what `ALL`, `SEEDS` and `REGIMES` mean.
         models: the folder of all of them, for messages.
 
     Raises:
-        CheckpointError: if all are asked for, and there are none.
+        CheckpointError: if several are asked for, and there are none.
     """
-    if name == ALL and not available:
-        raise CheckpointError(f"there are no checkpoints in {models}; {HOW_TO_GET}")
-    several = {ALL: available, SEEDS: others}.get(name)
-    if several is not None:
-        return list(several.values())
-    if name in available or name in others:
-        return [{**others, **available}[name]]
+    if name in several:
+        if not several[name]:
+            which = "checkpoints" if name == ALL else f"{name}"
+            raise CheckpointError(f"there are no {which} in {models}; {HOW_TO_GET}")
+        return list(several[name].values())
+    for folders in several.values():
+        if name in folders:
+            return [folders[name]]
     if not name.isdigit():
         return []
-    return [path for path in available.values() if str(read_record(path).legacy_id) == name]
+    return [path for path in several[ALL].values() if str(read_record(path).legacy_id) == name]
 
 
 def find_checkpoint(name: str) -> Path:

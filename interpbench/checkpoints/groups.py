@@ -1,6 +1,7 @@
-"""Groups of released models by what their records say: `nontrivial`, `counting`, `depth:3-`.
+"""Groups of released models by what their records say: `nontrivial`, `counting`, `depth:3-`, `regime:alive`.
 
-Terms that are joined by + all have to hold, as in `nontrivial+numerical+edges:-500`. Needs no torch.
+Terms that are joined by + all have to hold, as in `nontrivial+numerical+edges:-500`. Models of tasks in regimes
+are in no group but those of their regimes. Needs no torch.
 """
 
 import re
@@ -12,6 +13,7 @@ from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import catalogue, known_task
 from interpbench.tasks.family import split_name
+from interpbench.tasks.regimes.regime import regimes, regimes_of
 
 Holds = Callable[[ModelRecord], bool]
 SMALL = 2
@@ -31,8 +33,13 @@ SIZES: dict[str, Callable[[ModelRecord], int]] = {
     "required": lambda record: len(record.read_truth.required),
 }
 """What groups can be bounded by: the number of layers, of q/k/v edges, and of required ones."""
+REGIME = "regime:"
+"""What begins the group of models of tasks in a regime."""
 _SIZED = re.compile(r"(\w+):(\d*)(-?)(\d*)")
-HOW = f"{', '.join(KINDS)}, a group of tasks, or {' '.join(f'{name}:2-5' for name in SIZES)}, joined by +"
+HOW = (
+    f"{', '.join(KINDS)}, a group of tasks, {REGIME}alive, or "
+    f"{' '.join(f'{name}:2-5' for name in SIZES)}, joined by +"
+)
 
 
 def kinds_of(record: ModelRecord) -> list[str]:
@@ -56,7 +63,10 @@ def in_group(name: str, models: Mapping[str, Path]) -> list[Path]:
     Raises:
         CheckpointError: if a term is none, or no model is in the group.
     """
-    holds = [_term(term) for term in name.split("+")]
+    terms = name.split("+")
+    holds = [_term(term) for term in terms]
+    if not any(term.startswith(REGIME) for term in terms):
+        holds.append(lambda record: not regimes_of(record.task))
     found = [path for path in models.values() if all(one(read_record(path)) for one in holds)]
     if not found:
         raise CheckpointError(f"no model of {len(models)} is in the group {shown(name)}")
@@ -68,6 +78,11 @@ def _term(term: str) -> Holds:
         return KINDS[term]
     if term in _task_groups():
         return lambda record: _task_group(record) == term
+    if term.startswith(REGIME):
+        wanted = term.removeprefix(REGIME)
+        if wanted not in regimes():
+            raise CheckpointError(f"{shown(term)} is no group of models{did_you_mean(wanted, regimes())}")
+        return lambda record: wanted in regimes_of(record.task)
     sized = _SIZED.fullmatch(term)
     if sized is None or sized[1] not in SIZES or not (sized[2] or sized[4]):
         start, colon, _ = term.partition(":")

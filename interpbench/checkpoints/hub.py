@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import RECORD
@@ -171,7 +172,7 @@ class Repository:
             display.update(arrived // 1000, "kB")
 
         with Display(model, sum(file.size for file in files.values()) // 1000) as display:
-            folder = self.snapshot(list(files), model, online=True, report=report)
+            folder = self.snapshot(list(map(escape, files)), model, online=True, report=report)
             for path in files:
                 if not (folder / path).exists():
                     self.file(path, online=True)  # says why it is missing
@@ -180,7 +181,7 @@ class Repository:
                 for path in wrong:
                     with explained(self.name, self.revision, path):
                         (folder / path).unlink(missing_ok=True)
-                self.snapshot(wrong, model, online=True, force=True, report=report)
+                self.snapshot(list(map(escape, wrong)), model, online=True, force=True, report=report)
         for path in wrong:
             if said := problem(folder / path, files[path]):
                 again = "" if refresh else f"; interpbench download {model} fetches it anew"

@@ -33,7 +33,7 @@ DAMAGED, OLD, FOREIGN = "damaged", "old certificate", "another model's certifica
 """What is said instead of a grade where a file, or the certificate alone, is not what it should be."""
 MOST_BYTES = 1 << 33
 """The largest file that an index may name."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,=%\[\]-]{0,199}")
 
 
 @dataclass(frozen=True, config=STRICT)

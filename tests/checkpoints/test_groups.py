@@ -1,11 +1,12 @@
 """Groups of released models, and models of other seeds."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from interpbench.checkpoints.checkpoint_files import released, seeds
+from interpbench.checkpoints.checkpoint_files import RECORD, in_regimes, released, seeds
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import CheckpointError
@@ -77,3 +78,31 @@ def test_a_folder_of_a_groups_name_is_meant_by_its_path(
     shutil.copytree(released()["hist"], tmp_path / "counting")
     monkeypatch.chdir(tmp_path)
     assert find_checkpoints("counting") == [Path("counting")]
+
+
+LIVING = "hist[regime=normed,regime=wide,times=2]"
+
+
+def in_folder(folder: Path, task: str) -> Path:
+    """Copies the released hist to where a model of another task is, by its record's word."""
+    place = folder / "regimes" / task
+    shutil.copytree(released()["hist"], place)
+    record = json.loads((place / RECORD).read_text())
+    (place / RECORD).write_text(json.dumps({**record, "task": task}))
+    return place
+
+
+def test_models_in_regimes_have_names_and_groups(tmp_path: Path) -> None:
+    shutil.copytree(released()["hist"], tmp_path / "hist")
+    place = in_folder(tmp_path, LIVING)
+    assert in_regimes(tmp_path) == {LIVING: place} and list(released(tmp_path)) == ["hist"]
+    for name in (LIVING, "regimes", "regime:normed", "regime:wide+counting", "regime:normed+regime:wide"):
+        assert find_checkpoints(name, tmp_path) == [place], name
+    for name in ("all", "counting", "depth:2", "7"):
+        assert find_checkpoints(name, tmp_path) == [tmp_path / "hist"], name
+    with pytest.raises(CheckpointError, match="in the group regime:alive"):
+        find_checkpoints("regime:alive", tmp_path)
+    with pytest.raises(CheckpointError, match="regime:alife is no group of models; did you mean alive"):
+        find_checkpoints("regime:alife", tmp_path)
+    with pytest.raises(CheckpointError, match="there are no seeds in"):
+        find_checkpoints("seeds", tmp_path)

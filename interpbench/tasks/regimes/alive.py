@@ -45,7 +45,7 @@ class Alive:
         """Fills a network that is just deep enough with copies."""
         if task.crowd is not None:
             raise TaskError(f"task {task.name} is alive already")
-        if "wide" in regimes_of(task):
+        if "wide" in regimes_of(task.name):
             raise TaskError(f"task {task.name} is wide already; regime=alive says by copies= how large it is")
         alone = shape(task)
         homes = [unit.home for unit in units_of(task)]

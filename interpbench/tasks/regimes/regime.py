@@ -91,9 +91,9 @@ def described() -> list[str]:
     ]
 
 
-def regimes_of(task: Task) -> list[str]:
-    """Returns the names of the regimes that a task is in, the first one first."""
-    return [text.partition(",")[0] for text in split_regimes(split_name(task.name)[1])[1]]
+def regimes_of(task: str) -> list[str]:
+    """Returns the names of the regimes that a task of this name is in, the first one first."""
+    return [text.partition(",")[0] for text in split_regimes(split_name(task)[1])[1]]
 
 
 def in_regime(task: Task, text: str) -> Task:
