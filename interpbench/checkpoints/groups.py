@@ -1,7 +1,7 @@
 """Groups of released models by what their records say: `nontrivial`, `counting`, `depth:3-`, `regime:alive`.
 
-Terms that are joined by + all have to hold, as in `nontrivial+numerical+edges:-500`. Models of tasks in regimes
-are in no group but those of their regimes. Needs no torch.
+Terms that are joined by + all have to hold, as in `nontrivial+numerical+edges:-500`. Models of tasks in
+regimes are in no group but those of their regimes. Needs no torch.
 """
 
 import re

@@ -12,6 +12,7 @@ from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import Verdict, grade, said_of
 from interpbench.circuits.ground_truth import State
 from interpbench.tasks.catalogue import program_of
+from interpbench.tasks.family import split_name
 from interpbench.tasks.task_records import records
 
 BEGIN, END = "<!-- made by `interpbench models --write` -->", "<!-- end of what is made -->"
@@ -55,12 +56,13 @@ def read_models(folders: Mapping[str, Path]) -> list[Model]:
     ]
 
 
-def summary(models: Sequence[Model], seeds: Sequence[str] = ()) -> str:
+def summary(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence[Model] = ()) -> str:
     """Returns what README says of the released models, in lines of at most 120 characters.
 
     Args:
         models: one of each task.
         seeds: the names of those of further seeds, such as `hist/seed1`.
+        living: those of tasks in regimes.
     """
     rest = [model for model in models if not model.trivial]
     deep = sum(model.record.shape.n_layers > 2 for model in rest)
@@ -77,16 +79,22 @@ def summary(models: Sequence[Model], seeds: Sequence[str] = ()) -> str:
         f"node computes the output. {best} also withstood the adversary's search for a set of nodes or edges "
         "that breaks them."
     )
+    if living:
+        tasks = {split_name(model.record.task)[0] for model in living}
+        text += f" {len(living)} more are of {len(tasks)} of these tasks in regimes, harder to read."
     return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False))
 
 
-def tables(models: Sequence[Model], seeds: Sequence[str] = ()) -> str:
+def tables(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence[Model] = ()) -> str:
     """Returns the tables of `docs/models.md`, trivial models apart; the arguments are those of `summary`."""
-    parts = [summary(models, seeds)]
+    parts = [summary(models, seeds, living)]
     for title, chosen in (
         ("Circuits of several nodes", [model for model in models if not model.trivial]),
         ("A single node computes the output", [model for model in models if model.trivial]),
+        ("Tasks in regimes", living),
     ):
+        if not chosen:
+            continue
         head = [f"| {' | '.join(COLUMNS)} |", f"|{'|'.join(COLUMNS.values())}|"]
         parts.append("\n".join([f"### {title}", "", *head, *map(_row, chosen)]))
     return "\n\n".join(parts)

@@ -14,6 +14,7 @@ from interpbench.checkpoints.checkpoint_files import (
     PACKAGED,
     RECORD,
     WEIGHTS,
+    in_regimes,
     is_ours,
     released,
     seeds,
@@ -56,7 +57,7 @@ def list_models(console: Console, hub: bool) -> None:
     Raises:
         InterpBenchError: if the hub is asked for and not set, or cannot be reached.
     """
-    folders, repository = released(), home()
+    folders, repository = {**released(), **in_regimes()}, home()
     models = [
         _here(name, folder, "this package" if PACKAGED in folder.parents else str(folder))
         for name, folder in folders.items()
@@ -97,11 +98,9 @@ def list_models(console: Console, hub: bool) -> None:
 def pages() -> dict[Path, str]:
     """Returns what the pages that are made from the records of released models should be."""
     root = Path(__file__).resolve().parents[2]
-    models, further = read_models(released(root / "models")), tuple(seeds(root / "models"))
-    made = {
-        root / "docs" / "models.md": tables(models, further),
-        root / "README.md": summary(models, further),
-    }
+    folder = root / "models"
+    given = read_models(released(folder)), tuple(seeds(folder)), read_models(in_regimes(folder))
+    made = {root / "docs" / "models.md": tables(*given), root / "README.md": summary(*given)}
     return {path: put(path.read_text(), text) for path, text in made.items()}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from interpbench.alignment.alignment import align
-from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.index import standing
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.errors import UnknownNameError
@@ -100,7 +100,7 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
         console.print(f"  {printable(line)}", markup=False, highlight=False)
-    if (folder := released().get(task.name)) is not None:
+    if (folder := {**released(), **in_regimes()}.get(task.name)) is not None:
         console.print(f"\n[bold]Released model[/]\n  {standing(folder)}", highlight=False)
     if record.trivial:
         console.print(f"\nTrivial: {record.trivial}.", highlight=False)

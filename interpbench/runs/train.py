@@ -33,6 +33,7 @@ from interpbench.runs.train_settings import TrainConfig, alignment_of, check_tra
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
+from interpbench.tasks.regimes.regime import regimes_of
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.interventional_accuracy import Evaluation
@@ -186,7 +187,8 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
 
 def _release_folder(checkpoint: Checkpoint) -> Path:
     """Returns where a checkpoint is released: beside the task's model if that one has another seed."""
-    target, seed = MODELS / checkpoint.task, checkpoint.record.seed
+    among = MODELS / "regimes" if regimes_of(checkpoint.task) else MODELS
+    target, seed = among / checkpoint.task, checkpoint.record.seed
     other = is_ours(target) and read_record(target).seed != seed
     return target / f"seed{seed}" if other else target
 

@@ -94,7 +94,7 @@ class TrainConfig:
         start = None if self.start is None else _hash_of(self.start_folder)
         task = get_task(self.task)
         decided = dataclasses.replace(
-            self, trainer=self.trainer.of_task(task), objective=self.objective.of_task(task.crowd is not None)
+            self, trainer=self.trainer.of_task(task), objective=self.objective.of_task(task)
         )
         return {
             "task": task.name,
@@ -105,8 +105,7 @@ class TrainConfig:
     @property
     def recipe(self) -> Recipe:
         """What is trained for, on which draws, and when."""
-        crowded = get_task(self.task).crowd is not None
-        return Recipe(self.objective.of_task(crowded), self.draws, self.curriculum)
+        return Recipe(self.objective.of_task(get_task(self.task)), self.draws, self.curriculum)
 
     @property
     def required_standard(self) -> Standard:

@@ -43,6 +43,8 @@ class Task(ABC):
         sampler: draws sequences `[row, pos]`; None to draw them uniformly.
         crowd: the task of all variables that training draws and asks for, those of bystanders among them
             (`regimes.bystanders`); None if these are the task's own.
+        noise: how far edges outside the circuit move the logits, as a share of the margin; 0 if they are
+            trained for nothing of the sort (`regimes.noisy`).
     """
 
     name: str = ""
@@ -59,6 +61,7 @@ class Task(ABC):
     tolerance: float = 0.05
     sampler: InputSampler | None = None
     crowd: "Task | None" = None
+    noise: float = 0.0
 
     @cached_property
     @abstractmethod

@@ -11,8 +11,10 @@ from interpbench.core.config import STRICT, Amount, Share
 if TYPE_CHECKING:  # settings are read without torch
     from torch import Tensor
 
+    from interpbench.tasks.task import Task
+
 AMONG = 0.1
-"""The weight of imitation among bystanders."""
+"""The weight of imitation among bystanders, and of noise in noisy tasks."""
 Value = TypeVar("Value", float, "Tensor")
 
 
@@ -40,6 +42,8 @@ class Objective:
             inputs, relative to the embedding's, summed over these nodes.
         imitation: the loss that edges outside the circuit bring as much as edges of it; None for 0.1 among
             bystanders, else 0. What varies counts (`training.imitation`).
+        noise: the loss that edges outside the circuit move the logits as much as a noisy task says
+            (`training.noise`); None for 0.1 if it says so, else 0.
     """
 
     behaviour: Amount = 1.0
@@ -51,6 +55,7 @@ class Objective:
     bos_slack: Share = 0.05
     variance_penalty: Amount = 0.0
     imitation: Amount | None = None
+    noise: Amount | None = None
 
     @property
     def grade(self) -> Grade:
@@ -67,13 +72,17 @@ class Objective:
         """Whether training is guided: by probes, or by attention that is supervised."""
         return self.probe > 0 or self.attention_supervision > 0
 
-    def of_task(self, crowded: bool) -> "Objective":
-        """Returns these weights, with those that the task decides filled in.
-
-        Args:
-            crowded: whether the circuit is among bystanders.
-        """
-        return self if self.imitation is not None else replace(self, imitation=AMONG if crowded else 0.0)
+    def of_task(self, task: "Task") -> "Objective":
+        """Returns these weights, with those that the task decides filled in."""
+        given = {"imitation": task.crowd is not None, "noise": task.noise > 0}
+        return replace(
+            self,
+            **{
+                name: AMONG if wanted else 0.0
+                for name, wanted in given.items()
+                if getattr(self, name) is None
+            },
+        )
 
     def weight(self, term: str) -> float:
         """Returns the weight of a term, by its name."""

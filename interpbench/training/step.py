@@ -15,6 +15,7 @@ from interpbench.training.imitation import Imitation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
 from interpbench.training.muon import Muon
+from interpbench.training.noise import Noise
 from interpbench.training.objective import Objective
 from interpbench.training.readouts import Readouts
 from interpbench.training.sampling import Batch
@@ -54,6 +55,7 @@ class Step:
         settings: the settings of the optimizer.
         forbidden: the indices of the nodes whose variance is penalised.
         imitation: the loss of edges that imitate others; None if it has no weight.
+        noise: the loss of edges that move the logits; None if it has no weight.
 
     Attributes:
         trained: what is trained: the network, and its probes if their loss has a weight.
@@ -69,9 +71,11 @@ class Step:
         settings: TrainerSettings,
         forbidden: Sequence[int],
         imitation: Imitation | None = None,
+        noise: Noise | None = None,
     ):
         self.network, self.probes, self.readouts, self.objective = network, probes, readouts, objective
-        self.forbidden, self.imitation, self.clip = forbidden, imitation, settings.clip
+        self.forbidden, self.imitation, self.noise, self.clip = forbidden, imitation, noise, settings.clip
+        self.records = objective.variance_penalty > 0 or imitation is not None or noise is not None
         parts: dict[str, nn.Module] = {"network": network}
         if readouts.names:
             parts["readouts"] = readouts
@@ -116,7 +120,7 @@ class Step:
             batch.edges,
             kept,
             watched,
-            objective.variance_penalty > 0 or self.imitation is not None,
+            self.records,
             batch.places,
             batch.edge_sources,
             batch.plan,
@@ -147,6 +151,9 @@ class Step:
         if self.imitation is not None:
             imitated = self.imitation.loss(self.network, worlds.sources)
             others["imitation"] = objective.weighted("imitation", imitated)
+        if self.noise is not None:
+            noise = self.noise.loss(self.network, worlds.sources, logits)
+            others["noise"] = objective.weighted("noise", noise)
         for loss in others.values():
             total = total + loss
         self.optimizer.zero_grad()

@@ -25,6 +25,7 @@ from interpbench.training.imitation import Imitation
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.measure_certificate import certify
+from interpbench.training.noise import Noise
 from interpbench.training.readouts import Readouts
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
@@ -141,7 +142,10 @@ class Trainer:
         readouts = Readouts(drawn.task.causal_model, network.cfg, seed).to(self.device)
         forbidden = self.sampler.forbidden_nodes
         imitation = Imitation(learnt, seed, self.device) if recipe.objective.imitation else None
-        self._step = Step(network, self.probes, readouts, recipe.objective, settings, forbidden, imitation)
+        noise = Noise(alignment.task, truth, self.device) if recipe.objective.noise else None
+        self._step = Step(
+            network, self.probes, readouts, recipe.objective, settings, forbidden, imitation, noise
+        )
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()
         self._started, self._earlier = _clocks(), (0.0, 0.0)

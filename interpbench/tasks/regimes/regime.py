@@ -150,6 +150,7 @@ def derived(
         network=network_of(task, network),
         added=added,
         crowd=crowd,
+        noise=task.noise,
     )
 
 
