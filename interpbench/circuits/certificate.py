@@ -83,7 +83,7 @@ VacuousKind = Literal["effective", "effective_positions"]
 AttackedKind = Literal["nodes", "edges"]
 ATTACKED: tuple[AttackedKind, ...] = ("nodes", "edges")
 """The adversary searches for the worst set of forbidden nodes, and for that of inert edges."""
-ABSENT = ("identity", "seed", "proved")
+ABSENT = ("identity", "seed", "proved", "effects")
 """The keys that are left out of a file if their value is None."""
 
 
@@ -231,6 +231,30 @@ class Identity:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Effects:
+    """How much single patched edges move the margin of the answer (a number: the output), on the average.
+
+    Attributes:
+        signal: the least that a required edge moves it.
+        signal_at: that edge.
+        noise: the most that a forbidden edge moves it.
+        noise_at: that edge.
+        rows: the number of rows that these are means over, each with the scored positions that it has.
+    """
+
+    signal: Annotated[float, Field(ge=0)]
+    signal_at: PlaceName
+    noise: Annotated[float, Field(ge=0)]
+    noise_at: PlaceName
+    rows: Steps
+
+    @property
+    def ratio(self) -> float:
+        """The ratio of signal to noise; infinite without noise."""
+        return self.signal / self.noise if self.noise else math.inf
+
+
+@dataclass(frozen=True, config=STRICT)
 class HeldOut:
     """The shares of the certificate's bases and of its sources that training could not draw."""
 
@@ -262,6 +286,7 @@ class Certificate:
             error.
         margin_kind: which of the two `margin` is.
         stress: accuracies with all forbidden nodes set to values that never occur, by the kind of value.
+        effects: how much single patched edges move the margin; None if they were not measured.
         attempts: how many certificates were tried earlier in the same training, on rows of their own.
         settings: the settings of the measurement.
         seed: the seed of all draws. Bounds hold only if it was chosen before anything was measured.
@@ -282,6 +307,7 @@ class Certificate:
     margin: FiniteInFile
     margin_kind: Literal["largest error", "smallest logit margin"]
     stress: dict[ShortName, Share]
+    effects: Annotated[Effects | None, InFile] = None
     attempts: Steps
     settings: dict[ShortName, int | float | bool | None]
     seed: Annotated[Annotated[int, Field(ge=0, lt=2**64)] | None, InFile] = None

@@ -183,6 +183,7 @@ def notes(certificate: Certificate, standard: Standard) -> list[str]:
         *_inputs(certificate),
         f"{certificate.margin_kind.capitalize()}: {number(certificate.margin)}.",
         *_stress(certificate),
+        *_sizes(certificate),
     ]
 
 
@@ -261,6 +262,16 @@ def _stress(certificate: Certificate) -> Iterator[str]:
     if certificate.stress:
         said = ", ".join(f"{name} {share(value)}" for name, value in certificate.stress.items())
         yield f"Stress (accuracy with forbidden nodes set to): {said}."
+
+
+def _sizes(certificate: Certificate) -> Iterator[str]:
+    if (found := certificate.effects) is not None:
+        moved = "margin" if certificate.margin_kind == "smallest logit margin" else "output"
+        yield (
+            f"Single patched edges move the {moved} by at least {found.signal:.2g} where they are required "
+            f"({found.signal_at}), and by at most {found.noise:.2g} elsewhere ({found.noise_at}): "
+            f"a signal of {found.ratio:.2g} times the noise, as means over {found.rows} rows."
+        )
 
 
 def next_missed(certificate: Certificate, standard: Standard) -> tuple[Grade, list[str]] | None:

@@ -38,6 +38,7 @@ from interpbench.circuits.naming import is_edge
 from interpbench.core import seeds
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.adversary import attack
+from interpbench.training.effect_sizes import effects_of
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests, Outcome
 from interpbench.training.interventional_accuracy import Activations, Evaluation
 from interpbench.training.screening import EdgeScreen
@@ -154,6 +155,7 @@ class _Certificate:
             margin=self.margin,
             margin_kind="largest error" if numerical else "smallest logit margin",
             stress=self._stress(seed),
+            effects=None if self.hopeless else effects_of(self.evaluation, self.tests.truth, seed),
             attempts=self.attempt,
             settings=asdict(self.settings),
         )

@@ -1,0 +1,70 @@
+"""How much single patched edges move the margin: the least that is signal, and the most that is noise.
+
+A certificate says how often answers are wrong. That a patched edge never changes an answer does not say that
+it moves nothing: methods that rank by small effects see the noise.
+"""
+
+import numpy as np
+import torch
+
+from interpbench.circuits.certificate import Effects
+from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import edge_name
+from interpbench.core import seeds
+from interpbench.training.interventional_accuracy import Activations, Evaluation
+from interpbench.transformer.fast.run_circuits import SingleEdges, run_circuits
+
+ROWS, EACH = (16, 256), 1 << 15
+"""The least and the largest number of rows, and how many (edge, row) are run at most in between."""
+
+
+def effects_of(evaluation: Evaluation, truth: Truth, seed: int) -> Effects | None:
+    """Returns the sizes of effects; None for a truth without required or without forbidden edges.
+
+    Args:
+        evaluation: the network, and the causal model that it implements.
+        truth: the states of edges.
+        seed: the seed of the pairs of inputs.
+    """
+    graph, domain = truth.graph, evaluation.task.domain
+    edges = np.argwhere((truth.qkv_edges == State.REQUIRED) | (truth.qkv_edges == State.FORBIDDEN))
+    required = truth.qkv_edges[tuple(edges.T)] == State.REQUIRED
+    if required.all() or not required.any():
+        return None
+    rng = seeds.generator(seed, "effects")
+    rows = int(np.clip(EACH // len(edges), *ROWS))
+    tokens = domain.draw(rng, rows, True)
+    base, source = map(evaluation.activations, (tokens, domain.sources(rng, tokens, True)))
+    moved = mean_effects(evaluation, base, source, edges)
+    signal = np.flatnonzero(required)[moved[required].argmin()]
+    noise = np.flatnonzero(~required)[moved[~required].argmax()]
+    names = [edge_name(graph.nodes[edges[at, 1]], graph.readers[edges[at, 0]]) for at in (signal, noise)]
+    return Effects(float(moved[signal]), names[0], float(moved[noise]), names[1], rows)
+
+
+def mean_effects(
+    evaluation: Evaluation, base: Activations, source: Activations, edges: np.ndarray
+) -> np.ndarray:
+    """Returns how much patching each edge moves the margin, as a mean over scored outputs, `[E]`.
+
+    Args:
+        evaluation: the network, and the causal model that it implements.
+        base: the bases.
+        source: the source of each.
+        edges: the indices of each edge's reader and node, `[E, 2]`.
+    """
+    graph = evaluation.alignment.graph
+    wanted = base.trace[evaluation.causal_model.output]
+    scored = torch.from_numpy(evaluation.task.scored(wanted).T).to(evaluation.device)
+    clean = evaluation.signals(base.logits, wanted)
+    sums = np.zeros(len(edges))
+    targets = graph.reader_destination[edges[:, 0]]
+    for target in sorted(set(targets.tolist())):
+        here = np.flatnonzero(targets == target)
+        for part in run_circuits(evaluation.network, base, source.stack, SingleEdges(graph, edges[here])):
+            some = part.examples
+            for place, number in enumerate(here[part.circuits]):
+                signals = evaluation.signals(part.logits[:, :, place], wanted[some])
+                moved = (signals - clean[:, some]).abs() * scored[:, some]
+                sums[number] += float(moved.sum())
+    return sums / max(1, int(scored.sum()))
