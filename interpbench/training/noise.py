@@ -50,10 +50,10 @@ class Noise:
         wanted = self.share * self._margin(logits[..., : outputs.shape[-1]])
         return ((moved + LEAST).log() - (wanted + LEAST).log()).square().mean()
 
-    def _margin(self, logits: Tensor) -> Tensor | float:
+    def _margin(self, logits: Tensor) -> Tensor:
         """Returns the mean lead of the likeliest class over the next one; the tolerance of a number."""
         if len(logits) == 1:
-            return self.tolerance
+            return logits.new_full((), self.tolerance)
         first, second = logits.detach()[:, 1:].topk(2, 0).values
         return (first - second).mean()
 

@@ -18,7 +18,7 @@ from tests.made_up_certificates import certificate_of
 from tests.oracles.transformer import run
 
 HIST = ROOT / "models" / "hist"
-FOUND = Effects(15.5, "embed->m0", 0.25, "a0.h1->m1", 256)
+FOUND = Effects(16.0, "embed->m0", 0.25, "a0.h1->m1", 256)
 
 
 def certificate() -> Certificate:
@@ -70,7 +70,7 @@ def test_a_certificate_states_the_ratio_and_may_lack_it() -> None:
     assert "effects" not in without.to_json()
     said = " ".join(notes(stated, Standard()))
     assert "move the margin by at least 16 where they are required (embed->m0)" in said
-    assert "a signal of 62 times the noise" in said and "the noise" not in " ".join(
+    assert "a signal of 64 times the noise" in said and "the noise" not in " ".join(
         notes(without, Standard())
     )
 
