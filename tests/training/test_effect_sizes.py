@@ -69,7 +69,8 @@ def test_a_certificate_states_the_ratio_and_may_lack_it() -> None:
     assert Certificate.from_json(stated.to_json()) == stated
     assert "effects" not in without.to_json()
     said = " ".join(notes(stated, Standard()))
-    assert "move the margin by at least 16 where they are required (embed->m0)" in said
+    moved = "output" if stated.margin_kind == "largest error" else "margin"
+    assert f"move the {moved} by at least 16 where they are required (embed->m0)" in said
     assert "a signal of 64 times the noise" in said and "the noise" not in " ".join(
         notes(without, Standard())
     )
