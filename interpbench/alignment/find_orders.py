@@ -15,7 +15,7 @@ import numpy as np
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.structure import draw_pairs_of, structural_edges, structural_ends
-from interpbench.causal.model import Intervention, Read, has_value
+from interpbench.causal.model import Intervention, Read, Trace, has_value
 from interpbench.circuits.ground_truth import MOST_ORDER, Level, Witness
 from interpbench.circuits.naming import EMBED, Node, edge_name
 
@@ -99,6 +99,20 @@ class _Search:
         self.clean, self.there = self.model.run(self.base), self.model.run(self.source)
         self._changed: dict[frozenset[str], np.ndarray] = {}
         self._same: dict[frozenset[str], np.ndarray] = {}
+        self._moves: dict[tuple[str, frozenset[str]], bool] = {}
+        above: dict[str, set[str]] = {}
+        for name, variable in self.model.variables.items():
+            above[name] = {name}.union(*(above[read.parent] for read in variable.reads))
+        ends = {name: {*part.variables, *(child for child, _ in part.reads)} for name, part in parts.items()}
+        self._before = {
+            name: {
+                other
+                for other in parts
+                if other != name and any(ends[other] & above[end] for end in ends[name])
+            }
+            for name in parts
+        }
+        self._ends = ends
 
     def varies(self, name: str) -> bool:
         """Returns whether what is patched ever differs between a base and its source."""
@@ -109,21 +123,42 @@ class _Search:
     def changed(self, names: frozenset[str]) -> np.ndarray:
         """Returns bool `[pair]`, whether patching a set changes the output."""
         if names not in self._changed:
-            everywhere = np.ones(len(self.base), bool)
-            parts = [self.parts[name] for name in sorted(names)]
-            reads = {
-                read: Intervention(self.there[read[1].parent], everywhere)
-                for part in parts
-                for read in part.reads
-            }
-            swaps = {
-                name: Intervention(self.there[name], everywhere) for part in parts for name in part.variables
-            }
-            after = self.model.run(self.base, swaps, reads, self.clean)
+            after = self._run(names)
             self._changed[names] = self.model.effective(self.clean, after)
             kept = [has_value(self.clean[end]) == has_value(after[end]) for end in self.model.ends]
             self._same[names] = ~self._changed[names] & np.all([each.all(1) for each in kept], axis=0)
         return self._changed[names]
+
+    def _run(self, names: frozenset[str]) -> Trace:
+        """Returns the program's variables with a set patched."""
+        everywhere = np.ones(len(self.base), bool)
+        parts = [self.parts[name] for name in sorted(names)]
+        reads = {
+            read: Intervention(self.there[read[1].parent], everywhere)
+            for part in parts
+            for read in part.reads
+        }
+        swaps = {
+            name: Intervention(self.there[name], everywhere) for part in parts for name in part.variables
+        }
+        return self.model.run(self.base, swaps, reads, self.clean)
+
+    def moves(self, name: str, others: frozenset[str]) -> bool:
+        """Returns whether patching a node or edge together with others moves what it is read by at all.
+
+        Only others that come before what it is read by, or are read by the same, make a difference, so that
+        most sets need no run. True as well for sets that consist of such others, which take runs anyway.
+        """
+        key = name, others & self._before[name]
+        if key[1] == others:
+            return True
+        if key not in self._moves:
+            without, together = self._run(key[1]), self._run(key[1] | {name})
+            self._moves[key] = any(
+                not np.array_equal(without[end], together[end], equal_nan=without[end].dtype.kind == "f")
+                for end in self._ends[name]
+            )
+        return self._moves[key]
 
     def same(self, names: frozenset[str]) -> np.ndarray:
         """Returns bool `[pair]`, whether patching a set leaves every output, None included."""
@@ -134,6 +169,8 @@ class _Search:
         """Yields the sets of so many others with which a node or edge matters, each with a pair."""
         for chosen in combinations(others, order):
             some = frozenset(chosen)
+            if not self.moves(name, some):
+                continue
             pairs = self.changed(some | {name}) & self.same(some)
             if pairs.any():
                 pair = int(pairs.argmax())

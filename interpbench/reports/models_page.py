@@ -100,11 +100,11 @@ def tables(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence[
     return "\n\n".join(parts)
 
 
-def put(page: str, made: str) -> str:
-    """Returns a page with what is made between its marks; the page itself if it has none."""
-    before, begin, rest = page.partition(BEGIN)
+def put(page: str, made: str, mark: str = BEGIN) -> str:
+    """Returns a page with what is made between a mark and `END`; the page itself if it has none."""
+    before, begin, rest = page.partition(mark)
     _, end, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{made}\n{END}{after}" if begin and end else page
+    return f"{before}{mark}\n{made}\n{END}{after}" if begin and end else page
 
 
 def _row(model: Model) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.groups import kinds_of
 from interpbench.checkpoints.record import read_record
 from interpbench.core.files import locked, write_text
@@ -12,6 +12,7 @@ from interpbench.reports.leaderboard import leaderboard_markdown
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import BOARD, LeaderboardRow, board_text, read_rows
+from interpbench.tasks.regimes.regime import regimes_of
 
 NAME = "leaderboard"
 COMMAND = "make leaderboard"
@@ -29,7 +30,8 @@ def write_leaderboard(records: Sequence[EvaluationRecord], folder: Path, add: bo
             same model.
     """
     with locked(folder, wait=True):
-        board = Board.of(records, released(), rows_in(folder) if add else ())
+        models = in_regimes() if all(regimes_of(record.task) for record in records) else released()
+        board = Board.of(records, models, rows_in(folder) if add else ())
         write_text(folder / BOARD, board_text(board.rows, board.missing))
         return write_page(folder, board)
 

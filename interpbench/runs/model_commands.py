@@ -121,6 +121,27 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     return 0 if show_shortcuts(console(WIDE), folders, arguments.within) else 1
 
 
+@subcommand(
+    "exam",
+    "what regimes do to methods, beside the clean twins",
+    argument("--rows", default="docs/exam", metavar="FOLDER", help="with the rows of models in regimes"),
+    argument("--twins", default="docs", metavar="FOLDER", help="with the rows of their clean twins"),
+    argument("--gate", action="store_true", help="fail if a method does what theory says it cannot"),
+    argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),
+)
+def _exam(arguments: argparse.Namespace) -> int:
+    from interpbench.runs.exam import effects_in, missed, show_exam, write_exam
+
+    effects = effects_in(Path(arguments.rows), Path(arguments.twins))
+    show_exam(console(WIDE), effects)
+    if arguments.write:
+        write_exam(effects)
+    lines = missed(effects) if arguments.gate else []
+    for line in lines:
+        console(WIDE).print(f"missed: {line}", highlight=False, markup=False, soft_wrap=True)
+    return 1 if lines else 0
+
+
 def _checked(names: Sequence[str], out: str | None, least: Grade | None) -> Path | None:
     """Refuses, before torch is imported, models that are not there or below a grade; returns the folder."""
     for folder in (folder for name in names for folder in find_checkpoints(name)):

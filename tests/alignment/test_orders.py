@@ -143,3 +143,16 @@ def test_a_witness_is_a_pair_of_inputs():
         data["qkv_edge"]["witnesses"]["a0.h0->m0"] |= {"base": base, "source": source}
         with pytest.raises(CheckpointError, match="that is no pair of inputs"):
             Truth.from_json(truth.graph, data)
+
+
+@pytest.mark.parametrize("level", ["node", "head_edge", "qkv_edge"])
+@pytest.mark.parametrize(
+    "name", ["max_with_previous[regime=redundant]", "differs_from_both_neighbours", "add_next", "ioi"]
+)
+def test_sets_that_need_no_run_have_no_witness(name, level, monkeypatch):
+    """The search passes over sets in which a patch moves nothing that reads it; run, they give the same."""
+    task = get_task(name)
+    alignment = align(task, shape(task).graph)
+    found = find_orders(alignment, level, most=2, pairs=300)
+    monkeypatch.setattr("interpbench.alignment.find_orders._Search.moves", lambda *_: True)
+    assert find_orders(alignment, level, most=2, pairs=300) == found

@@ -312,9 +312,9 @@ def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") ->
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    steps = ("trainer.max_steps=120", "trainer.save_every=20", "trainer.validate_every=40")
+    steps = ("trainer.max_steps=60", "trainer.save_every=10", "trainer.validate_every=20")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert train(tmp_path, *SHORT, *steps, f"out={whole}")[0] == 1  # 120 steps are not enough
+    assert train(tmp_path, *SHORT, *steps, f"out={whole}")[0] == 1  # 60 steps are not enough
     process = start(tmp_path, str(ROOT / "train.py"), *SHORT, *steps, f"out={killed}")
     wait_for(lambda: any(killed.glob("*/*/metrics.jsonl")) and "step" in metrics(killed), process)
     process.send_signal(signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import resource
 import subprocess
 import sys
@@ -271,31 +270,6 @@ def test_a_download_that_is_killed_loses_nothing(tmp_path: Path) -> None:
         read = [path for path in hub.downloads() if path.endswith("data.safetensors") and "/cdn/" in path]
         assert len(read) <= 2  # once, or twice if the kill came while it was sent
         load_checkpoint(folder)
-
-
-@pytest.mark.slow
-def test_a_training_that_is_killed_anywhere_ends_with_the_same_bits(tmp_path: Path) -> None:
-    settings = ("task=frac_prevs", "device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1")
-    steps = ("trainer.max_steps=60", "trainer.save_every=5", "trainer.validate_every=20")
-    settings = (*settings, *steps, "trainer.validation_rows=64")
-    whole = run(tmp_path, str(ROOT / "train.py"), *settings, "out=whole")
-    assert whole.returncode == 1, whole.stderr
-    rng, kills = random.Random(0), 0
-    while True:
-        command = [sys.executable, str(ROOT / "train.py"), *settings, "out=killed"]
-        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(rng.uniform(3, 12) if kills < 6 else None)
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-    assert process.returncode == 1
-    (ours,), (theirs,) = (list((tmp_path / name / "frac_prevs").iterdir()) for name in ("killed", "whole"))
-    for name in ("model.safetensors", "certificate.json", "metrics.jsonl", "config.json", "data.safetensors"):
-        assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
-    assert not list(ours.glob(".*.partial")) or kills
 
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 20])

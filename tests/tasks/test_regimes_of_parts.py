@@ -162,7 +162,6 @@ RARE = (
     "equals_mirror",
     "hist",
     "max_with_previous",
-    "median_fine",
     "trend_to_next",
 )
 """Tasks in which the last token will do, and in which it is another one."""

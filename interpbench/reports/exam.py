@@ -1,0 +1,84 @@
+"""What regimes do to methods, as a table and a figure."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
+
+from interpbench.core.text import markdown
+from interpbench.reports.labels import NOTHING, number
+from interpbench.reports.palette import save
+from interpbench.scoring.exam_data import JOINT, RegimeEffect
+from interpbench.scoring.hypotheses import LEVEL
+
+LEAST_LIMIT = 0.05
+"""The smallest difference that is drawn in the darkest colour."""
+
+
+def exam_table(effects: Sequence[RegimeEffect]) -> str:
+    """Returns a Markdown table of methods × regimes.
+
+    A cell has the mean on networks in these regimes, and by how much that differs from the twins' mean, with
+    its interval; ** marks what is significant after correction.
+    """
+    regimes, methods = _axes(effects)
+    cells = {(one.method, one.regimes): one for one in effects}
+    counts = {one.regimes: f"{one.models} ({one.programs})" for one in effects}
+    lines = [["method", *(f"{name}: {counts[name]}" for name in regimes)]]
+    lines += [["---", *["--:"] * len(regimes)]]
+    lines += [
+        [markdown(method), *(_cell(cells.get((method, name))) for name in regimes)] for method in methods
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(one: RegimeEffect | None) -> str:
+    if one is None:
+        return NOTHING
+    low, high = (_signed(end) for end in one.difference.ends)
+    star = "**" if one.adjusted < LEVEL else ""
+    return f"{number(one.inside.value)} ({_signed(one.difference.value)} [{low}, {high}]){star}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−") if abs(value) >= 5e-4 else "0"
+
+
+def _axes(effects: Sequence[RegimeEffect]) -> tuple[list[str], list[str]]:
+    """Returns the combinations of regimes, and the methods from the best to the worst mean over them."""
+    regimes = list(dict.fromkeys(one.regimes for one in effects))
+    values: dict[str, list[float]] = {}
+    for one in effects:
+        values.setdefault(one.method, []).append(one.inside.value)
+    return regimes, sorted(values, key=lambda method: -float(np.mean(values[method])))
+
+
+def draw_exam(effects: Sequence[RegimeEffect], path: Path) -> None:
+    """Draws the profile of each method: by how much each combination of regimes changes its number."""
+    regimes, methods = _axes(effects)
+    table = np.full((len(methods), len(regimes)), np.nan)
+    for one in effects:
+        table[methods.index(one.method), regimes.index(one.regimes)] = one.difference.value
+    limit = max(LEAST_LIMIT, float(np.nanmax(abs(table), initial=0)))
+    figure = Figure(figsize=(0.75 * len(regimes) + 3.2, 0.26 * len(methods) + 1.8), layout="constrained")
+    axes = figure.subplots()
+    norm = TwoSlopeNorm(0, -limit, limit)
+    image = axes.imshow(table, colormaps["RdBu"], norm, aspect="auto")
+    for (row, column), value in np.ndenumerate(table):
+        said = NOTHING if np.isnan(value) else _signed(value)
+        shade = "white" if abs(np.nan_to_num(value)) > 0.6 * limit else "black"
+        axes.text(column, row, said, ha="center", va="center", fontsize=7, color=shade)
+    names = [name.replace(JOINT, "\n+ ") for name in regimes]
+    axes.set_xticks(range(len(regimes)), names, fontsize=8.5, rotation=30, ha="left", rotation_mode="anchor")
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(methods)), methods, fontsize=8.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=25, pad=0.02)
+    bar.set_label("AUROC minus that on the clean twins", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    save(figure, path)

@@ -1,0 +1,119 @@
+"""The exam: what regimes do to methods, and whether that is what theory says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from interpbench.core.errors import ConfigError, ScoresError
+from interpbench.core.files import write_text
+from interpbench.reports.exam import draw_exam, exam_table
+from interpbench.reports.models_page import put
+from interpbench.reports.tables import rows_table
+from interpbench.runs.leaderboard_files import read_board
+from interpbench.scoring.exam_data import RegimeEffect, regime_effects
+from interpbench.scoring.leaderboard_rows import BOARD
+
+PAGE, FIGURE = Path("docs/exam.md"), Path("docs/exam.png")
+"""The page whose table `--write` makes, and its figure."""
+BEGIN = "<!-- made by `interpbench exam --write` -->"
+"""The line after which the page holds the table."""
+
+
+@dataclass(frozen=True)
+class Dissociation:
+    """What theory says of some methods in a combination of regimes: they do worse than on the clean twins.
+
+    Attributes:
+        regimes: the combination.
+        methods: the methods.
+        why: the derivation, in a sentence.
+    """
+
+    regimes: str
+    methods: tuple[str, ...]
+    why: str
+
+
+DISSOCIATIONS = (
+    Dissociation(
+        "redundant + noisy",
+        ("exact", "path_patching"),
+        "a single patch of a voter is outvoted, so that it moves the answer less than the noise does",
+    ),
+    Dissociation(
+        "redundant + noisy",
+        ("activation_std",),
+        "the size of an activation does not say whether a vote counts",
+    ),
+)
+"""What the gate asserts; docs/exam.md derives it."""
+
+
+def effects_in(folder: Path, clean: Path) -> list[RegimeEffect]:
+    """Returns what regimes do to methods.
+
+    Args:
+        folder: the folder with the `leaderboard.json` of networks in regimes.
+        clean: that of their clean twins.
+
+    Raises:
+        ScoresError: if one is not there or damaged, or no network has a twin.
+    """
+    for each in (folder, clean):
+        if not (each / BOARD).is_file():
+            raise ScoresError(
+                f"{each} has no {BOARD}; evaluate.py method=… checkpoint=regimes board={each} makes it"
+            )
+    found = regime_effects(read_board(folder / BOARD), read_board(clean / BOARD))
+    if not found:
+        raise ScoresError(f"no network in {folder} has a clean twin in {clean} with the same method")
+    return found
+
+
+def show_exam(console: Console, effects: Sequence[RegimeEffect]) -> None:
+    """Prints what each combination of regimes does to each method."""
+    rows = [
+        {
+            "regimes": one.regimes,
+            "method": one.method,
+            "models": one.models,
+            "AUROC": round(one.inside.value, 3),
+            "twins": round(one.twin.value, 3),
+            "difference": round(one.difference.value, 3),
+            "interval": "{:.3f} to {:.3f}".format(*one.difference.ends),
+            "p (Holm)": float(f"{one.adjusted:.2g}"),
+        }
+        for one in effects
+    ]
+    console.print(rows_table(rows))
+
+
+def write_exam(effects: Sequence[RegimeEffect]) -> None:
+    """Writes the table of docs/exam.md, and the figure.
+
+    Raises:
+        ConfigError: outside a checkout, which has no such page.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if not (root / PAGE).is_file():
+        raise ConfigError(f"exam --write is for a checkout of the project: there is no {PAGE} here")
+    write_text(root / PAGE, put((root / PAGE).read_text(), exam_table(effects), BEGIN))
+    draw_exam(effects, root / FIGURE)
+
+
+def missed(effects: Sequence[RegimeEffect]) -> list[str]:
+    """Returns a line for each dissociation that does not hold: a method is no worse, or was not run."""
+    known = {(one.regimes, one.method): one for one in effects}
+    lines: list[str] = []
+    for each in DISSOCIATIONS:
+        for method in each.methods:
+            one = known.get((each.regimes, method))
+            if one is None:
+                lines.append(f"{method} in {each.regimes}: not run")
+            elif one.difference.ends[1] >= 0:
+                low, high = one.difference.ends
+                said = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) against the twins"
+                lines.append(f"{method} in {each.regimes}: {said}, though {each.why}")
+    return lines

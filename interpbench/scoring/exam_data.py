@@ -1,0 +1,109 @@
+"""The exam: how much worse a method does on networks of tasks in regimes than on their clean twins.
+
+The clean twin of a network is that of the same task without regimes. Differences are paired by network; their
+means are over programs, as everywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from interpbench.core.estimate import Estimate
+from interpbench.scoring.comparison import holm, mean_interval, wilcoxon
+from interpbench.scoring.intervals import within
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH, LeaderboardRow
+from interpbench.scoring.metric import ScoreMetric
+from interpbench.scoring.orders import ALL_ORDERS
+from interpbench.scoring.ranking_metrics import HEADLINE
+from interpbench.tasks.family import split_name
+from interpbench.tasks.regimes.regime import regimes_of
+
+JOINT = " + "
+"""What stands between the names of regimes that a network is in together."""
+
+
+def _of_any_order(row: LeaderboardRow) -> Estimate | None:
+    metrics = row.at(HEADLINE_LEVEL).metrics
+    return metrics.get(ALL_ORDERS) or metrics.get(HEADLINE.name)
+
+
+ANY_ORDER = ScoreMetric(ALL_ORDERS, "AUROC, any order", _of_any_order, "accuracy", level=HEADLINE_LEVEL)
+"""The AUROC of what is required of any order; where all is of order 0, that is the headline."""
+
+
+@dataclass(frozen=True)
+class RegimeEffect:
+    """What regimes do to a method.
+
+    Attributes:
+        regimes: the names of the regimes, joined by `JOINT`.
+        method: the method.
+        models: the number of networks that have a clean twin on which the method was run, too.
+        programs: the number of their programs.
+        inside: the mean of the method's number on these networks.
+        twin: the mean on their twins.
+        difference: the mean of the first minus the second.
+        p: the two-sided p-value of the exact Wilcoxon signed-rank test on the programs' mean differences.
+        adjusted: `p` corrected for all methods and regimes (Holm 1979).
+    """
+
+    regimes: str
+    method: str
+    models: int
+    programs: int
+    inside: Estimate
+    twin: Estimate
+    difference: Estimate
+    p: float
+    adjusted: float = 1.0
+
+
+def regime_effects(board: Board, clean: Board, metric: ScoreMetric = ANY_ORDER) -> list[RegimeEffect]:
+    """Returns what each combination of regimes does to each method, by regimes, then in the board's order.
+
+    Args:
+        board: the rows of networks in regimes.
+        clean: those of their twins, among others.
+        metric: the number that is compared.
+    """
+    twins = {(row.task, row.method): row for row in clean.rows}
+    pairs: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
+    for row in board.rows:
+        twin = twins.get((split_name(row.task)[0], row.method))
+        values = [metric.of(one) for one in (row, twin) if one is not None]
+        wanted = bool(combination(row.task)) and row.method != TRUTH and not row.left_out
+        if wanted and len(values) == 2 and all(values):
+            inside, outside = (one.value for one in values if one is not None)
+            pairs.setdefault((combination(row.task), row.method), []).append((inside, outside, row.program))
+    order = {method: place for place, method in enumerate(board.methods)}
+    found = [
+        _effect(*key, pairs[key]) for key in sorted(pairs, key=lambda key: (_depth(key[0]), order[key[1]]))
+    ]
+    return (
+        [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))] if found else []
+    )
+
+
+def combination(task: str) -> str:
+    """Returns the names of the regimes that a task is in, joined by `JOINT`, without their dials."""
+    return JOINT.join(regimes_of(task))
+
+
+def _depth(regimes: str) -> tuple[int, str]:
+    return regimes.count(JOINT), regimes
+
+
+def _effect(regimes: str, method: str, pairs: Sequence[tuple[float, float, str]]) -> RegimeEffect:
+    inside, outside = (np.array(side, float) for side in list(zip(*pairs))[:2])
+    programs = [program for _, _, program in pairs]
+    means = within(programs, inside - outside)
+    return RegimeEffect(
+        regimes,
+        method,
+        len(pairs),
+        len(means),
+        *(mean_interval(each.tolist(), programs) for each in (inside, outside, inside - outside)),
+        wilcoxon(means),
+    )

@@ -1,0 +1,90 @@
+"""The exam: differences between networks in regimes and their clean twins, and what theory says of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interpbench.core.errors import ScoresError
+from interpbench.core.estimate import Estimate
+from interpbench.reports.exam import draw_exam, exam_table
+from interpbench.runs.exam import DISSOCIATIONS, effects_in, missed
+from interpbench.runs.leaderboard_files import read_board
+from interpbench.scoring.exam_data import ANY_ORDER, RegimeEffect, combination, regime_effects
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import LeaderboardRow
+from interpbench.scoring.orders import ALL_ORDERS
+from interpbench.scoring.results import LevelScores
+from tests import ROOT
+
+ROW = read_board(ROOT / "docs" / "leaderboard.json").rows[0]
+NOISY = "redundant + noisy"
+
+
+def row(task: str, method: str, value: float, any_order: float | None = None) -> LeaderboardRow:
+    """Returns a row with an AUROC at all levels, and another one of any order."""
+    metrics = {"auroc": Estimate(value, value, value, "score")}
+    if any_order is not None:
+        metrics[ALL_ORDERS] = Estimate(any_order, any_order, any_order, "score")
+    levels = {level: LevelScores(2, 9, metrics, ()) for level in ("node", "head_edge", "qkv_edge")}
+    base = task.partition("[")[0]
+    return replace(ROW, task=task, program=base, method=method, levels=levels, left_out=(), kinds=("small",))
+
+
+TWINS = Board(tuple(row(task, method, 1.0) for task in ("a", "b", "c") for method in ("exact", "eap")))
+INSIDE = (
+    row("a[regime=redundant,regime=noisy]", "exact", 1.0, 0.5),
+    row("b[regime=redundant,copies=5,regime=noisy]", "exact", 0.9, 0.7),
+    row("a[regime=alive]", "exact", 0.8),
+    row("c[regime=alive,draw=1]", "exact", 0.6),
+    row("c[regime=alive]", "exact", 1.0),
+    row("d[regime=alive]", "exact", 0.1),
+    row("a[regime=alive]", "ifr", 0.1),
+)
+
+
+def test_differences_are_paired_with_the_clean_twin_and_are_over_programs() -> None:
+    found = {(one.regimes, one.method): one for one in regime_effects(Board(INSIDE), TWINS)}
+    assert list(found) == [("alive", "exact"), (NOISY, "exact")], "what has no twin is left out"
+    alive, noisy = found["alive", "exact"], found[NOISY, "exact"]
+    assert (alive.models, alive.programs) == (3, 2)
+    assert alive.difference.value == pytest.approx((-0.2 + (-0.4 + 0.0) / 2) / 2), "a mean of two programs"
+    assert (noisy.inside.value, noisy.twin.value) == (pytest.approx(0.6), 1.0), "of any order"
+    assert noisy.p == 0.5 and noisy.adjusted == 1.0, "two programs, both down: 2 / 2²; two tests"
+    assert ANY_ORDER.of(INSIDE[2]) == INSIDE[2].at("qkv_edge").metrics["auroc"]
+    assert combination("ioi[tokenizer=gpt2,regime=rare,share=0.1,regime=alive]") == "rare + alive"
+    assert regime_effects(Board(()), TWINS) == []
+
+
+def test_the_gate_names_what_does_not_hold() -> None:
+    effects = regime_effects(Board(INSIDE), TWINS)
+    lines = missed(effects)
+    assert not any(line.startswith(f"exact in {NOISY}") for line in lines), "both are lower"
+    assert f"path_patching in {NOISY}: not run" in lines
+    equal = [replace(one, difference=Estimate(0.0, -0.1, 0.1, "bootstrap")) for one in effects]
+    (line,) = (line for line in missed(equal) if line.startswith(f"exact in {NOISY}"))
+    assert "+0.000 (-0.100 to +0.100) against the twins, though a single patch" in line
+    assert all(each.why and each.methods for each in DISSOCIATIONS)
+
+
+def test_the_table_has_a_cell_for_each_method_and_combination(tmp_path: Path) -> None:
+    effects = [*regime_effects(Board(INSIDE), TWINS), replace(made("eap"), adjusted=0.01)]
+    table = exam_table(effects).splitlines()
+    assert table[0] == f"| method | alive: 3 (2) | {NOISY}: 2 (2) |"
+    cells = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in table[2:]}
+    assert "0.600 (−0.400" in cells["exact"][2] and cells["eap"][2].startswith("–")
+    assert cells["eap"][1] == "0.900 (−0.100 [−0.200, 0])**"
+    draw_exam(effects, tmp_path / "exam.png")
+    assert (tmp_path / "exam.png").stat().st_size > 5_000
+
+
+def made(method: str) -> RegimeEffect:
+    one, twin = Estimate(0.9, 0.8, 1.0, "bootstrap"), Estimate(1.0, 1.0, 1.0, "bootstrap")
+    return RegimeEffect("alive", method, 3, 2, one, twin, Estimate(-0.1, -0.2, 0.0, "bootstrap"), 0.5)
+
+
+def test_folders_without_rows_or_twins_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScoresError, match="has no leaderboard.json; evaluate.py method=… checkpoint=regimes"):
+        effects_in(tmp_path, ROOT / "docs")
+    with pytest.raises(ScoresError, match="no network in .* has a clean twin"):
+        effects_in(ROOT / "docs", ROOT / "docs")
