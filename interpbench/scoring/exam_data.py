@@ -104,6 +104,8 @@ def _effect(regimes: str, method: str, pairs: Sequence[tuple[float, float, str]]
         method,
         len(pairs),
         len(means),
-        *(mean_interval(each.tolist(), programs) for each in (inside, outside, inside - outside)),
+        mean_interval(inside.tolist(), programs),
+        mean_interval(outside.tolist(), programs),
+        mean_interval((inside - outside).tolist(), programs),
         wilcoxon(means),
     )
