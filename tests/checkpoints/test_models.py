@@ -4,23 +4,27 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, released
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, in_regimes, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import LEVELS
 from interpbench.discovery.method import get_method
 from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
 from interpbench.scoring.curves import compare
-from interpbench.tasks.catalogue import catalogue
+from interpbench.tasks.catalogue import catalogue, get_task
+from interpbench.tasks.family import split_name
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.measure_certificate import CertificateSettings, certify
 from tests.builders import SAMPLE
 
-MODELS = released()
+MODELS = {**released(), **in_regimes()}
 
 
-def test_every_model_has_a_task():
-    assert MODELS and set(MODELS) <= set(catalogue())
+def test_every_model_has_a_task_and_those_in_regimes_a_clean_twin():
+    assert set(released()) <= set(catalogue()) and in_regimes()
+    for name, folder in in_regimes().items():
+        assert get_task(name).name == name == load_checkpoint(folder, certificate=False).task
+        assert split_name(name)[0] in released()
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

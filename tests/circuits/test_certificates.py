@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from interpbench.checkpoints.certificate_file import parse_certificate, write_certificate
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, released
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, in_regimes, released
 from interpbench.circuits.certificate import Certificate, Rate, level
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.core.errors import CheckpointError
@@ -20,7 +20,7 @@ from interpbench.core.files import read_json
 from tests.evaluation_records import TRUTH
 from tests.made_up_certificates import proof_of
 
-MODELS = released()
+MODELS = {**released(), **in_regimes()}
 Damage = Callable[[dict[str, Any]], object]
 
 

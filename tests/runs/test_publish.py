@@ -8,12 +8,13 @@ import pytest
 
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.index import INDEX, read_index
+from interpbench.checkpoints.record import read_record
 from interpbench.core.files import sha256
 from interpbench.runs.download import download
 from interpbench.runs.publish import publish
 from tests.hub_server import Hub
 from tests.made_up_certificates import put_certificate
-from tests.model_hub import MODELS, NAME, WEIGHTS, load, refused
+from tests.model_hub import MODELS, NAME, RELEASED, WEIGHTS, load, refused
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
@@ -79,3 +80,15 @@ def test_the_grade_of_what_is_downloaded_is_its_certificate_s(
     list_models(Console(width=200), hub=False)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "frac_prevs" in line]
     assert "another model's certificate" in line and "adversarial" not in line
+
+
+def test_a_model_in_a_regime_is_published_and_found_under_its_task_s_name(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name has brackets, which hubs take for a pattern of names."""
+    name = "trend_to_next[regime=redundant]"
+    wanted = read_record(RELEASED / "regimes" / name).sha256
+    publish([str(RELEASED / "regimes" / name)], "me/living", create=True)
+    monkeypatch.setenv("INTERPBENCH_HUB", "me/living@main")
+    assert load(name) == wanted
+    assert load(f"hf://me/living@main/{name}") == wanted
