@@ -56,8 +56,14 @@ def _axes(effects: Sequence[RegimeEffect]) -> tuple[list[str], list[str]]:
     return regimes, sorted(values, key=lambda method: -float(np.mean(values[method])))
 
 
-def draw_exam(effects: Sequence[RegimeEffect], path: Path) -> None:
-    """Draws the profile of each method: by how much each combination of regimes changes its number."""
+def draw_exam(effects: Sequence[RegimeEffect], title: str, path: Path) -> None:
+    """Draws the profile of each method: by how much each combination of regimes changes its number.
+
+    Args:
+        effects: what regimes do to methods.
+        title: what the number is called.
+        path: the file.
+    """
     regimes, methods = _axes(effects)
     table = np.full((len(methods), len(regimes)), np.nan)
     for one in effects:
@@ -78,7 +84,7 @@ def draw_exam(effects: Sequence[RegimeEffect], path: Path) -> None:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=25, pad=0.02)
-    bar.set_label("AUROC minus that on the clean twins", fontsize=8)
+    bar.set_label(f"{title} minus that on the clean twins", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # type: ignore[operator]
     save(figure, path)

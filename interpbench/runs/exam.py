@@ -12,7 +12,7 @@ from interpbench.reports.exam import draw_exam, exam_table
 from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board
-from interpbench.scoring.exam_data import RegimeEffect, regime_effects
+from interpbench.scoring.exam_data import METRICS, RegimeEffect, regime_effects
 from interpbench.scoring.leaderboard_rows import BOARD
 
 PAGE, FIGURE = Path("docs/exam.md"), Path("docs/exam.png")
@@ -51,12 +51,13 @@ DISSOCIATIONS = (
 """What the gate asserts; docs/exam.md derives it."""
 
 
-def effects_in(folder: Path, clean: Path) -> list[RegimeEffect]:
+def effects_in(folder: Path, clean: Path, metric: str) -> list[RegimeEffect]:
     """Returns what regimes do to methods.
 
     Args:
         folder: the folder with the `leaderboard.json` of networks in regimes.
         clean: that of their clean twins.
+        metric: the name of one of `METRICS`.
 
     Raises:
         ScoresError: if one is not there or damaged, or no network has a twin.
@@ -66,20 +67,26 @@ def effects_in(folder: Path, clean: Path) -> list[RegimeEffect]:
             raise ScoresError(
                 f"{each} has no {BOARD}; evaluate.py method=… checkpoint=regimes board={each} makes it"
             )
-    found = regime_effects(read_board(folder / BOARD), read_board(clean / BOARD))
+    found = regime_effects(read_board(folder / BOARD), read_board(clean / BOARD), METRICS[metric])
     if not found:
         raise ScoresError(f"no network in {folder} has a clean twin in {clean} with the same method")
     return found
 
 
-def show_exam(console: Console, effects: Sequence[RegimeEffect]) -> None:
-    """Prints what each combination of regimes does to each method."""
+def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str) -> None:
+    """Prints what each combination of regimes does to each method.
+
+    Args:
+        console: where to print.
+        effects: what they do.
+        title: what is compared.
+    """
     rows = [
         {
             "regimes": one.regimes,
             "method": one.method,
             "models": one.models,
-            "AUROC": round(one.inside.value, 3),
+            title: round(one.inside.value, 3),
             "twins": round(one.twin.value, 3),
             "difference": round(one.difference.value, 3),
             "interval": "{:.3f} to {:.3f}".format(*one.difference.ends),
@@ -90,8 +97,8 @@ def show_exam(console: Console, effects: Sequence[RegimeEffect]) -> None:
     console.print(rows_table(rows))
 
 
-def write_exam(effects: Sequence[RegimeEffect]) -> None:
-    """Writes the table of docs/exam.md, and the figure.
+def write_exam(effects: Sequence[RegimeEffect], title: str) -> None:
+    """Writes the table of docs/exam.md, and the figure, of what is called `title`.
 
     Raises:
         ConfigError: outside a checkout, which has no such page.
@@ -100,7 +107,7 @@ def write_exam(effects: Sequence[RegimeEffect]) -> None:
     if not (root / PAGE).is_file():
         raise ConfigError(f"exam --write is for a checkout of the project: there is no {PAGE} here")
     write_text(root / PAGE, put((root / PAGE).read_text(), exam_table(effects), BEGIN))
-    draw_exam(effects, root / FIGURE)
+    draw_exam(effects, title, root / FIGURE)
 
 
 def missed(effects: Sequence[RegimeEffect]) -> list[str]:

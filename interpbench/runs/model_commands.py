@@ -126,16 +126,19 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     "what regimes do to methods, beside the clean twins",
     argument("--rows", default="docs/exam", metavar="FOLDER", help="with the rows of models in regimes"),
     argument("--twins", default="docs", metavar="FOLDER", help="with the rows of their clean twins"),
+    argument("--metric", choices=("precision", "auroc"), default="precision", help="of edges of any order"),
     argument("--gate", action="store_true", help="fail if a method does what theory says it cannot"),
     argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),
 )
 def _exam(arguments: argparse.Namespace) -> int:
     from interpbench.runs.exam import effects_in, missed, show_exam, write_exam
+    from interpbench.scoring.exam_data import METRICS
 
-    effects = effects_in(Path(arguments.rows), Path(arguments.twins))
-    show_exam(console(WIDE), effects)
+    effects = effects_in(Path(arguments.rows), Path(arguments.twins), arguments.metric)
+    title = METRICS[arguments.metric].title
+    show_exam(console(WIDE), effects, title)
     if arguments.write:
-        write_exam(effects)
+        write_exam(effects, title)
     lines = missed(effects) if arguments.gate else []
     for line in lines:
         console(WIDE).print(f"missed: {line}", highlight=False, markup=False, soft_wrap=True)

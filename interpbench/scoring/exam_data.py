@@ -15,22 +15,32 @@ from interpbench.scoring.intervals import within
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH, LeaderboardRow
 from interpbench.scoring.metric import ScoreMetric
-from interpbench.scoring.orders import ALL_ORDERS
-from interpbench.scoring.ranking_metrics import HEADLINE
+from interpbench.scoring.orders import ALL_ORDERS, PRECISION
+from interpbench.scoring.ranking_metrics import HEADLINE, precision_at_size
 from interpbench.tasks.family import split_name
 from interpbench.tasks.regimes.regime import regimes_of
 
+NOT_COMPARED = (TRUTH, "random")
+"""The rows that are no method's: nothing of a network changes them."""
 JOINT = " + "
 """What stands between the names of regimes that a network is in together."""
 
 
-def _of_any_order(row: LeaderboardRow) -> Estimate | None:
-    metrics = row.at(HEADLINE_LEVEL).metrics
-    return metrics.get(ALL_ORDERS) or metrics.get(HEADLINE.name)
+def _of_any_order(name: str, of_order_0: str, title: str) -> ScoreMetric:
+    """Returns a metric of what is required of any order; where all is of order 0, that has another name."""
+
+    def of(row: LeaderboardRow) -> Estimate | None:
+        metrics = row.at(HEADLINE_LEVEL).metrics
+        return metrics.get(name) or metrics.get(of_order_0)
+
+    return ScoreMetric(name, title, of, "accuracy", level=HEADLINE_LEVEL)
 
 
-ANY_ORDER = ScoreMetric(ALL_ORDERS, "AUROC, any order", _of_any_order, "accuracy", level=HEADLINE_LEVEL)
-"""The AUROC of what is required of any order; where all is of order 0, that is the headline."""
+METRICS = {
+    "precision": _of_any_order(PRECISION, precision_at_size.name, "precision at the true size"),
+    "auroc": _of_any_order(ALL_ORDERS, HEADLINE.name, "AUROC"),
+}
+"""What the exam compares: both of edges that are required of any order."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class RegimeEffect:
     adjusted: float = 1.0
 
 
-def regime_effects(board: Board, clean: Board, metric: ScoreMetric = ANY_ORDER) -> list[RegimeEffect]:
+def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[RegimeEffect]:
     """Returns what each combination of regimes does to each method, by regimes, then in the board's order.
 
     Args:
@@ -73,7 +83,7 @@ def regime_effects(board: Board, clean: Board, metric: ScoreMetric = ANY_ORDER) 
     for row in board.rows:
         twin = twins.get((split_name(row.task)[0], row.method))
         values = [metric.of(one) for one in (row, twin) if one is not None]
-        wanted = bool(combination(row.task)) and row.method != TRUTH and not row.left_out
+        wanted = bool(combination(row.task)) and row.method not in NOT_COMPARED and not row.left_out
         if wanted and len(values) == 2 and all(values):
             inside, outside = (one.value for one in values if one is not None)
             pairs.setdefault((combination(row.task), row.method), []).append((inside, outside, row.program))

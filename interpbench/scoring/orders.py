@@ -17,6 +17,8 @@ from interpbench.scoring.ranking_metrics import auroc
 
 ALL_ORDERS = "auroc_all_orders"
 """The AUROC of what is required of any order against what is forbidden."""
+PRECISION = "precision_all_orders"
+"""The share of what is required of any order among the best items, as many as are."""
 RECALL = "recall_order_"
 """The share of what is required of an order among the best items, as many as are required of any."""
 
@@ -45,11 +47,11 @@ def by_order(truth: Truth, scores: Scores, level: Level) -> dict[str, Estimate]:
         value = float(auroc.compute(ranking)[0]) if auroc.compute else 0.0
         found[ALL_ORDERS] = auroc_interval(value, total, others)
     taken = np.clip(total - (ranking.taken - sizes), 0, sizes) / sizes
-    for order in sorted({*orders[required].tolist()}):
-        some = orders == order
+    among = {f"{RECALL}{order}": orders == order for order in sorted({*orders[required].tolist()})}
+    for name, some in {PRECISION: required, **among}.items():
         share = float((groups.sums(some[None].astype(float)) * taken).sum() / some.sum())
         low, high = Estimate.share(share * int(some.sum()), int(some.sum())).ends
-        found[f"{RECALL}{order}"] = Estimate(share, low, high, "exact")
+        found[name] = Estimate(share, low, high, "exact")
     return found
 
 

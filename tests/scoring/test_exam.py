@@ -10,7 +10,7 @@ from interpbench.core.estimate import Estimate
 from interpbench.reports.exam import draw_exam, exam_table
 from interpbench.runs.exam import DISSOCIATIONS, effects_in, missed
 from interpbench.runs.leaderboard_files import read_board
-from interpbench.scoring.exam_data import ANY_ORDER, RegimeEffect, combination, regime_effects
+from interpbench.scoring.exam_data import METRICS, RegimeEffect, combination, regime_effects
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import LeaderboardRow
 from interpbench.scoring.orders import ALL_ORDERS
@@ -44,20 +44,20 @@ INSIDE = (
 
 
 def test_differences_are_paired_with_the_clean_twin_and_are_over_programs() -> None:
-    found = {(one.regimes, one.method): one for one in regime_effects(Board(INSIDE), TWINS)}
+    found = {(one.regimes, one.method): one for one in regime_effects(Board(INSIDE), TWINS, METRICS["auroc"])}
     assert list(found) == [("alive", "exact"), (NOISY, "exact")], "what has no twin is left out"
     alive, noisy = found["alive", "exact"], found[NOISY, "exact"]
     assert (alive.models, alive.programs) == (3, 2)
     assert alive.difference.value == pytest.approx((-0.2 + (-0.4 + 0.0) / 2) / 2), "a mean of two programs"
     assert (noisy.inside.value, noisy.twin.value) == (pytest.approx(0.6), 1.0), "of any order"
     assert noisy.p == 0.5 and noisy.adjusted == 1.0, "two programs, both down: 2 / 2²; two tests"
-    assert ANY_ORDER.of(INSIDE[2]) == INSIDE[2].at("qkv_edge").metrics["auroc"]
+    assert METRICS["auroc"].of(INSIDE[2]) == INSIDE[2].at("qkv_edge").metrics["auroc"]
     assert combination("ioi[tokenizer=gpt2,regime=rare,share=0.1,regime=alive]") == "rare + alive"
-    assert regime_effects(Board(()), TWINS) == []
+    assert regime_effects(Board(()), TWINS, METRICS["auroc"]) == []
 
 
 def test_the_gate_names_what_does_not_hold() -> None:
-    effects = regime_effects(Board(INSIDE), TWINS)
+    effects = regime_effects(Board(INSIDE), TWINS, METRICS["auroc"])
     lines = missed(effects)
     assert not any(line.startswith(f"exact in {NOISY}") for line in lines), "both are lower"
     assert f"path_patching in {NOISY}: not run" in lines
@@ -68,13 +68,13 @@ def test_the_gate_names_what_does_not_hold() -> None:
 
 
 def test_the_table_has_a_cell_for_each_method_and_combination(tmp_path: Path) -> None:
-    effects = [*regime_effects(Board(INSIDE), TWINS), replace(made("eap"), adjusted=0.01)]
+    effects = [*regime_effects(Board(INSIDE), TWINS, METRICS["auroc"]), replace(made("eap"), adjusted=0.01)]
     table = exam_table(effects).splitlines()
     assert table[0] == f"| method | alive: 3 (2) | {NOISY}: 2 (2) |"
     cells = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in table[2:]}
     assert "0.600 (−0.400" in cells["exact"][2] and cells["eap"][2].startswith("–")
     assert cells["eap"][1] == "0.900 (−0.100 [−0.200, 0])**"
-    draw_exam(effects, tmp_path / "exam.png")
+    draw_exam(effects, "AUROC", tmp_path / "exam.png")
     assert (tmp_path / "exam.png").stat().st_size > 5_000
 
 
@@ -84,7 +84,7 @@ def made(method: str) -> RegimeEffect:
 
 
 def test_folders_without_rows_or_twins_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ScoresError, match="has no leaderboard.json; evaluate.py method=… checkpoint=regimes"):
-        effects_in(tmp_path, ROOT / "docs")
-    with pytest.raises(ScoresError, match="no network in .* has a clean twin"):
-        effects_in(ROOT / "docs", ROOT / "docs")
+    with pytest.raises(ScoresError, match=r"has no leaderboard\.json; evaluate\.py method=… checkpoint=reg"):
+        effects_in(tmp_path, ROOT / "docs", "auroc")
+    with pytest.raises(ScoresError, match=r"no network in .* has a clean twin"):
+        effects_in(ROOT / "docs", ROOT / "docs", "auroc")

@@ -8,7 +8,7 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import LEVELS, State, level_names
 from interpbench.circuits.scores import Scores
 from interpbench.scoring.curves import compare
-from interpbench.scoring.orders import ALL_ORDERS, RECALL, by_order, orders_of
+from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL, by_order, orders_of
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 
@@ -53,6 +53,7 @@ def literal(truth, scores, level):
             tied = sum(other == value for other, _ in kept)
             share += min(max(len(positives) - above, 0), tied) / tied
         found[f"{RECALL}{order}"] = share / len(members)
+        found[PRECISION] = found.get(PRECISION, 0.0) + share / len(positives)
     return found
 
 
@@ -63,7 +64,7 @@ def test_scores_by_order_against_counting(level, seed):
     scores = random_scores(truth, seed)
     found = by_order(truth, scores, level)
     wanted = literal(truth, scores, level)
-    assert found.keys() == wanted.keys() == {ALL_ORDERS, f"{RECALL}0", f"{RECALL}1"}
+    assert found.keys() == wanted.keys() == {ALL_ORDERS, PRECISION, f"{RECALL}0", f"{RECALL}1"}
     for name, value in wanted.items():
         assert found[name].value == pytest.approx(value), name
         assert found[name].low <= value + 1e-9 and value - 1e-9 <= found[name].high
