@@ -323,7 +323,7 @@ def test_contextual_decomposition_equals_the_literal_one(shape):
         relevant.append(total)
         shares.append({t: size * share for t, share in passed.items()})
         assert first.own_nodes[w] == pytest.approx(total, abs=1e-9)
-    for r, w in np.argwhere(graph.legal)[::3]:
+    for r, w in np.argwhere(graph.legal)[::9]:
         left = relevance(made, runs.metric, int(w), int(r))[0]
         assert scores.edges[r, w] == pytest.approx(relevant[w] - left, abs=1e-9)
     for threshold in scores.own_nodes:

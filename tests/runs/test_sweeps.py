@@ -218,17 +218,16 @@ def test_a_sweep_that_is_killed_anywhere_ends_with_the_same_bits() -> None:
     assert train(*settings, "out=whole")[0] == 1
     command = [sys.executable, str(ROOT / "train.py"), "-m", *SHORT, *settings, "out=killed"]
     rng, killed = random.Random(0), Path("killed")
-    for _ in range(2):
-        process = subprocess.Popen(
-            [*command, *LAUNCHERS["joblib"]], stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        seen, left = latest_change(killed), rng.randrange(2, 25)
-        while left and process.poll() is None:
-            now = latest_change(killed)
-            left, seen = left - (now != seen), now
-            time.sleep(0.002)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process = subprocess.Popen(
+        [*command, *LAUNCHERS["joblib"]], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    seen, left = latest_change(killed), rng.randrange(2, 25)
+    while left and process.poll() is None:
+        now = latest_change(killed)
+        left, seen = left - (now != seen), now
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     assert train(*settings, "out=killed", *LAUNCHERS["joblib"])[0] == 1
     written = [path.relative_to("whole") for path in Path("whole").glob("*/trained-*/*.*s*")]
     kept = [path for path in written if path.name != "state.safetensors"]
