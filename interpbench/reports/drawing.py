@@ -12,10 +12,11 @@ from matplotlib.path import Path
 
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import SLOTS, Edge, Node, Reader
+from interpbench.circuits.orders import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.text import mathtext
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Bezier, Layout, Point, Wire
-from interpbench.reports.palette import BLUE, SKY, VERMILLION, Picture, save
+from interpbench.reports.palette import BLUE, GREEN, SKY, VERMILLION, Picture, save
 
 HEAD, LEGEND = 0.62, 0.5
 
@@ -39,6 +40,7 @@ class _Box(TypedDict):
 LINES: dict[str, _Line] = {
     "required": {"color": BLUE, "linewidth": 1.8},
     "allowed": {"color": SKY, "linewidth": 1.1},
+    "together": {"color": GREEN, "linewidth": 1.6},
     "free": {"color": BLUE, "linewidth": 1.1, "linestyle": (0, (1, 1))},
     "forbidden": {"color": VERMILLION, "linewidth": 1.6},
     "missed": {"color": BLUE, "linewidth": 1.4, "linestyle": (0, (3, 2))},
@@ -50,6 +52,7 @@ BOXES: dict[State, _Box] = {
 }
 TRUTH_LEGEND = {
     "required": "required",
+    "together": "required of a higher order: with others",
     "free": "free: one of q, k, v, or several",
     "allowed": "allowed: changes no output",
 }
@@ -122,13 +125,10 @@ def circuit_figure(
 
 
 def _legend(truth: Truth, found: bool) -> dict[str, str]:
-    """Returns the styles that a picture explains; *free* only where the truth has edges that are free."""
-    if not found:
-        legend = TRUTH_LEGEND
-    else:
-        legend = {**FOUND_LEGEND, "free": TRUTH_LEGEND["free"]}
-    free = truth.count("qkv_edge", State.FREE) > 0
-    return {style: label for style, label in legend.items() if free or style != "free"}
+    """Returns the styles that a picture explains; of some kinds of edges only where the truth has any."""
+    optional = {"free": truth.count("qkv_edge", State.FREE) > 0, "together": _together(truth).any()}
+    legend = {**FOUND_LEGEND, **{style: TRUTH_LEGEND[style] for style in optional}} if found else TRUTH_LEGEND
+    return {style: label for style, label in legend.items() if optional.get(style, True)}
 
 
 def found_edges(truth: Truth, scores: Scores) -> np.ndarray:
@@ -183,11 +183,20 @@ def _edges(truth: Truth, where: np.ndarray) -> list[Edge]:
     return [Edge(graph.nodes[w], graph.readers[r]) for r, w in np.argwhere(where)]
 
 
+def _together(truth: Truth) -> np.ndarray:
+    """Returns bool `[reader, writer]`, the edges that are required of order 1 or higher."""
+    return orders_of(truth, "qkv_edge") > 0
+
+
 def _true_wires(truth: Truth) -> list[Wire]:
-    states = {"allowed": State.ALLOWED, "free": State.FREE, "required": State.REQUIRED}
-    return [
-        Wire(e, style) for style, state in states.items() for e in _edges(truth, truth.qkv_edges == state)
-    ]
+    states, together = truth.qkv_edges, _together(truth)
+    parts = {
+        "allowed": (states == State.ALLOWED) & ~together,
+        "free": states == State.FREE,
+        "together": together,
+        "required": states == State.REQUIRED,
+    }
+    return [Wire(edge, style) for style, where in parts.items() for edge in _edges(truth, where)]
 
 
 def _found_wires(truth: Truth, found: np.ndarray) -> list[Wire]:

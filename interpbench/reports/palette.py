@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from interpbench.core.files import write_bytes
 
-BLUE, SKY, VERMILLION = "#0072B2", "#56B4E9", "#D55E00"
-COLOURS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#000000", VERMILLION, SKY, "#8C6D31")
+BLUE, SKY, VERMILLION, GREEN = "#0072B2", "#56B4E9", "#D55E00", "#009E73"
+COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", "#000000", VERMILLION, SKY, "#8C6D31")
 
 
 class Picture(Figure):

@@ -8,6 +8,7 @@ from rich.table import Table
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
+from interpbench.circuits.orders import orders_of
 from interpbench.core.text import printable, terminal
 from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
 from interpbench.scoring.evaluation_record import EvaluationRecord
@@ -145,19 +146,21 @@ def rows_table(rows: Sequence[Mapping[str, object]]) -> Table:
 def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
     """Draws the circuit in plain text: layer by layer the nodes in it, and what each of them reads.
 
-    What is allowed, but changes no output, is in parentheses. What a head reads through an input that the
-    program leaves open has a line of its own.
+    What is allowed, but changes no output, is in parentheses, with its order if it does so with others. What
+    a head reads through an input that the program leaves open has a line of its own.
     """
     graph = truth.graph
+    edges, nodes = orders_of(truth, "qkv_edge"), orders_of(truth, "node")
     states = {node: State(int(truth.nodes[index])) for node, index in graph.node_index.items()}
 
-    def mark(text: str, state: int) -> str:
-        return f"({text})" if state == State.ALLOWED else text
+    def mark(text: str, state: int, order: int = 0) -> str:
+        said = f"{text}; order {order}" if order > 0 else text
+        return f"({said})" if state == State.ALLOWED else text
 
     def reads(reader: Reader) -> str:
-        row = truth.qkv_edges[graph.reader_index[reader]]
+        row, orders = (table[graph.reader_index[reader]] for table in (truth.qkv_edges, edges))
         named = np.isin(row, (State.ALLOWED, State.REQUIRED))
-        return ", ".join(mark(str(graph.nodes[w]), row[w]) for w in np.flatnonzero(named))
+        return ", ".join(mark(str(graph.nodes[w]), row[w], orders[w]) for w in np.flatnonzero(named))
 
     def free(node: Node) -> str:
         row = truth.qkv_edges[graph.reader_index[Reader(node.layer, "q", node.head)]]
@@ -165,7 +168,8 @@ def circuit_lines(truth: Truth, alignment: Alignment) -> list[str]:
         return ", ".join(mark(str(graph.nodes[w]), heads[w]) for w in np.flatnonzero(row == State.FREE))
 
     def describe(node: Node) -> str:
-        return mark(printable(f"{node} = {', '.join(alignment.variables_at(node))}"), states[node])
+        text = printable(f"{node} = {', '.join(alignment.variables_at(node))}")
+        return mark(text, states[node], int(nodes[graph.node_index[node]]))
 
     lines = [describe(EMBED)]
     for layer in range(graph.n_layers):

@@ -7,7 +7,8 @@ together with others.
 
 import numpy as np
 
-from interpbench.circuits.ground_truth import Level, State, Truth, level_names
+from interpbench.circuits.ground_truth import Level, State, Truth
+from interpbench.circuits.orders import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.intervals import auroc_interval
@@ -53,20 +54,3 @@ def by_order(truth: Truth, scores: Scores, level: Level) -> dict[str, Estimate]:
         low, high = Estimate.share(share * int(some.sum()), int(some.sum())).ends
         found[name] = Estimate(share, low, high, "exact")
     return found
-
-
-def orders_of(truth: Truth, level: Level) -> np.ndarray:
-    """Returns the order of each node or edge, in the shape of its states; -1 where it is required of none.
-
-    The embedding, which is the input itself, has none.
-    """
-    orders = np.where(truth.at(level) == State.REQUIRED, 0, -1)
-    names = level_names(truth.graph, level, truth.at(level) != State.ILLEGAL)
-    places = np.argwhere(truth.at(level) != State.ILLEGAL)
-    witnesses = truth.witnesses.get(level, {})
-    for name, place in zip(names, places):
-        if name in witnesses:
-            orders[tuple(place)] = witnesses[name].order
-    if level == "node":
-        orders[0] = -1
-    return orders

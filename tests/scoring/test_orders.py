@@ -6,9 +6,10 @@ import pytest
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import LEVELS, State, level_names
+from interpbench.circuits.orders import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.scoring.curves import compare
-from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL, by_order, orders_of
+from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL, by_order
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 

@@ -23,6 +23,9 @@ PART = "#"
 """What stands between the name of a variable and the number of its part."""
 FIRST = "first"
 """What stands for the first variable that can be in parts."""
+WIDER = 2
+"""How many times as wide the residual stream is as that of the task alone. With twice the width
+`differs_from_both_neighbours[regime=redundant]` was certified after 1,900 steps, with the same after 4,800."""
 PAIRS = 2_000
 """The number of pairs of inputs on which a variable has to change the output, to be worth the trouble."""
 Join = Callable[[str], Callable[..., np.ndarray]]
@@ -114,7 +117,9 @@ def in_parts(
         lambda: CausalModel(variables, task.causal_model.output),
         {name: str(nodes[place]) for name, place in placed.items() if place[0] != EMBED},
         ModelSettings(
-            n_layers=max(alone.n_layers, n_layers), n_heads=max(alone.n_heads, n_heads), d_model=alone.d_model
+            n_layers=max(alone.n_layers, n_layers),
+            n_heads=max(alone.n_heads, n_heads),
+            d_model=WIDER * alone.d_model,
         ),
         (f"{', '.join(parts)}: {said}",),
     )
