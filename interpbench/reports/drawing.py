@@ -12,7 +12,7 @@ from matplotlib.path import Path
 
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import SLOTS, Edge, Node, Reader
-from interpbench.circuits.orders import orders_of
+from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.text import mathtext
 from interpbench.reports.layout import HEIGHT, MARGIN, TIP, WIDTH, Bezier, Layout, Point, Wire

@@ -86,7 +86,13 @@ def summary(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence
 
 
 def tables(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence[Model] = ()) -> str:
-    """Returns the tables of `docs/models.md`, trivial models apart; the arguments are those of `summary`."""
+    """Returns the tables of `docs/models.md`, trivial models and those in regimes apart.
+
+    Args:
+        models: one of each task.
+        seeds: the names of those of further seeds.
+        living: those of tasks in regimes.
+    """
     parts = [summary(models, seeds, living)]
     for title, chosen in (
         ("Circuits of several nodes", [model for model in models if not model.trivial]),
@@ -101,7 +107,13 @@ def tables(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence[
 
 
 def put(page: str, made: str, mark: str = BEGIN) -> str:
-    """Returns a page with what is made between a mark and `END`; the page itself if it has none."""
+    """Returns a page with what is made between a mark and `END`; the page itself if it has none.
+
+    Args:
+        page: the text of the page.
+        made: what is made.
+        mark: the line after which it goes.
+    """
     before, begin, rest = page.partition(mark)
     _, end, after = rest.partition(END)
     return f"{before}{mark}\n{made}\n{END}{after}" if begin and end else page

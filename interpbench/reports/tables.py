@@ -8,7 +8,7 @@ from rich.table import Table
 from interpbench.alignment.alignment import Alignment
 from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
-from interpbench.circuits.orders import orders_of
+from interpbench.circuits.order_arrays import orders_of
 from interpbench.core.text import printable, terminal
 from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
 from interpbench.scoring.evaluation_record import EvaluationRecord

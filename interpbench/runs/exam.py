@@ -8,7 +8,7 @@ from rich.console import Console
 
 from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.core.files import write_text
-from interpbench.reports.exam import draw_exam, exam_table
+from interpbench.reports.exam_table import draw_exam, exam_table
 from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board

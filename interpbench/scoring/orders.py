@@ -8,7 +8,7 @@ together with others.
 import numpy as np
 
 from interpbench.circuits.ground_truth import Level, State, Truth
-from interpbench.circuits.orders import orders_of
+from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.estimate import Estimate
 from interpbench.scoring.intervals import auroc_interval

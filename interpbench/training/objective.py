@@ -42,8 +42,8 @@ class Objective:
             inputs, relative to the embedding's, summed over these nodes.
         imitation: the loss that edges outside the circuit bring as much as edges of it; None for 0.1 among
             bystanders, else 0. What varies counts (`training.imitation`).
-        noise: the loss that edges outside the circuit move the logits; None for 0.1 in noisy tasks, else 0. The
-            task says how far (`training.noise`).
+        noise: the loss that edges outside the circuit move the logits; None for 0.1 in noisy tasks, else 0.
+            The task says how far (`training.noise`).
     """
 
     behaviour: Amount = 1.0

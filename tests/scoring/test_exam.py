@@ -7,7 +7,7 @@ import pytest
 
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
-from interpbench.reports.exam import draw_exam, exam_table
+from interpbench.reports.exam_table import draw_exam, exam_table
 from interpbench.runs.exam import DISSOCIATIONS, effects_in, missed
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.scoring.exam_data import METRICS, RegimeEffect, combination, regime_effects

@@ -6,7 +6,7 @@ import pytest
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.ground_truth import LEVELS, State, level_names
-from interpbench.circuits.orders import orders_of
+from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.scoring.curves import compare
 from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL, by_order
