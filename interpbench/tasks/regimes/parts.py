@@ -24,8 +24,9 @@ PART = "#"
 FIRST = "first"
 """What stands for the first variable that can be in parts."""
 WIDER = 2
-"""How many times as wide the residual stream is as that of the task alone. With twice the width,
-`differs_from_both_neighbours[regime=redundant]` was certified after 3,000 steps, with the same after 4,800."""
+"""How many times as wide the residual stream is as that of the task alone. With twice the width a network of
+`differs_from_both_neighbours[regime=redundant]` was certified after 3,000 steps, with the same width after
+4,800."""
 PAIRS = 2_000
 """The number of pairs of inputs on which a variable has to change the output, to be worth the trouble."""
 Join = Callable[[str], Callable[..., np.ndarray]]
