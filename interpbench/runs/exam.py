@@ -43,9 +43,14 @@ DISSOCIATIONS = (
         "a single patch of a voter is outvoted, so that it moves the answer less than the noise does",
     ),
     Dissociation(
-        "redundant + noisy",
-        ("activation_std",),
-        "the size of an activation does not say whether a vote counts",
+        "rare",
+        ("exact", "path_patching"),
+        "a path that acts on one input in a hundred moves the mean by a hundredth of its effect",
+    ),
+    Dissociation(
+        "alive",
+        ("weight_norm", "fitted_features"),
+        "the copies of a circuit are made alike, and only what reads the output's tells it from them",
     ),
 )
 """What the gate asserts; docs/exam.md derives it."""
