@@ -65,13 +65,8 @@ def effects_in(folder: Path, clean: Path, metric: str) -> list[RegimeEffect]:
         metric: the name of one of `METRICS`.
 
     Raises:
-        ScoresError: if one is not there or damaged, or no network has a twin.
+        ScoresError: if one is damaged, or no network has a twin.
     """
-    for each in (folder, clean):
-        if not (each / BOARD).is_file():
-            raise ScoresError(
-                f"{each} has no {BOARD}; evaluate.py method=… checkpoint=regimes board={each} makes it"
-            )
     found = regime_effects(read_board(folder / BOARD), read_board(clean / BOARD), METRICS[metric])
     if not found:
         raise ScoresError(f"no network in {folder} has a clean twin in {clean} with the same method")

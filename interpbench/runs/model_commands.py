@@ -14,9 +14,11 @@ from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import GRADES, RELEASED, Grade, Standard
 from interpbench.core.config import convert
 from interpbench.core.console import WIDE, console
+from interpbench.core.errors import ScoresError
 from interpbench.core.files import check_writable
 from interpbench.core.text import shown
 from interpbench.runs.subcommand import argument, subcommand
+from interpbench.scoring.leaderboard_rows import BOARD
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
@@ -131,6 +133,10 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),
 )
 def _exam(arguments: argparse.Namespace) -> int:
+    for folder in (arguments.rows, arguments.twins):
+        if not (Path(folder) / BOARD).is_file():
+            made = f"evaluate.py method=… checkpoint=regimes board={shown(folder)}"
+            raise ScoresError(f"{shown(folder)} has no {BOARD}; {made} makes it")
     from interpbench.runs.exam import effects_in, missed, show_exam, write_exam
     from interpbench.scoring.exam_data import METRICS
 

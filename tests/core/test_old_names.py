@@ -66,7 +66,14 @@ def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.L
     old = {"readout": 1.0, "readout_until": 20, "attention": 0.5, "slack": 0.1, "quiet": 3.0}
     old |= {"swaps": "deep", "strict_after": 7}
     new = Recipe(
-        Objective(probe=1.0, attention_supervision=0.5, bos_slack=0.1, variance_penalty=3.0, imitation=0.0),
+        Objective(
+            probe=1.0,
+            attention_supervision=0.5,
+            bos_slack=0.1,
+            variance_penalty=3.0,
+            imitation=0.0,
+            noise=0.0,
+        ),
         Draws(swaps="deep"),
         Curriculum(probe_until=20, strict_after=7),
     )

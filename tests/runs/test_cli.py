@@ -152,7 +152,7 @@ NAMES = {
     **{"methods": ["methods", "acdc"], "configs": ["configs", "--chek"], "models": ["models", "--hbu"]},
     **{"download": ["download", "hsit"], "publish": ["publish", "hsit", "--to", "a/b"]},
     **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
-    **{"shortcuts": ["shortcuts", "hsit"]},
+    **{"shortcuts": ["shortcuts", "hsit"], "exam": ["exam", "--rows", "docs/exma"]},
     **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
     **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
     **{"export-problem": ["export-problem", "hsit"], "verify-problem": ["verify-problem", "problme"]},
