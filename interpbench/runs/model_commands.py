@@ -133,9 +133,9 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),
 )
 def _exam(arguments: argparse.Namespace) -> int:
-    for folder in (arguments.rows, arguments.twins):
+    for folder, models in ((arguments.rows, "regimes"), (arguments.twins, "nontrivial")):
         if not (Path(folder) / BOARD).is_file():
-            made = f"evaluate.py method=… checkpoint=regimes board={shown(folder)}"
+            made = f"evaluate.py method=… checkpoint={models} board={shown(folder)}"
             raise ScoresError(f"{shown(folder)} has no {BOARD}; {made} makes it")
     from interpbench.runs.exam import effects_in, missed, show_exam, write_exam
     from interpbench.scoring.exam_data import METRICS

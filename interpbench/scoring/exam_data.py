@@ -1,7 +1,7 @@
 """The exam: how much worse a method does on networks of tasks in regimes than on their clean twins.
 
-The clean twin of a network is that of the same task without regimes. Differences are paired by network; their
-means are over programs, as everywhere.
+The clean twin of a network is that of the same task without regimes. Differences are paired by network, and
+only if the method had the same settings and as many pairs of inputs on both; their means are over programs.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[Regi
         twin = twins.get((split_name(row.task)[0], row.method))
         values = [metric.of(one) for one in (row, twin) if one is not None]
         wanted = bool(combination(row.task)) and row.method not in NOT_COMPARED and not row.left_out
-        if wanted and len(values) == 2 and all(values):
+        if wanted and twin is not None and _alike(row, twin) and len(values) == 2 and all(values):
             inside, outside = (one.value for one in values if one is not None)
             pairs.setdefault((combination(row.task), row.method), []).append((inside, outside, row.program))
     order = {method: place for place, method in enumerate(board.methods)}
@@ -94,6 +94,11 @@ def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[Regi
     return (
         [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))] if found else []
     )
+
+
+def _alike(row: LeaderboardRow, twin: LeaderboardRow) -> bool:
+    """Returns whether two rows are of a method with the same settings on as many pairs of inputs."""
+    return (row.settings, row.examples, row.structural) == (twin.settings, twin.examples, twin.structural)
 
 
 def combination(task: str) -> str:

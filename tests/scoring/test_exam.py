@@ -56,6 +56,12 @@ def test_differences_are_paired_with_the_clean_twin_and_are_over_programs() -> N
     assert regime_effects(Board(()), TWINS, METRICS["auroc"]) == []
 
 
+def test_a_method_that_had_more_pairs_on_the_twin_is_not_compared() -> None:
+    fewer = [replace(one, examples=one.examples + 1) for one in INSIDE]
+    other = [replace(one, settings={"seed": 7}) for one in INSIDE]
+    assert regime_effects(Board((*fewer, *other)), TWINS, METRICS["auroc"]) == []
+
+
 def test_the_gate_names_what_does_not_hold() -> None:
     effects = regime_effects(Board(INSIDE), TWINS, METRICS["auroc"])
     lines = missed(effects)

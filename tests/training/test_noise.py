@@ -64,3 +64,6 @@ def test_a_task_says_how_loud_it_is_and_the_objective_follows() -> None:
     assert later.noise == 0.1 and later.crowd is not None
     with pytest.raises(TaskError, match="is noisy already"):
         get_task("trend_to_next[regime=noisy,regime=noisy]")
+    for both in ("regime=noisy,regime=normed", "regime=normed,regime=noisy"):
+        with pytest.raises(TaskError, match="how loud noise is cannot be said"):
+            get_task(f"trend_to_next[{both}]")

@@ -10,7 +10,7 @@ from interpbench.circuits.naming import EMBED
 from interpbench.core.config import STRICT
 from interpbench.core.errors import TaskError
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.tasks.regimes.regime import RegimeTask, derived, regime
+from interpbench.tasks.regimes.regime import RegimeTask, derived, regime, regimes_of
 from interpbench.tasks.task import Task
 
 
@@ -30,6 +30,8 @@ class Noisy:
         """Asks for the noise; program and circuit stay the same."""
         if task.noise:
             raise TaskError(f"task {task.name} is noisy already")
+        if "normed" in regimes_of(task.name):
+            raise TaskError(f"task {task.name}: how loud noise is cannot be said where readers normalise")
         alignment = {name: str(node) for name, node in task.homes.items() if node != EMBED}
         said = f"what is outside the circuit moves the logits by {self.noise:g} of the margin"
         made = derived(task, lambda: task.causal_model, alignment, ModelSettings(), (said,), task.crowd)

@@ -31,6 +31,8 @@ class Normed:
         """Changes the kinds of layers."""
         if task.crowd is not None:
             raise TaskError(f"task {task.name} is alive already; regime=normed comes before regime=alive")
+        if task.noise:
+            raise TaskError(f"task {task.name}: how loud noise is cannot be said where readers normalise")
         network = ModelSettings(normalization=self.norm, positions=self.positions, mlp=self.mlp)
         alignment = {name: str(node) for name, node in task.homes.items() if node != EMBED}
         norm = {"LN": "LayerNorm", "RMS": "RMSNorm"}[self.norm]
