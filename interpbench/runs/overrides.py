@@ -1,11 +1,11 @@
-"""Overrides that are shorter than Hydra's: `task=ioi task.tokenizer=gpt2 alignment.tokens=m0`."""
+"""Overrides that are shorter than Hydra's: `task=ioi task.tokenizer=gpt2 regime=alive alignment.io=m0`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from interpbench.core.errors import ConfigError
-from interpbench.tasks.family import with_parameters
+from interpbench.tasks.family import REGIME, with_parameters
 
 _BARE = re.compile(r"(?<![^,])[^,'\"()\[\]]+(?:\[[^\[\]'\"]*\][^,'\"()\[\]]*)+")
 """A name with brackets, of a task or a folder, that nobody has quoted."""
@@ -15,37 +15,67 @@ _NAMES = re.compile(r"""'[^']*'|"[^"]*"|[^,]+""")
 def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     """Returns what Hydra takes.
 
-    Names in brackets are quoted, `task.<parameter>=` becomes part of the names of the tasks, each of several
-    values of each of them, and a variable of `alignment` is added to a configuration that names none.
+    Names in brackets are quoted. `task.<parameter>=`, `regime=` and the dials of the last regime,
+    `regime.<dial>=`, become part of the names of the tasks, each of several values of each of them;
+    `regime=redundant+noisy` is two regimes, one after the other. A variable of `alignment` is added to a
+    configuration that names none.
 
     Raises:
-        ConfigError: for parameters of no task.
+        ConfigError: for parameters or regimes of no task, or dials of no regime.
     """
-    parameters = {
-        key.removeprefix("task."): listed(value) or [""]
-        for key, _, value in (override.partition("=") for override in overrides)
-        if key.startswith("task.")
-    }
+    told = [(key, listed(value) or [""]) for key, _, value in (each.partition("=") for each in overrides)]
+    parameters, dials = (
+        {key.removeprefix(start): values for key, values in told if key.startswith(start)}
+        for start in ("task.", f"{REGIME}.")
+    )
+    combinations = next((values for key, values in told if key == REGIME), None)
+    if dials and combinations is None:
+        key = next(iter(dials))
+        raise ConfigError(
+            f"{REGIME}.{key} is a dial of a regime: say which, as in regime=alive {REGIME}.{key}=…"
+        )
     named = False
     found: list[str] = []
     for override in overrides:
         key, equals, value = override.partition("=")
         if key in ("task", "checkpoint", "start"):
             value = _BARE.sub(r"'\g<0>'", value)
-        if key == "task" and parameters:
+        if key == "task" and (parameters or combinations):
             named = True
             tasks = [
-                with_parameters(task, dict(zip(parameters, values)))
+                made
                 for task in listed(value)
                 for values in product(*parameters.values())
+                for made in _in_regimes(
+                    with_parameters(task, dict(zip(parameters, values))), combinations, dials
+                )
             ]
             value = ",".join(f"'{task}'" for task in tasks)
-        if not key.startswith("task."):
+        if not key.startswith(("task.", f"{REGIME}.")) and key != REGIME:
             found.append(f"{'+' if key.startswith('alignment.') else ''}{key}{equals}{value}")
-    if parameters and not named:
+    if not named and parameters:
         key = next(iter(parameters))
         raise ConfigError(f"task.{key} is a parameter of a task: say which, as in task=ioi task.{key}=…")
+    if not named and combinations:
+        raise ConfigError(
+            f"{REGIME}={combinations[0]} is of a task: say which, as in task=hist {REGIME}=alive"
+        )
     return found
+
+
+def _in_regimes(
+    task: str, combinations: Sequence[str] | None, dials: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Returns the names of a task in each combination of regimes with each value of the dials."""
+    if combinations is None:
+        yield task
+        return
+    for combination in combinations:
+        name = task
+        for each in combination.split("+"):
+            name = with_parameters(name, {REGIME: each})
+        for values in product(*dials.values()):
+            yield with_parameters(name, dict(zip(dials, values)))
 
 
 def listed(value: str) -> list[str]:

@@ -19,6 +19,8 @@ from interpbench.core.text import shown
 from interpbench.tasks.task import Task
 
 P = TypeVar("P")
+REGIME = "regime"
+"""The parameter in the brackets of a task's name that begins a regime."""
 
 
 class Family(NamedTuple):
@@ -132,7 +134,7 @@ def split_regimes(text: str | None) -> tuple[str | None, list[str]]:
     `tokenizer=gpt2,regime=rare,share=0.1,regime=alive` is cut into `tokenizer=gpt2`, `rare,share=0.1` and
     `alive`; without parameters, the first one is None.
     """
-    first, *texts = re.split(r"(?:^|,)regime=", text or "")
+    first, *texts = re.split(rf"(?:^|,){REGIME}=", text or "")
     return first or (None if texts or text is None else ""), texts
 
 

@@ -73,6 +73,18 @@ def own(tmp_path: Path) -> Path:
         (["checkpoint=runs/f[a=1,b=2]/x"], ["checkpoint='runs/f[a=1,b=2]/x'"]),
         (["task=[hist,ioi]"], ["task=[hist,ioi]"]),
         (["task=ioi", "alignment.tokens=m0"], ["task=ioi", "+alignment.tokens=m0"]),
+        (["task=hist", "regime=alive"], ["task='hist[regime=alive]'"]),
+        (
+            ["regime=alive,redundant+noisy", "task=hist,f[a=1]"],
+            [
+                "task='hist[regime=alive]','hist[regime=redundant,regime=noisy]',"
+                "'f[a=1,regime=alive]','f[a=1,regime=redundant,regime=noisy]'"
+            ],
+        ),
+        (
+            ["regime.share=0.1,0.2", "task=f", "regime=rare", "task.a=1"],
+            ["task='f[a=1,regime=rare,share=0.1]','f[a=1,regime=rare,share=0.2]'"],
+        ),
     ],
 )
 def test_hydra_takes_what_becomes_of_them(given: list[str], taken: list[str]) -> None:
@@ -89,6 +101,10 @@ def test_checkpoints_in_folders_of_members_are_listed() -> None:
 def test_parameters_are_of_a_task() -> None:
     with pytest.raises(ConfigError, match=r"task.depth is a parameter of a task: say which, as in task=ioi"):
         hydra_overrides(["task.depth=2"])
+    with pytest.raises(ConfigError, match=r"^regime=alive is of a task: say which, as in task=hist"):
+        hydra_overrides(["regime=alive", "checkpoint=hist"])
+    with pytest.raises(ConfigError, match=r"^regime.share is a dial of a regime: say which, as in"):
+        hydra_overrides(["task=hist", "regime.share=0.1"])
 
 
 def test_a_family_of_one_s_own_goes_through_the_command_line(own: Path) -> None:

@@ -15,6 +15,7 @@ from interpbench.causal.model import CausalModel
 from interpbench.core.registry import Registry
 from interpbench.core.setting_docs import setting_docs
 from interpbench.tasks.family import (
+    REGIME,
     check_parameters,
     read_parameters,
     split_name,
@@ -35,8 +36,6 @@ class Regime(Protocol):
 
 C = TypeVar("C", bound=type[Regime])
 _regimes: Registry[type[Regime]] = Registry("regime")
-KEY = "regime"
-"""The parameter in the brackets of a task's name that begins a regime."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +108,7 @@ def in_regime(task: Task, text: str) -> Task:
     name, comma, dials = text.partition(",")
     kind = regimes()[name]
     made = read_parameters(f"regime {name}", kind, dials) if comma else kind()
-    full = told_parameters(task.name, {KEY: name}, made)
+    full = told_parameters(task.name, {REGIME: name}, made)
     given = made(task)
     return replace(
         given,
