@@ -35,6 +35,25 @@ def exam_table(effects: Sequence[RegimeEffect]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def circuits_table(complete: Sequence[RegimeEffect], *others: Sequence[RegimeEffect]) -> str:
+    """Returns a Markdown table of methods × regimes of what the circuits of the true size are.
+
+    Args:
+        complete: the share of complete circuits, on networks in these regimes.
+        others: further shares, which stand behind it in a cell.
+    """
+    regimes, methods = _axes(complete)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for effects in (complete, *others):
+        for one in effects:
+            cells.setdefault((one.method, one.regimes), []).append(f"{one.inside.value:.2f}")
+    lines = [["method", *regimes], ["---", *["--:"] * len(regimes)]]
+    for method in methods:
+        found = (cells.get((method, name)) for name in regimes)
+        lines.append([markdown(method), *(" / ".join(cell) if cell else NOTHING for cell in found)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def _cell(one: RegimeEffect | None) -> str:
     if one is None:
         return NOTHING

@@ -8,17 +8,19 @@ from rich.console import Console
 
 from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.core.files import write_text
-from interpbench.reports.exam_table import draw_exam, exam_table
+from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table
 from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board
-from interpbench.scoring.exam_data import METRICS, RegimeEffect, regime_effects
+from interpbench.scoring.exam_data import METRICS, OF_CIRCUITS, RegimeEffect, regime_effects
 from interpbench.scoring.leaderboard_rows import BOARD
 
 PAGE, FIGURE = Path("docs/exam.md"), Path("docs/exam.png")
 """The page whose table `--write` makes, and its figure."""
 BEGIN = "<!-- made by `interpbench exam --write` -->"
 """The line after which the page holds the table."""
+CIRCUITS = "<!-- circuits, made by `interpbench exam --write` -->"
+"""The line after which it holds the table of circuits of the true size."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,13 @@ def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str) -> 
     console.print(rows_table(rows))
 
 
-def write_exam(effects: Sequence[RegimeEffect], title: str) -> None:
-    """Writes the table of docs/exam.md, and the figure, of what is called `title`.
+def write_exam(folder: Path, clean: Path, metric: str) -> None:
+    """Writes the tables of docs/exam.md, and the figure.
+
+    Args:
+        folder: the folder with the `leaderboard.json` of networks in regimes.
+        clean: that of their clean twins.
+        metric: the name of one of `METRICS`, of which the first table and the figure are.
 
     Raises:
         ConfigError: outside a checkout, which has no such page.
@@ -106,8 +113,11 @@ def write_exam(effects: Sequence[RegimeEffect], title: str) -> None:
     root = Path(__file__).resolve().parents[2]
     if not (root / PAGE).is_file():
         raise ConfigError(f"exam --write is for a checkout of the project: there is no {PAGE} here")
-    write_text(root / PAGE, put((root / PAGE).read_text(), exam_table(effects), BEGIN))
-    draw_exam(effects, title, root / FIGURE)
+    effects = effects_in(folder, clean, metric)
+    circuits = circuits_table(*(effects_in(folder, clean, name) for name in OF_CIRCUITS))
+    page = put((root / PAGE).read_text(), exam_table(effects), BEGIN)
+    write_text(root / PAGE, put(page, circuits, CIRCUITS))
+    draw_exam(effects, METRICS[metric].title, root / FIGURE)
 
 
 def missed(effects: Sequence[RegimeEffect]) -> list[str]:

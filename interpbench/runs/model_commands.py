@@ -23,6 +23,8 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
 MOST_PAIRS = 10**7
+EXAM_METRICS = ("precision", "auroc", "complete", "answers", "needed")
+"""The names of what the exam compares, which is in `scoring.exam_data`, whose import takes a second."""
 NO_GRADE = "none"
 """What is said where no grade is asked for."""
 
@@ -128,7 +130,7 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     "what regimes do to methods, beside the clean twins",
     argument("--rows", default="docs/exam", metavar="FOLDER", help="with the rows of models in regimes"),
     argument("--twins", default="docs", metavar="FOLDER", help="with the rows of their clean twins"),
-    argument("--metric", choices=("precision", "auroc"), default="precision", help="of edges of any order"),
+    argument("--metric", choices=EXAM_METRICS, default=EXAM_METRICS[0], help="what is compared"),
     argument("--gate", action="store_true", help="fail if a method does what theory says it cannot"),
     argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),
 )
@@ -144,7 +146,7 @@ def _exam(arguments: argparse.Namespace) -> int:
     title = METRICS[arguments.metric].title
     show_exam(console(WIDE), effects, title)
     if arguments.write:
-        write_exam(effects, title)
+        write_exam(Path(arguments.rows), Path(arguments.twins), arguments.metric)
     lines = missed(effects) if arguments.gate else []
     for line in lines:
         console(WIDE).print(f"missed: {line}", highlight=False, markup=False, soft_wrap=True)

@@ -22,8 +22,10 @@ from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
 from interpbench.scoring.results import CircuitBehaviour
 from interpbench.scoring.stability import stability
-from interpbench.tasks.catalogue import program_of
+from interpbench.scoring.sufficiency import sufficiency
+from interpbench.tasks.catalogue import known_task, program_of
 from interpbench.tasks.problem import Pairs, Problem
+from interpbench.tasks.task import Task
 
 if TYPE_CHECKING:
     from interpbench.runs.evaluate_settings import EvaluateConfig
@@ -97,11 +99,22 @@ class SharedRuns:
         if self.behaviour.dead:
             return CircuitBehaviour()
         found = CircuitBehaviour(self.behaviour.changed, faithfulness(self.behaviour, scores))
-        size = true_size(self.checkpoint.truth)
-        if not self.config.thoroughly or not size:
+        graph, truth = scores.graph, self.checkpoint.truth
+        size = true_size(truth)
+        if not size:
             return found
-        graph, rng = scores.graph, seeds.generator(self.config.seed, "ties", "true size")
-        circuit = best_edges(graph, scores.edges, size, rng)
+
+        def best(size: int) -> np.ndarray:
+            rng = seeds.generator(self.config.seed, "ties", "true size")
+            return best_edges(graph, scores.edges, size, rng)
+
+        task = known_task(self.checkpoint.task)
+        tolerance = Task.tolerance if task is None else task.tolerance
+        largest = best(true_size(truth, any_order=True))
+        found = replace(found, sufficiency=sufficiency(self.behaviour, largest, tolerance))
+        if not self.config.thoroughly:
+            return found
+        circuit = best(size)
         found = replace(
             found,
             ties=ties_at(graph, scores.edges, size),
@@ -113,7 +126,6 @@ class SharedRuns:
         samples = settings.samples if passes <= settings.most_passes else 0
         others = settings.seeds if method is not None and method.record.stochastic else 0
         if method is not None and problem is not None and (samples or others):
-            truth = self.checkpoint.truth
             again = stability(partial(apply, method), problem, truth, size, samples, others)
             found = replace(found, stability=again)
         return found

@@ -23,6 +23,9 @@ from interpbench.transformer.recording import record
 SMALLEST_GAP = 1e-9
 """The smallest difference in m between clean and corrupted runs at which faithfulness is computed."""
 
+LEAST_CHANGE = 1e-3
+"""The least change of a numerical output that counts as another answer, as a share of the largest output."""
+
 
 class Behaviour:
     """Runs circuits of one network, and remembers their results: a circuit found by two methods is run once.
@@ -43,7 +46,9 @@ class Behaviour:
         self._clean, self._patch = clean, corrupted.stack
         self._metric = Metric("logit_diff", problem, self.logits, corrupted_logits)
         self.full, self.empty = (self._measured(x) for x in (self.logits, corrupted_logits))
-        self.changed = float(_changed(problem, self.logits, corrupted_logits).mean())
+        least = LEAST_CHANGE * float(self.logits.abs().max())
+        differs = _differs(problem, self.logits, corrupted_logits, least)
+        self.changed = float((differs & problem.scored).any(0).float().mean())
         self._known: dict[bytes, np.ndarray] = {}
 
     @property
@@ -69,6 +74,21 @@ class Behaviour:
         self._known.update(zip(new, found))
         return np.stack([self._known[c.tobytes()] for c in circuits])
 
+    def answers(self, circuits: Sequence[np.ndarray], tolerance: float) -> np.ndarray:
+        """Returns whether each circuit gives the network's answers to each pair, bool `[K, B]`.
+
+        Args:
+            circuits: for each circuit the edges in it, bool `[reader, writer]`.
+            tolerance: how far numerical outputs may be from the network's.
+        """
+        same = np.empty((len(circuits), len(self.problem.clean)), bool)
+        for part in self._run(circuits, self._patch):
+            rows = part.examples
+            clean, scored = self.logits[:, :, None, rows], self.problem.scored[:, None, rows]
+            differs = _differs(self.problem, clean, part.logits, tolerance)
+            same[part.circuits, rows] = ~(differs & scored).any(0).cpu().numpy()
+        return same
+
     def outputs(self, circuit: np.ndarray, sources: np.ndarray) -> Tensor:
         """Returns the logits of a circuit, `[V, T, B]`, whose complement is patched from other clean inputs.
 
@@ -93,13 +113,11 @@ class Behaviour:
         return seeds.generator(self.problem.seed, "behaviour", *names)
 
 
-def _changed(problem: Problem, clean: Tensor, corrupted: Tensor) -> np.ndarray:
-    """Returns whether an answer at a scored position differs, bool `[B]`, between two logits `[V, T, B]`."""
+def _differs(problem: Problem, one: Tensor, other: Tensor, tolerance: float) -> Tensor:
+    """Returns whether answers differ, numbers by more than a tolerance; the first axis of logits is lost."""
     if problem.numerical:
-        differs = (clean - corrupted)[0].abs() > 1e-3 * clean.abs().max()
-    else:
-        differs = clean.argmax(0) != corrupted.argmax(0)
-    return (differs & problem.scored).any(0).cpu().numpy()
+        return (one - other)[0].abs() > tolerance
+    return one.argmax(0) != other.argmax(0)
 
 
 def circuit_nodes(graph: Graph, circuit: np.ndarray) -> list[int]:

@@ -11,6 +11,7 @@ import numpy as np
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import Node
+from interpbench.circuits.order_arrays import orders_of
 
 SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The sizes of circuits, as shares of all edges, of MIB's circuit track (Mueller et al. 2025)."""
@@ -18,10 +19,16 @@ LOGITS = -1
 """The index that stands for the logits among the indices of nodes; the logits are not a node."""
 
 
-def true_size(truth: Truth) -> int:
-    """Returns the number of required q/k/v edges; the free ones of a required head edge count as one."""
+def true_size(truth: Truth, any_order: bool = False) -> int:
+    """Returns the number of required q/k/v edges; the free ones of a required head edge count as one.
+
+    Args:
+        truth: the ground truth.
+        any_order: whether edges count that are required of a higher order than 0 (`Truth.witnesses`).
+    """
     free = truth.graph.merge(truth.qkv_edges == State.FREE, False) & (truth.head_edges == State.REQUIRED)
-    return truth.count("qkv_edge", State.REQUIRED) + int(free.sum())
+    higher = int((orders_of(truth, "qkv_edge") > 0).sum()) if any_order else 0
+    return truth.count("qkv_edge", State.REQUIRED) + int(free.sum()) + higher
 
 
 def best_edges(graph: Graph, scores: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

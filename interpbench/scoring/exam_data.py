@@ -36,11 +36,33 @@ def _of_any_order(name: str, of_order_0: str, title: str) -> ScoreMetric:
     return ScoreMetric(name, title, of, "accuracy", level=HEADLINE_LEVEL)
 
 
+def _answers(row: LeaderboardRow) -> Estimate | None:
+    return row.sufficiency and row.sufficiency.answers
+
+
+def _complete(row: LeaderboardRow) -> Estimate | None:
+    precision = METRICS["precision"].of(row)
+    return precision and Estimate(float(precision.value >= 1))
+
+
+def _needed(row: LeaderboardRow) -> Estimate | None:
+    return row.sufficiency and Estimate(row.sufficiency.needed)
+
+
 METRICS = {
     "precision": _of_any_order(PRECISION, precision_at_size.name, "precision at the true size"),
     "auroc": _of_any_order(ALL_ORDERS, HEADLINE.name, "AUROC"),
+    "complete": ScoreMetric("complete", "share of complete circuits", _complete, "accuracy"),
+    "answers": ScoreMetric("answers", "share of right answers", _answers, "behaviour"),
+    "needed": ScoreMetric("needed", "share of edges that are needed", _needed, "behaviour"),
 }
-"""What the exam compares: both of edges that are required of any order."""
+"""What the exam compares: the ranking of edges that are required of any order, and their circuit.
+
+The circuit has as many edges as are required of any order. It is complete if it holds all of these,
+sufficient if all answers are right with everything else patched, and minimal if all its edges are needed."""
+
+OF_CIRCUITS = ("complete", "answers", "needed")
+"""The names of those that are of the circuit."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from interpbench.scoring.results import (
     Numbers,
     Rerun,
     Stability,
+    Sufficiency,
     TestName,
     headline_level,
 )
@@ -128,6 +129,8 @@ class LeaderboardRow:
         stability: the agreement of several runs, by what differs between them.
         headline: the level of comparison; None in rows of earlier versions, for which `at` finds it.
         kinds: the groups of models that the network belongs to; empty in rows of earlier versions.
+        sufficiency: what its circuit of the true size does, whose size counts what is required of any order;
+            None if not measured, and in rows of earlier versions.
     """
 
     task: TaskName
@@ -151,6 +154,7 @@ class LeaderboardRow:
     stability: dict[Rerun, StabilityRow]
     headline: Level | None = None
     kinds: tuple[ModelKind, ...] = ()
+    sufficiency: Sufficiency | None = None
 
     def at(self, level: Level | Headline) -> LevelScores:
         """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
@@ -208,6 +212,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         stability={name: _stability(one, headline) for name, one in found.stability.items()},
         headline=headline,
         kinds=tuple(record.kinds),
+        sufficiency=found.sufficiency,
     )
     return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
 

@@ -143,6 +143,25 @@ class Completeness:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Sufficiency:
+    """What a circuit does whose complement is patched from the corrupted inputs.
+
+    It has as many edges as are required of any order (`Truth.witnesses`), those with the highest scores. A
+    circuit can be sufficient that is not complete: of three copies of a variable that vote, it needs two.
+
+    Attributes:
+        edges: the number of its edges.
+        answers: the share of pairs for which its answers are those of the network.
+        needed: the share of its edges without which it gives other answers for some pair; 1 for a circuit
+            that is minimal.
+    """
+
+    edges: Steps
+    answers: Estimate
+    needed: Share
+
+
+@dataclass(frozen=True, config=STRICT)
 class HypothesisTest:
     """The result of a hypothesis test of a circuit.
 
@@ -194,6 +213,7 @@ class CircuitBehaviour:
     Attributes:
         changed: the share of pairs whose corrupted input changes the network's answer.
         faithfulness: the faithfulness of circuits of several sizes.
+        sufficiency: what the circuit does that has as many edges as are required of any order.
         ties: whether equal scores leave a choice of which edges are in the circuit of the true size.
         completeness: the completeness of the circuit of the true size.
         tests: the results of hypothesis tests of the circuit of the true size, by their names.
@@ -202,6 +222,7 @@ class CircuitBehaviour:
 
     changed: Finite | None = None
     faithfulness: Faithfulness | None = None
+    sufficiency: Sufficiency | None = None
     ties: bool | None = None
     completeness: Completeness | None = None
     tests: dict[TestName, HypothesisTest] = field(default_factory=dict[TestName, HypothesisTest])

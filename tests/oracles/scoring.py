@@ -24,6 +24,23 @@ def measure(made, circuit):
     return np.array(values)
 
 
+def answers(made, circuit, tolerance):
+    """Returns for each pair whether a circuit gives the network's answer at every scored position."""
+    graph, network = made.graph, made.network
+    removed = {(str(graph.nodes[w]), str(graph.readers[r])) for r, w in np.argwhere(graph.legal & ~circuit)}
+    same = []
+    with torch.no_grad():
+        for b, (clean, corrupted) in enumerate(zip(made.clean.tolist(), made.corrupted.tolist())):
+            full, _ = run(network, clean)
+            kept, _ = run(network, clean, removed, (), run(network, corrupted)[1])
+            at = [t for t in range(len(clean)) if made.scored[t, b]]
+            if len(full[0]) == 1:
+                same.append(all(abs(float(kept[t][0] - full[t][0])) <= tolerance for t in at))
+            else:
+                same.append(all(int(kept[t].argmax()) == int(full[t].argmax()) for t in at))
+    return np.array(same)
+
+
 def paths(graph, circuit):
     """Returns the edges of a circuit on a path from the embedding to the logits, by walking all paths."""
     kept = np.zeros_like(circuit)

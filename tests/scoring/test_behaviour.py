@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import parse_node
+from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core.estimate import Estimate
 from interpbench.discovery.method import get_method
@@ -33,6 +35,7 @@ from interpbench.scoring.hypotheses import (
 )
 from interpbench.scoring.results import Stability
 from interpbench.scoring.stability import agreement, stability
+from interpbench.scoring.sufficiency import sufficiency
 from interpbench.transformer.fast import run_circuits
 from interpbench.transformer.fast.frozen_run import frozen_run
 from tests.builders import problem
@@ -188,6 +191,37 @@ def test_the_truth_is_faithful_and_complete(real: tuple[Behaviour, Truth]) -> No
     assert full < 0.05
     found = completeness(behaviour, circuit)
     assert found.gap.value < 0.05 and found.least_effect.value > 0.3
+
+
+@pytest.mark.parametrize("name", ["paren_balance", "frac_prevs"])
+def test_answers_are_those_of_a_literal_run(name: str) -> None:
+    """Of classes, and of numbers, which may differ by a tolerance."""
+    checkpoint = load_checkpoint(released()[name])
+    made = load_pairs(checkpoint.folder).problem(checkpoint.network, 12)
+    behaviour, truth = Behaviour(made), checkpoint.truth
+    circuits = [truth.circuit, *some_circuits(made.graph), made.graph.legal]
+    found = behaviour.answers(circuits, 0.05)
+    for circuit, row in zip(circuits, found):
+        assert (row == oracle.answers(made, circuit, 0.05)).all()
+    assert found[0].all() and found[-1].all() and not found[1].all()
+    whole = sufficiency(behaviour, truth.circuit, 0.05)
+    assert (whole.edges, whole.answers.value, whole.needed) == (truth.circuit.sum(), 1.0, 1.0), "and minimal"
+    assert sufficiency(behaviour, np.zeros_like(truth.circuit), 0.05).needed == 0
+
+
+def test_a_circuit_can_be_sufficient_without_being_complete() -> None:
+    """Of three copies that vote, two are enough; the complete circuit is not minimal."""
+    checkpoint = load_checkpoint(in_regimes()["detect_abc[regime=redundant]"])
+    truth = checkpoint.truth
+    behaviour = Behaviour(load_pairs(checkpoint.folder).problem(checkpoint.network, 64))
+    complete = sufficiency(behaviour, truth.circuit, 0)
+    assert complete.edges == true_size(truth, any_order=True) > true_size(truth)
+    assert complete.answers.value == 1 and complete.needed < 1
+    copy = truth.graph.node_index[parse_node("a1.h3")]
+    assert (orders_of(truth, "qkv_edge")[:, copy].max(), truth.circuit[:, copy].sum()) == (1, 1)
+    fewer = truth.circuit.copy()
+    fewer[:, copy] = False
+    assert fewer.sum() < truth.circuit.sum() and sufficiency(behaviour, fewer, 0).answers.value == 1
 
 
 def test_a_dead_corruption_is_detected() -> None:

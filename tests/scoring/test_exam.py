@@ -7,14 +7,15 @@ import pytest
 
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
-from interpbench.reports.exam_table import draw_exam, exam_table
+from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table
 from interpbench.runs.exam import DISSOCIATIONS, effects_in, missed
 from interpbench.runs.leaderboard_files import read_board
+from interpbench.runs.model_commands import EXAM_METRICS
 from interpbench.scoring.exam_data import METRICS, RegimeEffect, combination, regime_effects
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import LeaderboardRow
-from interpbench.scoring.orders import ALL_ORDERS
-from interpbench.scoring.results import LevelScores
+from interpbench.scoring.orders import ALL_ORDERS, PRECISION
+from interpbench.scoring.results import LevelScores, Sufficiency
 from tests import ROOT
 
 ROW = read_board(ROOT / "docs" / "leaderboard.json").rows[0]
@@ -54,6 +55,23 @@ def test_differences_are_paired_with_the_clean_twin_and_are_over_programs() -> N
     assert METRICS["auroc"].of(INSIDE[2]) == INSIDE[2].at("qkv_edge").metrics["auroc"]
     assert combination("ioi[tokenizer=gpt2,regime=rare,share=0.1,regime=alive]") == "rare + alive"
     assert regime_effects(Board(()), TWINS, METRICS["auroc"]) == []
+
+
+def test_circuits_are_compared_by_what_they_are() -> None:
+    """Complete, if the ranking has all of any order first; right answers and needed edges where measured."""
+    assert tuple(METRICS) == EXAM_METRICS
+    one = row("a[regime=alive]", "exact", 1.0)
+    precision = {PRECISION: Estimate(0.9, 0.8, 1.0, "exact"), "precision_at_size": Estimate(1.0)}
+    levels = {level: replace(found, metrics=precision) for level, found in one.levels.items()}
+    assert METRICS["complete"].of(replace(one, levels=levels)) == Estimate(0.0)
+    assert METRICS["complete"].of(one) is None and METRICS["answers"].of(one) is None
+    measured = replace(one, sufficiency=Sufficiency(4, Estimate(0.75), 0.5))
+    assert [METRICS[name].of(measured) for name in ("answers", "needed")] == [Estimate(0.75), Estimate(0.5)]
+    twin = replace(measured, task="a", sufficiency=Sufficiency(4, Estimate(1.0), 1.0))
+    shares = [
+        regime_effects(Board((measured,)), Board((twin,)), METRICS[name]) for name in ("answers", "needed")
+    ]
+    assert circuits_table(*shares).splitlines()[2] == "| exact | 0.75 / 0.50 |"
 
 
 def test_a_method_that_had_more_pairs_on_the_twin_is_not_compared() -> None:
