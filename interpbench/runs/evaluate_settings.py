@@ -29,6 +29,7 @@ from interpbench.discovery.known_methods import (
     most_examples,
 )
 from interpbench.runs.device import check_device
+from interpbench.runs.method_lists import with_settings
 from interpbench.runs.result_files import results_folder
 from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, read_rows
 from interpbench.scoring.results import Conditions
@@ -69,7 +70,7 @@ class EvaluateConfig:
 
     Attributes:
         method: the method's name, and its settings.
-        methods: several methods, with their default settings; also method=acdc,eap and method=all.
+        methods: several methods; also method=acdc,eap, method=exact,exact+direction=both and method=all.
         checkpoint: all, a name or number in models/, a checkpoint, a run or a folder of runs; also a,b.
         examples: pairs of clean and corrupted inputs.
         examples_of: other numbers of pairs for some methods, as in examples_of.edge_sp=64: otherwise a method
@@ -144,7 +145,11 @@ class EvaluateConfig:
             raise ConfigError(f"method.{told[0]} is a setting of one method, but several are asked for")
         listed = self.methods if isinstance(self.methods, list) else [self.methods]
         names = method_names() if self.methods == "all" else listed
-        return [MethodChoice(str(name), {}) for name in dict.fromkeys(names)]
+        choices = [MethodChoice(*with_settings(str(name))) for name in dict.fromkeys(names)]
+        return [
+            MethodChoice(name, {key: value for key, value in told.items() if changed(name, key, value)})
+            for name, told in choices
+        ]
 
     @property
     def with_baselines(self) -> list[MethodChoice]:

@@ -109,7 +109,7 @@ class LeaderboardRow:
         task: the name of the task.
         program: the task whose program the network was trained on.
         checkpoint: the first digits of the SHA-256 of the network's weights.
-        method: the name of the method.
+        method: the name of the method, with settings that are not the default (`variant`).
         settings: the settings of the method.
         seed: the seed of the evaluation.
         structural: whether allowed nodes and edges counted as required.
@@ -176,8 +176,19 @@ class BoardFile:
     rows: tuple[LeaderboardRow, ...]
 
 
+def variant(method: str, settings: Settings) -> str:
+    """Returns the name of a method with settings of its own, as in `exact+direction=both`.
+
+    Args:
+        method: the name of the method.
+        settings: its settings that are not the default.
+    """
+    values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
+    return "+".join([method, *(f"{key}={value}" for key, value in values.items())])
+
+
 def row(record: EvaluationRecord) -> LeaderboardRow:
-    """Returns the row of a record in a leaderboard."""
+    """Returns the row of a record in a leaderboard, whose method has its settings in its name."""
     cost, found = record.cost, record.behaviour
     faithful, complete = found.faithfulness, found.completeness
     headline = record.headline_level
@@ -185,7 +196,7 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         task=record.task,
         program=record.program or record.task,
         checkpoint=record.checkpoint[:12],
-        method=record.method,
+        method=variant(record.method, record.settings),
         settings=record.settings,
         seed=record.seed,
         structural=record.structural,

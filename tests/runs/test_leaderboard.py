@@ -188,6 +188,9 @@ def test_a_named_board_grows(
     grown = add("atp,eap", 8)
     assert [row.method for row in grown.rows] == ["atp", "eap", "random"]
     assert grown.rows[2] == first.rows[1] and grown.rows[1].examples == 8
+    more = add("eap,eap+direction=both", 8)
+    assert [row.method for row in more.rows] == ["atp", "eap", "eap+direction=both", "random"]
+    assert more.rows[2].settings == {"direction": "both"} and more.rows[1].settings == {}
     (folder / "leaderboard.json").write_text("[]")
     with pytest.raises(InterpBenchError, match="not a leaderboard"):
         add("ifr,hisp", 8, "2")

@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from interpbench.core.config import config_folder
 from interpbench.core.errors import ConfigError
 from interpbench.runs.entry import Command, RunOutcome, compose_run
+from interpbench.runs.evaluate_settings import EvaluateConfig, MethodChoice
 from interpbench.runs.method_lists import expand
 from interpbench.runs.overrides import hydra_overrides
 from interpbench.runs.train_settings import own_experiment, train_config
@@ -96,6 +97,30 @@ def test_checkpoints_in_folders_of_members_are_listed() -> None:
     given = hydra_overrides(["checkpoint=runs/f[a=1,b=2]/x,hist", "method=random"])
     assert expand(given) == ["checkpoint=['runs/f[a=1,b=2]/x',hist]", "method=random"]
     assert expand(hydra_overrides(["checkpoint=f[a=1,b=2]"])) == ["checkpoint='f[a=1,b=2]'"]
+
+
+def test_a_method_may_have_settings_in_a_list() -> None:
+    assert expand(["method=exact,eap_ig+steps=3+direction=both"]) == [
+        "methods=[exact,'eap_ig+steps=3+direction=both']"
+    ]
+    assert expand(["method=exact+direction=both"]) == ["method=exact", "method.direction=both"]
+    OverridesParser.create().parse_overrides(expand(["method=exact,exact+direction=both"]))
+    config = EvaluateConfig(method={}, methods=["exact", "exact+direction=both", "eap+direction=noising"])
+    assert config.chosen == [
+        MethodChoice("exact", {}),
+        MethodChoice("exact", {"direction": "both"}),
+        MethodChoice("eap", {}),
+    ], "defaults are not told"
+    for words, said in (
+        ("exact,exact+directon=both", "method exact: directon: unknown key; did you mean direction"),
+        ("exact,eap+direction", r"method 'eap\+direction': write eap\+setting=value"),
+        (
+            "exact,eap+direction=bth",
+            "method eap: direction: input should be 'noising', 'denoi",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            expand([f"method={words}"])
 
 
 def test_parameters_are_of_a_task() -> None:

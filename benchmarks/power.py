@@ -1,0 +1,312 @@
+"""Power curves: which share of certain edges a method finds, against how hard they are to see.
+
+A method is an estimator, whose power depends on what it is given. Four dials make edges harder to see:
+
+* `share`: the share of inputs on which a rarely read copy acts. Networks of regime `rare` are given pairs in
+  which its token stands in so many of the clean inputs; the edges are those of that copy.
+* `noise`: what a network of regime `noisy` writes outside its circuit is made louder or softer, around its
+  mean. The dial is signal to noise: what the weakest required edge moves the margin by, divided by what the
+  strongest forbidden one does. The edges are all required ones.
+* `copies`: copies of a variable that vote. The edges are those of the copies.
+* `width`: how many times as many nodes there are. The edges are all required ones.
+
+The power is the share of the dial's edges that score higher than 99 % of the forbidden ones, as a mean over
+independent draws of 64 pairs, with the interval of a bootstrap of draws. For methods that take no time it is
+also measured how often the interval that a user would state, that of a bootstrap of 64 pairs, has the power
+on many pairs in it. Networks are those of `models/regimes`, and those that `--train` trains in `runs/power`,
+where the same command goes on after an interruption. Numbers are in `docs/power.json`, the figure in
+`docs/power.png`.
+
+Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--draw` draws what is measured.
+"""
+
+import argparse
+import copy
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from interpbench import train
+from interpbench.checkpoints.checkpoint_files import in_regimes
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.naming import Node
+from interpbench.circuits.order_arrays import orders_of
+from interpbench.core import seeds
+from interpbench.core.errors import InterpBenchError
+from interpbench.core.files import write_json
+from interpbench.core.process import prepare_torch
+from interpbench.discovery.isolated_run import apply
+from interpbench.discovery.method import get_method
+from interpbench.reports.palette import COLOURS, Picture, save
+from interpbench.runs.certify import subject_of
+from interpbench.scoring.curves import score
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.data import draw_pairs
+from interpbench.tasks.problem import Pairs
+from interpbench.tasks.regimes.parts import PART
+from interpbench.training.effect_sizes import effects_of
+from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.transformer.layers import Block
+from interpbench.transformer.model import Transformer
+from interpbench.transformer.recording import record
+
+METHODS = ("exact", "acdc", "eap", "eap_ig", "atp", "mask_ig", "relp", "activation_std")
+BOOTSTRAPPED = ("exact", "eap_ig")
+"""The methods whose stated uncertainty is compared with the truth."""
+TASKS = ("trend_to_next", "equals_two_back", "differs_from_both_neighbours", "detect_abc")
+VALUES: dict[str, tuple[float, ...]] = {
+    "share": (0.002, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 0.99),
+    "noise": (0.125, 0.25, 0.5, 1, 2, 3, 4, 6),
+    "copies": (3, 5, 7, 9),
+    "width": (2, 4, 6, 10, 14, 18, 24, 30),
+}
+"""The values of each dial; of noise they are how many times as loud it is as trained."""
+NAMES = {
+    "share": "{}[regime=rare]",
+    "noise": "{}[regime=noisy]",
+    "copies": "{}[regime=redundant,copies={:g}]",
+    "width": "{}[regime=wide,times={:g}]",
+}
+DEFAULTS = {"copies": 3, "width": 10}
+"""The values that are left out of names."""
+PAIRS, DRAWS, RESAMPLED, MANY = 64, 8, 12, 1024
+FALSE_POSITIVES = 0.01
+AXES = {
+    "share": "share of inputs on which the path acts",
+    "noise": "signal to noise",
+    "copies": "copies that vote",
+    "width": "times as many nodes",
+}
+OUT = "runs/power"
+RESULTS, FIGURE = Path("docs/power.json"), Path("docs/power.png")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The power of a method at one value of a dial.
+
+    Attributes:
+        dial: the name of the dial.
+        task: the task without the regime.
+        value: the value of the dial; of noise, the ratio of signal to noise.
+        method: the method.
+        powers: the power on each draw of pairs.
+        limit: the power on many pairs; None where that was not measured.
+        covered: the share of draws whose bootstrap interval has `limit` in it; None likewise.
+        changed: the share of answers that the louder noise changes; 0 for other dials.
+    """
+
+    dial: str
+    task: str
+    value: float
+    method: str
+    powers: tuple[float, ...]
+    limit: float | None = None
+    covered: float | None = None
+    changed: float = 0.0
+
+
+def name_of(dial: str, task: str, value: float) -> str:
+    """Returns the name of the task whose network a value of a dial needs."""
+    at_default = DEFAULTS.get(dial) == value
+    name = NAMES[dial].format(task, value)
+    return name.rpartition(",")[0] + "]" if at_default else name
+
+
+def folder_of(name: str) -> Path | None:
+    """Returns the folder of a certified network of a task; None if there is none."""
+    if name in in_regimes():
+        return in_regimes()[name]
+    runs = sorted((Path(OUT) / name).glob("trained-*/certificate.json"))
+    return runs[0].parent if runs else None
+
+
+def dialled(checkpoint: Checkpoint, dial: str) -> np.ndarray:
+    """Returns the edges whose power is measured, bool `[reader, writer]`."""
+    truth, graph = checkpoint.truth, checkpoint.truth.graph
+    needed = orders_of(truth, "qkv_edge") >= 0
+    if dial in ("noise", "width"):
+        return needed
+    parts = {
+        node: {int(name.partition(PART)[2] or 1) for name in names}
+        for node, names in checkpoint.variables.items()
+    }
+    copied = {
+        name.partition(PART)[0] for names in checkpoint.variables.values() for name in names if PART in name
+    }
+    wanted = {
+        node
+        for node, names in checkpoint.variables.items()
+        if any(name.partition(PART)[0] in copied for name in names) and (dial == "copies" or 2 in parts[node])
+    }
+    reads = np.array([Node(reader.layer, reader.head) in wanted for reader in graph.readers])
+    writes = np.array([node in wanted for node in graph.nodes])
+    return needed & (reads[:, None] | writes)
+
+
+def power(truth: Truth, edges: np.ndarray, scores: np.ndarray) -> float:
+    """Returns the share of edges that score higher than all but `FALSE_POSITIVES` of the forbidden ones."""
+    forbidden = truth.qkv_edges == State.FORBIDDEN
+    labels = np.r_[np.ones(edges.sum(), bool), np.zeros(forbidden.sum(), bool)]
+    rates = np.array(score(labels, np.r_[scores[edges], scores[forbidden]]).roc)
+    return float(np.interp(FALSE_POSITIVES, *rates.T))
+
+
+@torch.no_grad()
+def louder(checkpoint: Checkpoint, times: float) -> Transformer:
+    """Returns the network whose nodes outside the circuit write so many times as much, around their mean."""
+    network, truth = copy.deepcopy(checkpoint.network), checkpoint.truth
+    rows = draw_pairs(get_task(checkpoint.task), 256).clean
+    written = record(network, rows)[1].stack[:, :, 1:].mean((2, 3))  # [writer, D]
+    for place in np.flatnonzero(truth.nodes == State.FORBIDDEN):
+        node, mean = truth.graph.nodes[place], written[place]
+        block: Block = network.blocks[node.layer]  # type: ignore[assignment]
+        if node.head is None:
+            block.mlp.W_out.mul_(times)
+            block.mlp.b_out.mul_(times).add_((1 - times) * mean)
+        else:
+            block.attn.W_O[node.head].mul_(times)
+            block.attn.b_O.add_((1 - times) * mean)
+    return network
+
+
+def changed_answers(checkpoint: Checkpoint, network: Transformer) -> float:
+    """Returns the share of a network's answers, at scored positions, that are not the checkpoint's."""
+    pairs = draw_pairs(get_task(checkpoint.task), MANY, 1)
+    logits, before = (record(one, pairs.clean)[0] for one in (network, checkpoint.network))
+    differs = logits.argmax(0) != before.argmax(0)
+    scored = pairs.scored.T
+    return float((differs & scored).sum() / scored.sum())
+
+
+def measured(dial: str, task: str) -> Iterator[Point]:
+    """Yields the power of each method at each value of a dial that there is a network for."""
+    for value in VALUES[dial]:
+        folder = folder_of(name_of(dial, task, value))
+        if folder is None:
+            continue
+        checkpoint = load_checkpoint(folder)
+        network, drawn, at, changed = checkpoint.network, get_task(checkpoint.task), value, 0.0
+        if dial == "share":
+            drawn = get_task(f"{task}[regime=rare,share={value}]")
+        if dial == "noise":
+            network = louder(checkpoint, value)
+            subject = subject_of(checkpoint)
+            effects = effects_of(Evaluation(network, subject.alignment), subject.truth, 0)
+            assert effects is not None
+            at, changed = effects.ratio, changed_answers(checkpoint, network)
+        edges = dialled(checkpoint, dial)
+        many = draw_pairs(drawn, MANY, DRAWS)
+        some = [draw_pairs(drawn, PAIRS, seed) for seed in range(DRAWS)]
+        for method in METHODS:
+            made = get_method(method)
+
+            def found(pairs: Pairs) -> float:
+                scores = apply(made, pairs.problem(network, len(pairs.clean)), method)  # noqa: B023
+                return power(checkpoint.truth, edges, scores.edges)  # noqa: B023
+
+            powers = tuple(found(pairs) for pairs in some)
+            limit = covered = None
+            if method in BOOTSTRAPPED:
+                limit = found(many)
+                inside = [covers(found, pairs, limit, seed) for seed, pairs in enumerate(some)]
+                covered = float(np.mean(inside))
+            yield Point(dial, task, at, method, powers, limit, covered, changed)
+
+
+def covers(found: Callable[[Pairs], float], pairs: Pairs, limit: float, seed: int) -> bool:
+    """Returns whether the bootstrap interval of a power has the power on many pairs in it."""
+    rng = seeds.generator(seed, "power")
+    again = []
+    for _ in range(RESAMPLED):
+        rows = torch.from_numpy(rng.integers(len(pairs.clean), size=len(pairs.clean)))
+        again.append(found(Pairs(pairs.clean[rows], pairs.corrupted[rows], pairs.scored[rows])))
+    low, high = np.quantile(again, (0.025, 0.975))
+    return bool(low - 1e-9 <= limit <= high + 1e-9)
+
+
+def train_missing() -> None:
+    """Trains the networks that there are none of; what is not certified is left out."""
+    names = [name_of(dial, task, value) for dial in VALUES for value in VALUES[dial] for task in TASKS]
+    for name in dict.fromkeys(names):
+        if folder_of(name) is None:
+            try:
+                outcome = train(name, out=OUT)
+                print(
+                    f"{name}: {'' if outcome.certified else 'not '}certified after {outcome.steps} steps",
+                    flush=True,
+                )
+            except InterpBenchError as error:
+                print(f"{name}: {error}", flush=True)
+
+
+def draw(points: Sequence[Point]) -> None:
+    """Draws the power of each method against each dial, a row for each dial and a column for each task."""
+    dials = [dial for dial in VALUES if any(point.dial == dial for point in points)]
+    tasks = {dial: [t for t in TASKS if any((p.dial, p.task) == (dial, t) for p in points)] for dial in dials}
+    columns = max(map(len, tasks.values()))
+    figure = Picture(figsize=(3.1 * columns + 1.7, 2.5 * len(dials)), layout="constrained")
+    grid = figure.subplots(len(dials), columns, squeeze=False, sharey=True)
+    rng = seeds.generator(0, "power intervals")
+    for row, dial in enumerate(dials):
+        for column in range(columns):
+            axes = grid[row, column]
+            if column >= len(tasks[dial]):
+                axes.set_visible(False)
+                continue
+            task = tasks[dial][column]
+            for number, method in enumerate(METHODS):
+                here = sorted(
+                    (p for p in points if (p.dial, p.task, p.method) == (dial, task, method)),
+                    key=lambda p: p.value,
+                )
+                values, powers = [p.value for p in here], np.array([p.powers for p in here])
+                picks = rng.integers(powers.shape[1], size=(1000, powers.shape[1]))
+                low, high = np.quantile(powers[:, picks].mean(2), (0.025, 0.975), axis=1)
+                colour = COLOURS[number % len(COLOURS)]
+                shift = 0.004 * (number - len(METHODS) / 2)  # lines of the same power stay apart
+                axes.plot(
+                    values, powers.mean(1) + shift, color=colour, lw=1.4, marker=".", ms=4, label=method
+                )
+                axes.fill_between(values, low + shift, high + shift, color=colour, alpha=0.12, lw=0)
+            axes.set_xscale("log")
+            axes.set(ylim=(-0.04, 1.06), title=task, xlabel=AXES[dial])
+            axes.title.set_fontsize(9)
+            axes.spines[["top", "right"]].set_visible(False)
+        grid[row, 0].set_ylabel("share found at 1 % FPR")
+    figure.legend(
+        *grid[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8
+    )
+    save(figure, FIGURE)
+
+
+def main() -> None:
+    """Measures what can be measured, writes the numbers, and draws the figure."""
+    parser = argparse.ArgumentParser(description="Power curves.")
+    parser.add_argument("--train", action="store_true", help="first train the networks that are missing")
+    parser.add_argument("--draw", action="store_true", help="draw what has been measured; measure nothing")
+    parser.add_argument("--dial", choices=VALUES, action="append", help="this dial alone; all by default")
+    options = parser.parse_args()
+    stored = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
+    points = [Point(**{**one, "powers": tuple(one["powers"])}) for one in stored]
+    prepare_torch(threads=1)
+    if options.train:
+        train_missing()
+    for dial in () if options.draw else options.dial or VALUES:
+        points = [point for point in points if point.dial != dial]
+        for task in TASKS:
+            made = list(measured(dial, task))
+            points += made
+            print(f"{dial} of {task}: {len(made)} points", flush=True)
+            write_json(RESULTS, [asdict(point) for point in points])
+    draw(points)
+
+
+if __name__ == "__main__":
+    main()
