@@ -24,6 +24,8 @@ from interpbench.scoring.row_metrics import passes as passes_metric
 
 GREY = "0.55"
 HALO = [withStroke(linewidth=2.5, foreground="white")]
+USUAL = 26
+"""The number of characters of a name that figures have room for."""
 PANELS: tuple[tuple[str, ScoreMetric], ...] = (
     ("AUROC", HEADLINE),
     ("average precision", average_precision.at(HEADLINE_LEVEL)),
@@ -89,7 +91,8 @@ def pairs_figure(board: Board, path: Path) -> None:
     methods = board.edge_methods
     size = len(methods)
     differences, effects = np.full((size, size), np.nan), np.full((size, size), np.nan)
-    figure = Figure(figsize=(0.42 * size + 2.6, 0.36 * size + 2.2), layout="constrained")
+    more = _excess(methods)
+    figure = Figure(figsize=(0.42 * size + 2.6 + more, 0.36 * size + 2.2 + more), layout="constrained")
     axes = figure.subplots()
     for one in board.compare():
         row, column = methods.index(one.first), methods.index(one.second)
@@ -174,7 +177,8 @@ def tasks_figure(board: Board, path: Path) -> None:
     }
     models = sorted(board.models, key=lambda model: float(means[model]))
     values = np.array([[table[method].get(model, np.nan) for method in table] for model in models])
-    figure = Figure(figsize=(0.47 * len(table) + 3.2, 0.3 * len(models) + 1.9), layout="constrained")
+    width, height = 0.47 * len(table) + 3.2, 0.3 * len(models) + 1.9
+    figure = Figure(figsize=(width + _excess(models), height + _excess([*table])), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, colormaps["viridis"], vmin=0.4, vmax=1, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
@@ -229,6 +233,11 @@ def roc_figure(board: Board, path: Path) -> None:
     )
     figure.supylabel("share of required edges found", fontsize=9)
     save(figure, path)
+
+
+def _excess(names: Sequence[str]) -> float:
+    """Returns how many inches the longest name takes over what names usually take."""
+    return 0.065 * max(0, max(map(len, names), default=0) - USUAL)
 
 
 def _bare(axes: Axes) -> None:
