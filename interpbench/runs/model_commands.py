@@ -129,7 +129,7 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     "exam",
     "what regimes do to methods, beside the clean twins",
     argument("--rows", default="docs/exam", metavar="FOLDER", help="with the rows of models in regimes"),
-    argument("--twins", default="docs", metavar="FOLDER", help="with the rows of their clean twins"),
+    argument("--twins", default="docs/exam/twins", metavar="FOLDER", help="with those of their clean twins"),
     argument("--metric", choices=EXAM_METRICS, default=EXAM_METRICS[0], help="what is compared"),
     argument("--gate", action="store_true", help="fail if a method does what theory says it cannot"),
     argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),

@@ -134,6 +134,7 @@ class _Certificate:
         attacks = {}
         if self.upto == "adversarial" and not self.hopeless and self.settings.attacks:
             attacks = attack(self.tests, self.settings, self.standard, self._chunks, seed, self.attempt)
+        moved = "edges" in self.kinds and not self.hopeless
         domain = self.task.domain
         numerical = self.evaluation.causal_model.numerical
         return Certificate(
@@ -155,7 +156,7 @@ class _Certificate:
             margin=self.margin,
             margin_kind="largest error" if numerical else "smallest logit margin",
             stress=self._stress(seed),
-            effects=None if self.hopeless else effects_of(self.evaluation, self.tests.truth, seed),
+            effects=effects_of(self.evaluation, self.tests.truth, seed) if moved else None,
             attempts=self.attempt,
             settings=asdict(self.settings),
         )

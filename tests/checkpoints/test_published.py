@@ -117,7 +117,7 @@ def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.slow
 def test_a_published_model_can_be_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert certify_checkpoints(str(folder))
+    assert certify_checkpoints(str(folder), quick=True)
     out = capsys.readouterr().out
     assert "all pairs, sets ≥ 99.9%; asked for: 99.9%" in out and "/ 65,536" in out
 

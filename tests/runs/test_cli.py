@@ -341,7 +341,6 @@ def test_a_task_s_own_settings_come_by_themselves(tmp_path: Path) -> None:
     (own,) = (tmp_path / "own").glob("word_length/*/config.json")
     settings = json.loads(own.read_text())
     assert settings["model"]["d_model"] == 64 and settings["trainer"]["max_steps"] == 1
-    _, _, err = train(tmp_path, *overrides, "experiment=none", "out=plain")
-    assert "experiment" not in err
-    (plain,) = (tmp_path / "plain").glob("word_length/*/config.json")
-    assert json.loads(plain.read_text())["model"]["d_model"] is None
+    _, plain, err = train(tmp_path, *overrides, "experiment=none", "--cfg", "job")
+    assert "experiment" not in err and "d_model: null" in plain
+    assert "d_model: 64" in train(tmp_path, *overrides, "--cfg", "job")[1]

@@ -16,7 +16,7 @@ from tests.killed_runs import SAME, config
 
 
 def test_a_run_that_is_killed_anywhere_ends_the_same(tmp_path: Path) -> None:
-    """Before and after each line of metrics, state, certificate and other file; and several times."""
+    """Between each two lines of metrics, states, certificates and other files; and several times."""
     line = [sys.executable, "-m", "tests.killed_runs", str(tmp_path)]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

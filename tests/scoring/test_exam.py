@@ -113,7 +113,7 @@ def test_networks_without_twins_are_refused() -> None:
 
 
 def test_the_gate_holds_for_the_released_models_and_no_method_is_perfect_everywhere() -> None:
-    effects = effects_in(ROOT / "docs" / "exam", ROOT / "docs", "precision")
+    effects = effects_in(ROOT / "docs" / "exam", ROOT / "docs" / "exam" / "twins", "precision")
     assert missed(effects) == []
     perfect = {one.method for one in effects} - {one.method for one in effects if one.inside.value < 1}
     assert perfect == set()
