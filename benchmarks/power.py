@@ -4,9 +4,10 @@ A method is an estimator, whose power depends on what it is given. Four dials ma
 
 * `share`: the share of inputs on which a rarely read copy acts. Networks of regime `rare` are given pairs in
   which its token stands in so many of the clean inputs; the edges are those of that copy.
-* `noise`: what a network of regime `noisy` writes outside its circuit is made louder or softer, around its
-  mean. The dial is signal to noise: what the weakest required edge moves the margin by, divided by what the
-  strongest forbidden one does. The edges are all required ones.
+* `noise`: what a network of regime `noisy` writes after its circuit is made louder or softer, around its
+  mean, in tasks whose circuit ends before the last node. The dial is signal to noise: what the weakest
+  required edge moves the margin by, divided by what the strongest forbidden one does. The edges are all
+  required ones.
 * `copies`: copies of a variable that vote. The edges are those of the copies.
 * `width`: how many times as many nodes there are. The edges are all required ones.
 
@@ -45,7 +46,6 @@ from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method
 from interpbench.reports.palette import COLOURS, Picture, save
 from interpbench.runs.certify import subject_of
-from interpbench.scoring.curves import score
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs
@@ -152,28 +152,38 @@ def dialled(checkpoint: Checkpoint, dial: str) -> np.ndarray:
 
 def power(truth: Truth, edges: np.ndarray, scores: np.ndarray) -> float:
     """Returns the share of edges that score higher than all but `FALSE_POSITIVES` of the forbidden ones."""
-    forbidden = truth.qkv_edges == State.FORBIDDEN
-    labels = np.r_[np.ones(edges.sum(), bool), np.zeros(forbidden.sum(), bool)]
-    rates = np.array(score(labels, np.r_[scores[edges], scores[forbidden]]).roc)
-    return float(np.interp(FALSE_POSITIVES, *rates.T))
+    forbidden = np.sort(scores[truth.qkv_edges == State.FORBIDDEN])[::-1]
+    least = forbidden[int(FALSE_POSITIVES * len(forbidden))]
+    return float((scores[edges] > least).mean())
 
 
 @torch.no_grad()
-def louder(checkpoint: Checkpoint, times: float) -> Transformer:
-    """Returns the network whose nodes outside the circuit write so many times as much, around their mean."""
+def louder(checkpoint: Checkpoint, times: float) -> Transformer | None:
+    """Returns the network whose nodes after the circuit write so many times as much, around their mean.
+
+    No node of the circuit can read them, so that the circuit does what it did, and the mean logits stay. They
+    are changed one after the other, as later ones read earlier ones. None if no node comes after the circuit.
+    """
     network, truth = copy.deepcopy(checkpoint.network), checkpoint.truth
     rows = draw_pairs(get_task(checkpoint.task), 256).clean
-    written = record(network, rows)[1].stack[:, :, 1:].mean((2, 3))  # [writer, D]
-    for place in np.flatnonzero(truth.nodes == State.FORBIDDEN):
-        node, mean = truth.graph.nodes[place], written[place]
+
+    def written(network: Transformer, place: int) -> tuple[torch.Tensor, float]:
+        outputs = record(network, rows)[1].stack[place, :, 1:]
+        return outputs.mean((1, 2)), float(outputs.std((1, 2)).norm())
+
+    later = range(int(np.flatnonzero(truth.nodes == State.REQUIRED)[-1]) + 1, len(truth.nodes))
+    for place in later:
+        node = truth.graph.nodes[place]
+        (wanted, spread), (mean, now) = (written(one, place) for one in (checkpoint.network, network))
+        factor = times * spread / max(now, 1e-9)
         block: Block = network.blocks[node.layer]  # type: ignore[assignment]
         if node.head is None:
-            block.mlp.W_out.mul_(times)
-            block.mlp.b_out.mul_(times).add_((1 - times) * mean)
+            block.mlp.W_out.mul_(factor)
+            block.mlp.b_out.mul_(factor).add_(wanted - factor * mean)
         else:
-            block.attn.W_O[node.head].mul_(times)
-            block.attn.b_O.add_((1 - times) * mean)
-    return network
+            block.attn.W_O[node.head].mul_(factor)
+            block.attn.b_O.add_(wanted - factor * mean)
+    return network if later else None
 
 
 def changed_answers(checkpoint: Checkpoint, network: Transformer) -> float:
@@ -196,7 +206,10 @@ def measured(dial: str, task: str) -> Iterator[Point]:
         if dial == "share":
             drawn = get_task(f"{task}[regime=rare,share={value}]")
         if dial == "noise":
-            network = louder(checkpoint, value)
+            made_louder = louder(checkpoint, value)
+            if made_louder is None:
+                continue
+            network = made_louder
             subject = subject_of(checkpoint)
             effects = effects_of(Evaluation(network, subject.alignment), subject.truth, 0)
             assert effects is not None
@@ -266,6 +279,8 @@ def draw(points: Sequence[Point]) -> None:
                     (p for p in points if (p.dial, p.task, p.method) == (dial, task, method)),
                     key=lambda p: p.value,
                 )
+                if not here:
+                    continue
                 values, powers = [p.value for p in here], np.array([p.powers for p in here])
                 picks = rng.integers(powers.shape[1], size=(1000, powers.shape[1]))
                 low, high = np.quantile(powers[:, picks].mean(2), (0.025, 0.975), axis=1)
