@@ -11,12 +11,11 @@ A method is an estimator, whose power depends on what it is given. Four dials ma
 * `copies`: copies of a variable that vote. The edges are those of the copies.
 * `width`: how many times as many nodes there are. The edges are all required ones.
 
-The power is the share of the dial's edges that score higher than 99 % of the forbidden ones, as a mean over
-independent draws of 64 pairs, with the interval of a bootstrap of draws. For methods that take no time it is
-also measured how often the interval that a user would state, that of a bootstrap of 64 pairs, has the power
-on many pairs in it. Networks are those of `models/regimes`, and those that `--train` trains in `runs/power`,
-where the same command goes on after an interruption. Numbers are in `docs/power.json`, the figure in
-`docs/power.png`.
+The power is the share of the dial's edges that score higher than 99 % of the forbidden ones (of less than a
+hundred, than all of them), as a mean over independent draws of 64 pairs, with the interval of a bootstrap of
+draws. Noise that changes more than one answer in a thousand is left out. Networks are those of
+`models/regimes`, and those that `--train` trains in `runs/power`, where the same command goes on after an
+interruption. Numbers are in `docs/power.json`, the figure in `docs/power.png`.
 
 Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--draw` draws what is measured.
 """
@@ -24,17 +23,19 @@ Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--dr
 import argparse
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.ticker import LogLocator
 
 from interpbench import train
 from interpbench.checkpoints.checkpoint_files import in_regimes
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import Node
 from interpbench.circuits.order_arrays import orders_of
@@ -57,12 +58,10 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
 METHODS = ("exact", "acdc", "eap", "eap_ig", "atp", "mask_ig", "relp", "activation_std")
-BOOTSTRAPPED = ("exact", "eap_ig")
-"""The methods whose stated uncertainty is compared with the truth."""
 TASKS = ("trend_to_next", "equals_two_back", "differs_from_both_neighbours", "detect_abc")
 VALUES: dict[str, tuple[float, ...]] = {
     "share": (0.002, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 0.99),
-    "noise": (0.125, 0.25, 0.5, 1, 2, 3, 4, 6),
+    "noise": (0.125, 0.25, 0.5, 1, 1.5, 2, 2.5, 3),
     "copies": (3, 5, 7, 9),
     "width": (2, 4, 6, 10, 14, 18, 24, 30),
 }
@@ -75,8 +74,11 @@ NAMES = {
 }
 DEFAULTS = {"copies": 3, "width": 10}
 """The values that are left out of names."""
-PAIRS, DRAWS, RESAMPLED, MANY = 64, 8, 12, 1024
-FALSE_POSITIVES = 0.01
+PAIRS, DRAWS, CHECKED = 64, 8, 4096
+FALSE_POSITIVES = 100
+"""One in so many forbidden edges may score higher than an edge that is found."""
+MOST_CHANGED = 1e-3
+"""The largest share of answers that louder noise may change."""
 AXES = {
     "share": "share of inputs on which the path acts",
     "noise": "signal to noise",
@@ -97,8 +99,6 @@ class Point:
         value: the value of the dial; of noise, the ratio of signal to noise.
         method: the method.
         powers: the power on each draw of pairs.
-        limit: the power on many pairs; None where that was not measured.
-        covered: the share of draws whose bootstrap interval has `limit` in it; None likewise.
         changed: the share of answers that the louder noise changes; 0 for other dials.
     """
 
@@ -107,8 +107,6 @@ class Point:
     value: float
     method: str
     powers: tuple[float, ...]
-    limit: float | None = None
-    covered: float | None = None
     changed: float = 0.0
 
 
@@ -123,8 +121,11 @@ def folder_of(name: str) -> Path | None:
     """Returns the folder of a certified network of a task; None if there is none."""
     if name in in_regimes():
         return in_regimes()[name]
-    runs = sorted((Path(OUT) / name).glob("trained-*/certificate.json"))
-    return runs[0].parent if runs else None
+    for file in sorted((Path(OUT) / name).glob("trained-*/certificate.json")):
+        verdict = load_checkpoint(file.parent).verdict()
+        if verdict is not None and verdict.reaches(RELEASED):
+            return file.parent
+    return None
 
 
 def dialled(checkpoint: Checkpoint, dial: str) -> np.ndarray:
@@ -151,10 +152,9 @@ def dialled(checkpoint: Checkpoint, dial: str) -> np.ndarray:
 
 
 def power(truth: Truth, edges: np.ndarray, scores: np.ndarray) -> float:
-    """Returns the share of edges that score higher than all but `FALSE_POSITIVES` of the forbidden ones."""
+    """Returns the share of edges that score higher than all forbidden ones but one in `FALSE_POSITIVES`."""
     forbidden = np.sort(scores[truth.qkv_edges == State.FORBIDDEN])[::-1]
-    least = forbidden[int(FALSE_POSITIVES * len(forbidden))]
-    return float((scores[edges] > least).mean())
+    return float((scores[edges] > forbidden[len(forbidden) // FALSE_POSITIVES]).mean())
 
 
 @torch.no_grad()
@@ -188,7 +188,7 @@ def louder(checkpoint: Checkpoint, times: float) -> Transformer | None:
 
 def changed_answers(checkpoint: Checkpoint, network: Transformer) -> float:
     """Returns the share of a network's answers, at scored positions, that are not the checkpoint's."""
-    pairs = draw_pairs(get_task(checkpoint.task), MANY, 1)
+    pairs = draw_pairs(get_task(checkpoint.task), CHECKED, 1)
     logits, before = (record(one, pairs.clean)[0] for one in (network, checkpoint.network))
     differs = logits.argmax(0) != before.argmax(0)
     scored = pairs.scored.T
@@ -214,8 +214,9 @@ def measured(dial: str, task: str) -> Iterator[Point]:
             effects = effects_of(Evaluation(network, subject.alignment), subject.truth, 0)
             assert effects is not None
             at, changed = effects.ratio, changed_answers(checkpoint, network)
+            if changed > MOST_CHANGED:
+                continue
         edges = dialled(checkpoint, dial)
-        many = draw_pairs(drawn, MANY, DRAWS)
         some = [draw_pairs(drawn, PAIRS, seed) for seed in range(DRAWS)]
         for method in METHODS:
             made = get_method(method)
@@ -225,23 +226,7 @@ def measured(dial: str, task: str) -> Iterator[Point]:
                 return power(checkpoint.truth, edges, scores.edges)  # noqa: B023
 
             powers = tuple(found(pairs) for pairs in some)
-            limit = covered = None
-            if method in BOOTSTRAPPED:
-                limit = found(many)
-                inside = [covers(found, pairs, limit, seed) for seed, pairs in enumerate(some)]
-                covered = float(np.mean(inside))
-            yield Point(dial, task, at, method, powers, limit, covered, changed)
-
-
-def covers(found: Callable[[Pairs], float], pairs: Pairs, limit: float, seed: int) -> bool:
-    """Returns whether the bootstrap interval of a power has the power on many pairs in it."""
-    rng = seeds.generator(seed, "power")
-    again = []
-    for _ in range(RESAMPLED):
-        rows = torch.from_numpy(rng.integers(len(pairs.clean), size=len(pairs.clean)))
-        again.append(found(Pairs(pairs.clean[rows], pairs.corrupted[rows], pairs.scored[rows])))
-    low, high = np.quantile(again, (0.025, 0.975))
-    return bool(low - 1e-9 <= limit <= high + 1e-9)
+            yield Point(dial, task, at, method, powers, changed)
 
 
 def train_missing() -> None:
@@ -291,10 +276,13 @@ def draw(points: Sequence[Point]) -> None:
                 )
                 axes.fill_between(values, low + shift, high + shift, color=colour, alpha=0.12, lw=0)
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
             axes.set(ylim=(-0.04, 1.06), title=task, xlabel=AXES[dial])
             axes.title.set_fontsize(9)
             axes.spines[["top", "right"]].set_visible(False)
-        grid[row, 0].set_ylabel("share found at 1 % FPR")
+        grid[row, 0].set_ylabel("share of edges found")
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8
     )
@@ -314,13 +302,13 @@ def main() -> None:
     if options.train:
         train_missing()
     for dial in () if options.draw else options.dial or VALUES:
-        points = [point for point in points if point.dial != dial]
         for task in TASKS:
             made = list(measured(dial, task))
-            points += made
+            points = [point for point in points if (point.dial, point.task) != (dial, task)] + made
             print(f"{dial} of {task}: {len(made)} points", flush=True)
             write_json(RESULTS, [asdict(point) for point in points])
-    draw(points)
+    if points:
+        draw(points)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Runs trainings in processes that kill themselves at given places, where files are written.
 
 The processes are forks of one that has imported everything and started no threads. `python -m
-tests.killed_runs FOLDER` kills a run at every place; `tests/runs/test_kills.py` runs it.
+tests.killed_runs FOLDER` kills a run after every write; `tests/runs/test_kills.py` runs it.
 """
 
 import os

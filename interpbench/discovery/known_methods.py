@@ -4,6 +4,7 @@
 is up to date. A method in a user's file is imported before anything is looked up, so it need not be stored.
 """
 
+import json
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +15,7 @@ from pydantic import Field, JsonValue, TypeAdapter, create_model
 from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
-from interpbench.core.config import STRICT, convert
+from interpbench.core.config import STRICT, Settings, convert
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.files import read_json
 from interpbench.core.user_code import is_own
@@ -85,6 +86,22 @@ def check_method(name: str, settings: Mapping[str, JsonValue]) -> None:
         convert(_settings(name), settings, f"method {name}")
     else:
         _own(name)(name, settings)
+
+
+def own_settings(name: str, told: Mapping[str, JsonValue]) -> Settings:
+    """Returns the settings of a method that are not the default, sorted by name, as they are stored.
+
+    Raises:
+        InterpBenchError: if there is no such method or setting, or it cannot have that value.
+    """
+    if name in known_methods():
+        made = convert(_settings(name), told, f"method {name}")
+    else:
+        made = _own(name)(name, told)
+    stored = {key: json.loads(json.dumps(getattr(made, key))) for key in sorted(told)}
+    return {
+        key: value for key, value in stored.items() if value != json.loads(json.dumps(default(name, key)))
+    }
 
 
 def default(name: str, key: str) -> Any:

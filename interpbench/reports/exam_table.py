@@ -42,15 +42,13 @@ def circuits_table(complete: Sequence[RegimeEffect], *others: Sequence[RegimeEff
         complete: the share of complete circuits, on networks in these regimes.
         others: further shares, which stand behind it in a cell.
     """
-    regimes, methods = _axes(complete)
-    cells: dict[tuple[str, str], list[str]] = {}
-    for effects in (complete, *others):
-        for one in effects:
-            cells.setdefault((one.method, one.regimes), []).append(f"{one.inside.value:.2f}")
+    every = (complete, *others)
+    regimes, methods = _axes([one for effects in every for one in effects])
+    cells = [{(one.method, one.regimes): f"{one.inside.value:.2f}" for one in effects} for effects in every]
     lines = [["method", *regimes], ["---", *["--:"] * len(regimes)]]
     for method in methods:
-        found = (cells.get((method, name)) for name in regimes)
-        lines.append([markdown(method), *(" / ".join(cell) if cell else NOTHING for cell in found)])
+        found = (" / ".join(each.get((method, name), NOTHING) for each in cells) for name in regimes)
+        lines.append([markdown(method), *found])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -92,7 +92,9 @@ def pairs_figure(board: Board, path: Path) -> None:
     size = len(methods)
     differences, effects = np.full((size, size), np.nan), np.full((size, size), np.nan)
     more = _excess(methods)
-    figure = Figure(figsize=(0.42 * size + 2.6 + more, 0.36 * size + 2.2 + more), layout="constrained")
+    figure = Figure(
+        figsize=(0.42 * size + 2.6 + more, max(3.4, 0.36 * size + 2.2) + more), layout="constrained"
+    )
     axes = figure.subplots()
     for one in board.compare():
         row, column = methods.index(one.first), methods.index(one.second)
@@ -177,7 +179,7 @@ def tasks_figure(board: Board, path: Path) -> None:
     }
     models = sorted(board.models, key=lambda model: float(means[model]))
     values = np.array([[table[method].get(model, np.nan) for method in table] for model in models])
-    width, height = 0.47 * len(table) + 3.2, 0.3 * len(models) + 1.9
+    width, height = 0.47 * len(table) + 3.2, max(3.0, 0.3 * len(models) + 1.9)
     figure = Figure(figsize=(width + _excess(models), height + _excess([*table])), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, colormaps["viridis"], vmin=0.4, vmax=1, aspect="auto")

@@ -27,9 +27,10 @@ from interpbench.discovery.known_methods import (
     known_methods,
     method_names,
     most_examples,
+    own_settings,
 )
 from interpbench.runs.device import check_device
-from interpbench.runs.method_lists import with_settings
+from interpbench.runs.method_lists import MANY, with_settings
 from interpbench.runs.result_files import results_folder
 from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, read_rows
 from interpbench.scoring.results import Conditions
@@ -144,12 +145,9 @@ class EvaluateConfig:
         if told := [key for key, value in settings.items() if changed(name, key, value)]:
             raise ConfigError(f"method.{told[0]} is a setting of one method, but several are asked for")
         listed = self.methods if isinstance(self.methods, list) else [self.methods]
-        names = method_names() if self.methods == "all" else listed
-        choices = [MethodChoice(*with_settings(str(name))) for name in dict.fromkeys(names)]
-        return [
-            MethodChoice(name, {key: value for key, value in told.items() if changed(name, key, value)})
-            for name, told in choices
-        ]
+        names = [name for told in listed for name in (method_names() if told == MANY else [str(told)])]
+        choices = [MethodChoice(name, own_settings(name, told)) for name, told in map(with_settings, names)]
+        return [choice for place, choice in enumerate(choices) if choice not in choices[:place]]
 
     @property
     def with_baselines(self) -> list[MethodChoice]:

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Sequence
 
 from pydantic import JsonValue
@@ -15,8 +16,8 @@ from interpbench.discovery.known_methods import check_method
 from interpbench.runs.overrides import listed
 
 MANY = "all"
-OWN = "+"
-"""What stands between a method and each of its settings."""
+_SETTING = re.compile(r"\+(?=[A-Za-z_]\w*=)")
+"""Where the name of a method ends, and its settings begin."""
 
 
 def expand(arguments: Sequence[str]) -> list[str]:
@@ -26,23 +27,30 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
     Raises:
         UnknownNameError: for a method that is neither registered nor, by its path, a user's.
+        ConfigError: for settings that are said in a wrong way.
     """
     arguments = [
         f"+{argument}" if argument.startswith("examples_of.") else argument for argument in arguments
     ]
     if any(argument in ("-m", "--multirun") for argument in arguments):
+        for argument in arguments:
+            if argument.startswith("method=") and _SETTING.search(argument):
+                raise ConfigError(f"{shown(argument)} is a list; with -m say method=… method.setting=a,b")
         return arguments
     expanded: list[str] = []
     for argument in arguments:
         key, _, value = argument.partition("=")
         names = listed(value.strip("[]"))
-        if key == "method" and (value == MANY or len(names) > 1):
+        if key == "method" and (MANY in names or len(names) > 1):
             _check(names)
-            expanded.append(f"methods={MANY if MANY in names else _listed(names)}")
-        elif key == "method" and OWN in value:
-            name, *told = value.split(OWN)
-            _ = with_settings(value)
+            expanded.append(f"methods={MANY if names == [MANY] else _listed(names)}")
+        elif key == "method" and len(names) == 1 and _SETTING.search(names[0]):
+            _check(names)
+            name, *told = _SETTING.split(names[0])
             expanded += [f"method={name}", *(f"method.{each}" for each in told)]
+        elif key == "methods" and _SETTING.search(value):
+            _check(names)
+            expanded.append(f"methods={_listed(names)}")
         elif key == "checkpoint" and len(names) > 1:
             expanded.append(f"checkpoint={_listed(names)}")
         else:
@@ -50,20 +58,25 @@ def expand(arguments: Sequence[str]) -> list[str]:
     return expanded
 
 
+def without_settings(text: str) -> tuple[str, str]:
+    """Returns the name of a method, and the text of the settings behind it, with what stands in between."""
+    found = _SETTING.search(text)
+    return (text, "") if found is None else (text[: found.start()], text[found.start() :])
+
+
 def with_settings(text: str) -> tuple[str, Settings]:
     """Returns the name of a method and the settings behind it, as in `eap_ig+steps=10+direction=both`.
 
     Raises:
-        ConfigError: if what stands behind a + is not a setting with its value.
+        ConfigError: if one is said twice, or behind `all`.
     """
-    name, *told = text.split(OWN)
+    name, *told = _SETTING.split(text)
+    if name == MANY and told:
+        raise ConfigError(f"{shown(text)}: all is every method; name those that are to have settings")
     settings: Settings = {}
-    for each in told:
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise ConfigError(
-                f"method {shown(text)!r}: write {name}+setting=value, as in exact+direction=both"
-            )
+    for key, _, value in (each.partition("=") for each in told):
+        if key in settings:
+            raise ConfigError(f"method {name}: {key} is said twice")
         settings[key] = _value(value)
     return name, settings
 
@@ -76,11 +89,11 @@ def _value(text: str) -> JsonValue:
 
 
 def _check(names: Sequence[str]) -> None:
-    for name in names:
+    for name, settings in map(with_settings, names):
         if name != MANY:
-            check_method(*with_settings(name))
+            check_method(name, settings)
 
 
 def _listed(names: Sequence[str]) -> str:
-    quoted = (f"'{name}'" if "[" in name or OWN in name else name for name in names)
+    quoted = (f"'{name}'" if "[" in name or _SETTING.search(name) else name for name in names)
     return f"[{','.join(quoted)}]"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from interpbench.core.errors import ConfigError
+from interpbench.core.text import shown
 from interpbench.tasks.family import REGIME, with_parameters
 
 _BARE = re.compile(r"(?<![^,])[^,'\"()\[\]]+(?:\[[^\[\]'\"]*\][^,'\"()\[\]]*)+")
@@ -23,17 +24,16 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: for parameters or regimes of no task, or dials of no regime.
     """
-    told = [(key, listed(value) or [""]) for key, _, value in (each.partition("=") for each in overrides)]
+    split = [each.partition("=") for each in overrides]
+    told = [(key, listed(value) or [""]) for key, _, value in split]
     parameters, dials = (
         {key.removeprefix(start): values for key, values in told if key.startswith(start)}
         for start in ("task.", f"{REGIME}.")
     )
-    combinations = next((values for key, values in told if key == REGIME), None)
+    combinations = _combinations([value for key, _, value in split if key.lstrip("+") == REGIME])
     if dials and combinations is None:
         key = next(iter(dials))
-        raise ConfigError(
-            f"{REGIME}.{key} is a dial of a regime: say which, as in regime=alive {REGIME}.{key}=…"
-        )
+        raise ConfigError(f"regime.{key} is a dial of a regime: say which, as in regime=rare regime.{key}=…")
     named = False
     found: list[str] = []
     for override in overrides:
@@ -51,7 +51,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
                 )
             ]
             value = ",".join(f"'{task}'" for task in tasks)
-        if not key.startswith(("task.", f"{REGIME}.")) and key != REGIME:
+        if not key.startswith(("task.", f"{REGIME}.")) and key.lstrip("+") != REGIME:
             found.append(f"{'+' if key.startswith('alignment.') else ''}{key}{equals}{value}")
     if not named and parameters:
         key = next(iter(parameters))
@@ -59,6 +59,29 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     if not named and combinations:
         raise ConfigError(
             f"{REGIME}={combinations[0]} is of a task: say which, as in task=hist {REGIME}=alive"
+        )
+    return found
+
+
+def _combinations(values: Sequence[str]) -> list[str] | None:
+    """Returns the combinations of regimes that are told; None if none is.
+
+    Raises:
+        ConfigError: if they are told twice, or in another way than `alive,redundant+noisy`.
+    """
+    if len(values) > 1:
+        raise ConfigError(f"regime is said twice; regime={'+'.join(values)} is both, one after the other")
+    if not values:
+        return None
+    told = shown(f"{REGIME}={values[0]}")
+    found = ["+".join(part.strip() for part in each.split("+")) for each in listed(values[0])]
+    if "[" in values[0]:
+        raise ConfigError(f"{told!r}: write regime=alive,rare, with -m, or alive+rare for both at once")
+    if dial := next((each for each in found if "=" in each), None):
+        raise ConfigError(f"{told!r}: the dial is regime.{dial}")
+    if not found or any("" in each.split("+") for each in found):
+        raise ConfigError(
+            f"{told!r} names no regime behind or before a +" if found else f"{told!r}: say which"
         )
     return found
 

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from interpbench.core.config import Settings
 from interpbench.core.errors import DiscoveryError
 from interpbench.core.user_code import import_own, is_own
+from interpbench.runs.method_lists import without_settings
 
 
 def offer_methods(overrides: Sequence[str]) -> list[str]:
@@ -29,15 +30,16 @@ def _offer(override: str) -> str:
     from hydra.core.config_store import ConfigStore
 
     for choice in filter(is_own, choices.split(",")):
-        import_own(choice)  # first, as importing methods takes torch
+        import_own(without_settings(choice)[0])  # first, as importing methods takes torch
     from interpbench.discovery.method import method_name, methods
 
     names: list[str] = []
-    for choice in choices.split(","):
-        names.append(method_name(choice))
+    for choice, told in map(without_settings, choices.split(",")):
+        name = method_name(choice)
+        names.append(f"{name}{told}")
         if is_own(choice):
-            node = {"name": names[-1], **_settings(choice, methods()[names[-1]])}
-            ConfigStore.instance().store(group="method", name=names[-1], node=node)
+            node = {"name": name, **_settings(choice, methods()[name])}
+            ConfigStore.instance().store(group="method", name=name, node=node)
     return f"method={','.join(names)}"
 
 

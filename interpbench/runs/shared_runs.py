@@ -111,7 +111,7 @@ class SharedRuns:
         task = known_task(self.checkpoint.task)
         tolerance = Task.tolerance if task is None else task.tolerance
         largest = best(true_size(truth, any_order=True))
-        found = replace(found, sufficiency=sufficiency(self.behaviour, largest, tolerance))
+        found = replace(found, sufficiency=sufficiency(self.behaviour, truth, largest, tolerance))
         if not self.config.thoroughly:
             return found
         circuit = best(size)

@@ -41,12 +41,12 @@ def _answers(row: LeaderboardRow) -> Estimate | None:
 
 
 def _complete(row: LeaderboardRow) -> Estimate | None:
-    precision = METRICS["precision"].of(row)
-    return precision and Estimate(float(precision.value >= 1))
+    return row.sufficiency and Estimate(float(row.sufficiency.held >= 1))
 
 
 def _needed(row: LeaderboardRow) -> Estimate | None:
-    return row.sufficiency and Estimate(row.sufficiency.needed)
+    found = row.sufficiency
+    return None if found is None or found.needed is None else Estimate(found.needed)
 
 
 METRICS = {

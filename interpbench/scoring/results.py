@@ -151,14 +151,16 @@ class Sufficiency:
 
     Attributes:
         edges: the number of its edges.
+        held: the share of what is required of any order that is in it; 1 for a circuit that is complete.
         answers: the share of pairs for which its answers are those of the network.
-        needed: the share of its edges without which it gives other answers for some pair; 1 for a circuit
-            that is minimal.
+        needed: of its edges, the share without which some answer is wrong that was right; 1 for a circuit
+            that is minimal on these pairs. None if no answer is right.
     """
 
     edges: Steps
+    held: Share
     answers: Estimate
-    needed: Share
+    needed: Share | None
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -31,7 +31,7 @@ def test_an_edge_is_found_above_all_but_one_percent_of_the_forbidden_ones() -> N
     checkpoint = load_checkpoint(in_regimes()["trend_to_next[regime=rare]"])
     truth, edges = checkpoint.truth, dialled(checkpoint, "share")
     forbidden = np.argwhere(truth.qkv_edges == State.FORBIDDEN)
-    spare = int(FALSE_POSITIVES * len(forbidden))
+    spare = len(forbidden) // FALSE_POSITIVES
     assert spare == 1, "one of a hundred may be above"
     scores = np.where(truth.graph.legal, 0.0, np.nan)
     scores[edges] = np.arange(1, edges.sum() + 1)

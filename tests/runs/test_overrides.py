@@ -111,9 +111,27 @@ def test_a_method_may_have_settings_in_a_list() -> None:
         MethodChoice("exact", {"direction": "both"}),
         MethodChoice("eap", {}),
     ], "defaults are not told"
+    again = [
+        "eap_ig+steps=3+direction=both",
+        "eap_ig+direction=both+steps=03",
+        "eap+direction=noising",
+        "eap",
+    ]
+    assert EvaluateConfig(method={}, methods=again).chosen == [
+        MethodChoice("eap_ig", {"direction": "both", "steps": 3}),
+        MethodChoice("eap", {}),
+    ], "each once, however it is said"
+    every = EvaluateConfig(method={}, methods=["all", "exact+direction=both"]).chosen
+    assert MethodChoice("exact", {"direction": "both"}) in every and MethodChoice("exact", {}) in every
+    assert expand(["method=all,exact+direction=both"]) == ["methods=[all,'exact+direction=both']"]
+    assert expand(["methods=[exact,exact+direction=both]"]) == ["methods=[exact,'exact+direction=both']"]
+    assert expand(["method='exact+direction=both'"]) == ["method=exact", "method.direction=both"]
+    with pytest.raises(ConfigError, match=r"with -m say method=… method\.setting=a,b"):
+        expand(["-m", "method=eap,eap+direction=both"])
     for words, said in (
         ("exact,exact+directon=both", "method exact: directon: unknown key; did you mean direction"),
-        ("exact,eap+direction", r"method 'eap\+direction': write eap\+setting=value"),
+        ("exact,eap+steps=3+steps=5", "method eap: steps is said twice"),
+        ("all+direction=both", r"all\+direction=both: all is every method"),
         (
             "exact,eap+direction=bth",
             "method eap: direction: input should be 'noising', 'denoi",
@@ -130,6 +148,12 @@ def test_parameters_are_of_a_task() -> None:
         hydra_overrides(["regime=alive", "checkpoint=hist"])
     with pytest.raises(ConfigError, match=r"^regime.share is a dial of a regime: say which, as in"):
         hydra_overrides(["task=hist", "regime.share=0.1"])
+    with pytest.raises(ConfigError, match=r"^regime is said twice; regime=alive\+rare is both"):
+        hydra_overrides(["task=hist", "regime=alive", "regime=rare"])
+    with pytest.raises(ConfigError, match=r"^'regime=alive\+' names no regime behind or before a \+"):
+        hydra_overrides(["task=hist", "regime=alive+"])
+    with pytest.raises(ConfigError, match=r"^'regime=alive,copies=3': the dial is regime.copies=3"):
+        hydra_overrides(["task=hist", "regime=alive,copies=3"])
 
 
 def test_a_family_of_one_s_own_goes_through_the_command_line(own: Path) -> None:

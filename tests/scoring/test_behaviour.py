@@ -35,7 +35,7 @@ from interpbench.scoring.hypotheses import (
 )
 from interpbench.scoring.results import Stability
 from interpbench.scoring.stability import agreement, stability
-from interpbench.scoring.sufficiency import sufficiency
+from interpbench.scoring.sufficiency import held, sufficiency
 from interpbench.transformer.fast import run_circuits
 from interpbench.transformer.fast.frozen_run import frozen_run
 from tests.builders import problem
@@ -204,9 +204,10 @@ def test_answers_are_those_of_a_literal_run(name: str) -> None:
     for circuit, row in zip(circuits, found):
         assert (row == oracle.answers(made, circuit, 0.05)).all()
     assert found[0].all() and found[-1].all() and not found[1].all()
-    whole = sufficiency(behaviour, truth.circuit, 0.05)
+    whole = sufficiency(behaviour, truth, truth.circuit, 0.05)
     assert (whole.edges, whole.answers.value, whole.needed) == (truth.circuit.sum(), 1.0, 1.0), "and minimal"
-    assert sufficiency(behaviour, np.zeros_like(truth.circuit), 0.05).needed == 0
+    none = sufficiency(behaviour, truth, np.zeros_like(truth.circuit), 0.05)
+    assert (whole.held, none.held, none.answers.value, none.needed) == (1, 0, 0, None)
 
 
 def test_a_circuit_can_be_sufficient_without_being_complete() -> None:
@@ -214,14 +215,33 @@ def test_a_circuit_can_be_sufficient_without_being_complete() -> None:
     checkpoint = load_checkpoint(in_regimes()["detect_abc[regime=redundant]"])
     truth = checkpoint.truth
     behaviour = Behaviour(load_pairs(checkpoint.folder).problem(checkpoint.network, 64))
-    complete = sufficiency(behaviour, truth.circuit, 0)
+    complete = sufficiency(behaviour, truth, truth.circuit, 0)
+    assert complete.held == 1
     assert complete.edges == true_size(truth, any_order=True) > true_size(truth)
     assert complete.answers.value == 1 and complete.needed < 1
     copy = truth.graph.node_index[parse_node("a1.h3")]
     assert (orders_of(truth, "qkv_edge")[:, copy].max(), truth.circuit[:, copy].sum()) == (1, 1)
     fewer = truth.circuit.copy()
     fewer[:, copy] = False
-    assert fewer.sum() < truth.circuit.sum() and sufficiency(behaviour, fewer, 0).answers.value == 1
+    found = sufficiency(behaviour, truth, fewer, 0)
+    assert found.answers.value == 1 and found.held == fewer.sum() / truth.circuit.sum() < 1
+    wrong = fewer | (truth.qkv_edges == State.FORBIDDEN)
+    assert sufficiency(behaviour, truth, wrong, 0).held == found.held, "what is forbidden does not count"
+
+
+def test_of_free_edges_any_one_will_do() -> None:
+    graph = Graph(2, 2)
+    names = {"node": {"required": [], "allowed": []}}
+    names["head_edge"] = {"required": ["embed->a0.h0", "m0->m1"], "allowed": []}
+    names["qkv_edge"] = {"required": ["m0->m1"], "allowed": []}
+    names["qkv_edge"]["free"] = [f"embed->a0.h0<{slot}>" for slot in "qkv"]
+    truth = Truth.from_json(graph, names)
+    circuit = np.zeros_like(graph.legal)
+    assert held(truth, circuit) == 0
+    circuit[np.argwhere(truth.qkv_edges == State.FREE)[1][0], 0] = True
+    assert held(truth, circuit) == 0.5
+    assert held(truth, truth.qkv_edges == State.FREE) == 0.5
+    assert held(truth, truth.circuit) == 1
 
 
 def test_a_dead_corruption_is_detected() -> None:

@@ -11,10 +11,10 @@ from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table
 from interpbench.runs.exam import DISSOCIATIONS, effects_in, missed
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.runs.model_commands import EXAM_METRICS
-from interpbench.scoring.exam_data import METRICS, RegimeEffect, combination, regime_effects
+from interpbench.scoring.exam_data import METRICS, OF_CIRCUITS, RegimeEffect, combination, regime_effects
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import LeaderboardRow
-from interpbench.scoring.orders import ALL_ORDERS, PRECISION
+from interpbench.scoring.orders import ALL_ORDERS
 from interpbench.scoring.results import LevelScores, Sufficiency
 from tests import ROOT
 
@@ -58,20 +58,21 @@ def test_differences_are_paired_with_the_clean_twin_and_are_over_programs() -> N
 
 
 def test_circuits_are_compared_by_what_they_are() -> None:
-    """Complete, if the ranking has all of any order first; right answers and needed edges where measured."""
+    """Where they were measured; what is needed for right answers, only if there are some."""
     assert tuple(METRICS) == EXAM_METRICS
     one = row("a[regime=alive]", "exact", 1.0)
-    precision = {PRECISION: Estimate(0.9, 0.8, 1.0, "exact"), "precision_at_size": Estimate(1.0)}
-    levels = {level: replace(found, metrics=precision) for level, found in one.levels.items()}
-    assert METRICS["complete"].of(replace(one, levels=levels)) == Estimate(0.0)
-    assert METRICS["complete"].of(one) is None and METRICS["answers"].of(one) is None
-    measured = replace(one, sufficiency=Sufficiency(4, Estimate(0.75), 0.5))
-    assert [METRICS[name].of(measured) for name in ("answers", "needed")] == [Estimate(0.75), Estimate(0.5)]
-    twin = replace(measured, task="a", sufficiency=Sufficiency(4, Estimate(1.0), 1.0))
+    assert [METRICS[name].of(one) for name in OF_CIRCUITS] == [None] * 3
+    measured = replace(one, sufficiency=Sufficiency(4, 0.75, Estimate(0.75), 0.5))
+    values = [METRICS[name].of(measured) for name in OF_CIRCUITS]
+    assert values == [Estimate(0.0), Estimate(0.75), Estimate(0.5)]
+    whole = replace(one, sufficiency=Sufficiency(4, 1.0, Estimate(0.0), None))
+    assert [METRICS[name].of(whole) for name in OF_CIRCUITS] == [Estimate(1.0), Estimate(0.0), None]
+    twin = replace(measured, task="a", sufficiency=Sufficiency(4, 1.0, Estimate(1.0), 1.0))
     shares = [
         regime_effects(Board((measured,)), Board((twin,)), METRICS[name]) for name in ("answers", "needed")
     ]
     assert circuits_table(*shares).splitlines()[2] == "| exact | 0.75 / 0.50 |"
+    assert circuits_table([], *shares).splitlines()[2] == "| exact | – / 0.75 / 0.50 |"
 
 
 def test_a_method_that_had_more_pairs_on_the_twin_is_not_compared() -> None:
