@@ -41,7 +41,9 @@ def expand(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         key, _, value = argument.partition("=")
         names = listed(value.strip("[]"))
-        if key == "method" and (MANY in names or len(names) > 1):
+        if key == "method" and MANY in names:
+            names = [MANY, *filter(_SETTING.search, names)]
+        if key == "method" and (names == [MANY] or len(names) > 1):
             _check(names)
             expanded.append(f"methods={MANY if names == [MANY] else _listed(names)}")
         elif key == "method" and len(names) == 1 and _SETTING.search(names[0]):
