@@ -129,13 +129,18 @@ def test_ties_are_broken_by_the_generator_alone() -> None:
     assert best_edges(graph, values, 0, np.random.default_rng(0)).sum() == 0
 
 
-def test_free_edges_of_one_head_edge_count_once() -> None:
+def with_free_edges() -> Truth:
+    """Returns the truth of a circuit of two head edges, of which one leaves open which of three it is."""
     graph = Graph(2, 2)
     names = {"node": {"required": [], "allowed": []}}
     names["head_edge"] = {"required": ["embed->a0.h0", "m0->m1"], "allowed": []}
     names["qkv_edge"] = {"required": ["m0->m1"], "allowed": []}
     names["qkv_edge"]["free"] = [f"embed->a0.h0<{slot}>" for slot in "qkv"]
-    assert true_size(Truth.from_json(graph, names)) == 2
+    return Truth.from_json(graph, names)
+
+
+def test_free_edges_of_one_head_edge_count_once() -> None:
+    assert true_size(with_free_edges()) == 2
 
 
 # Faithfulness and completeness.
@@ -230,13 +235,8 @@ def test_a_circuit_can_be_sufficient_without_being_complete() -> None:
 
 
 def test_of_free_edges_any_one_will_do() -> None:
-    graph = Graph(2, 2)
-    names = {"node": {"required": [], "allowed": []}}
-    names["head_edge"] = {"required": ["embed->a0.h0", "m0->m1"], "allowed": []}
-    names["qkv_edge"] = {"required": ["m0->m1"], "allowed": []}
-    names["qkv_edge"]["free"] = [f"embed->a0.h0<{slot}>" for slot in "qkv"]
-    truth = Truth.from_json(graph, names)
-    circuit = np.zeros_like(graph.legal)
+    truth = with_free_edges()
+    circuit = np.zeros_like(truth.graph.legal)
     assert held(truth, circuit) == 0
     circuit[np.argwhere(truth.qkv_edges == State.FREE)[1][0], 0] = True
     assert held(truth, circuit) == 0.5
