@@ -240,6 +240,9 @@ class Effects:
         noise: the most that a forbidden edge moves it.
         noise_at: that edge.
         rows: the number of rows that these are means over, each with the scored positions that it has.
+        early: the most that a required edge moves it which is patched only as far as the task says that
+            nothing moves (`Task.flat`); None if it says nothing of the sort.
+        early_at: that edge.
     """
 
     signal: Annotated[float, Field(ge=0)]
@@ -247,6 +250,8 @@ class Effects:
     noise: Annotated[float, Field(ge=0)]
     noise_at: PlaceName
     rows: Steps
+    early: Annotated[float, Field(ge=0)] | None = None
+    early_at: PlaceName | None = None
 
     @property
     def ratio(self) -> float:

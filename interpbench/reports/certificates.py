@@ -272,6 +272,11 @@ def _sizes(certificate: Certificate) -> Iterator[str]:
             f"({found.signal_at}), and by at most {found.noise:.2g} elsewhere ({found.noise_at}): "
             f"a signal of {found.ratio:.2g} times the noise, as means over {found.rows} rows."
         )
+        if found.early is not None:
+            yield (
+                f"Patched as far as the task says that nothing moves, required edges move the {moved} by at "
+                f"most {found.early:.2g} ({found.early_at})."
+            )
 
 
 def next_missed(certificate: Certificate, standard: Standard) -> tuple[Grade, list[str]] | None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from interpbench.core.text import markdown
 from interpbench.reports.labels import NOTHING, number
 from interpbench.reports.palette import save
-from interpbench.scoring.exam_data import JOINT, RegimeEffect
+from interpbench.scoring.exam_data import JOINT, RegimeEffect, ThresholdEffect
 from interpbench.scoring.hypotheses import LEVEL
 
 LEAST_LIMIT = 0.05
@@ -35,20 +35,34 @@ def exam_table(effects: Sequence[RegimeEffect]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def circuits_table(complete: Sequence[RegimeEffect], *others: Sequence[RegimeEffect]) -> str:
-    """Returns a Markdown table of methods × regimes of what the circuits of the true size are.
+def circuits_table(*every: Sequence[RegimeEffect]) -> str:
+    """Returns a Markdown table of methods × regimes of what circuits are.
 
     Args:
-        complete: the share of complete circuits, on networks in these regimes.
-        others: further shares, which stand behind it in a cell.
+        every: the numbers of a cell, each on networks in these regimes.
     """
-    every = (complete, *others)
     regimes, methods = _axes([one for effects in every for one in effects])
     cells = [{(one.method, one.regimes): f"{one.inside.value:.2f}" for one in effects} for effects in every]
     lines = [["method", *regimes], ["---", *["--:"] * len(regimes)]]
     for method in methods:
         found = (" / ".join(each.get((method, name), NOTHING) for each in cells) for name in regimes)
         lines.append([markdown(method), *found])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def thresholds_table(effects: Sequence[ThresholdEffect]) -> str:
+    """Returns a Markdown table of a method's thresholds × regimes: relative size, precision and recall."""
+    groups = list(dict.fromkeys(one.group for one in effects))
+    places = list(dict.fromkeys((one.method, one.threshold) for one in effects))
+    cells = {
+        (one.method, one.threshold, one.group): f"{one.size:.2f} / {one.precision:.2f} / {one.recall:.2f}"
+        for one in effects
+    }
+    lines = [["method", "threshold", *(group or "clean twins" for group in groups)]]
+    lines.append(["---", *["--:"] * (len(groups) + 1)])
+    for method, threshold in places:
+        each = (cells.get((method, threshold, group), NOTHING) for group in groups)
+        lines.append([markdown(method), threshold, *each])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -8,11 +8,18 @@ from rich.console import Console
 
 from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.core.files import write_text
-from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table
+from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table, thresholds_table
 from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board
-from interpbench.scoring.exam_data import METRICS, OF_CIRCUITS, RegimeEffect, regime_effects
+from interpbench.scoring.exam_data import (
+    METRICS,
+    OF_CHOSEN,
+    OF_CIRCUITS,
+    RegimeEffect,
+    regime_effects,
+    threshold_effects,
+)
 from interpbench.scoring.leaderboard_rows import BOARD
 
 PAGE, FIGURE = Path("docs/exam.md"), Path("docs/exam.png")
@@ -21,6 +28,10 @@ BEGIN = "<!-- made by `interpbench exam --write` -->"
 """The line after which the page holds the table."""
 CIRCUITS = "<!-- circuits, made by `interpbench exam --write` -->"
 """The line after which it holds the table of circuits of the true size."""
+CHOSEN = "<!-- chosen sizes, made by `interpbench exam --write` -->"
+"""The line after which it holds the table of circuits whose size is chosen without the truth."""
+OWN = "<!-- thresholds, made by `interpbench exam --write` -->"
+"""The line after which it holds the table of circuits that methods return at thresholds of their own."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +125,11 @@ def write_exam(folder: Path, clean: Path, metric: str) -> None:
     if not (root / PAGE).is_file():
         raise ConfigError(f"exam --write is for a checkout of the project: there is no {PAGE} here")
     effects = effects_in(folder, clean, metric)
-    circuits = circuits_table(*(effects_in(folder, clean, name) for name in OF_CIRCUITS))
     page = put((root / PAGE).read_text(), exam_table(effects), BEGIN)
-    write_text(root / PAGE, put(page, circuits, CIRCUITS))
+    for names, begin in ((OF_CIRCUITS, CIRCUITS), (OF_CHOSEN, CHOSEN)):
+        page = put(page, circuits_table(*(effects_in(folder, clean, name) for name in names)), begin)
+    own = threshold_effects(read_board(folder / BOARD), read_board(clean / BOARD))
+    write_text(root / PAGE, put(page, thresholds_table(own), OWN))
     draw_exam(effects, METRICS[metric].title, root / FIGURE)
 
 

@@ -23,7 +23,10 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
 MOST_PAIRS = 10**7
-EXAM_METRICS = ("precision", "auroc", "complete", "answers", "needed")
+EXAM_METRICS = (
+    *("precision", "auroc", "complete", "answers", "needed"),
+    *("chosen_size", "chosen_precision", "chosen_recall"),
+)
 """The names of what the exam compares, which is in `scoring.exam_data`, whose import takes a second."""
 NO_GRADE = "none"
 """What is said where no grade is asked for."""

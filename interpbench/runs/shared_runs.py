@@ -16,13 +16,14 @@ from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import Method
 from interpbench.runs.device import select_device
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits_from_scores import best_edges, ties_at, true_size
+from interpbench.scoring.circuits_from_scores import edges_by_score, first_edges, ties_at, true_size
 from interpbench.scoring.evaluation_record import degenerate
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
 from interpbench.scoring.results import CircuitBehaviour
 from interpbench.scoring.stability import stability
 from interpbench.scoring.sufficiency import sufficiency
+from interpbench.scoring.thresholds import chosen, own_circuits, smallest_right
 from interpbench.tasks.catalogue import known_task, program_of
 from interpbench.tasks.problem import Pairs, Problem
 from interpbench.tasks.task import Task
@@ -104,17 +105,20 @@ class SharedRuns:
         if not size:
             return found
 
-        def best(size: int) -> np.ndarray:
-            rng = seeds.generator(self.config.seed, "ties", "true size")
-            return best_edges(graph, scores.edges, size, rng)
-
+        order = edges_by_score(graph, scores.edges, seeds.generator(self.config.seed, "ties", "true size"))
         task = known_task(self.checkpoint.task)
         tolerance = Task.tolerance if task is None else task.tolerance
-        largest = best(true_size(truth, any_order=True))
-        found = replace(found, sufficiency=sufficiency(self.behaviour, truth, largest, tolerance))
+        largest = first_edges(graph, order, true_size(truth, any_order=True))
+        enough = first_edges(graph, order, smallest_right(self.behaviour, order, tolerance))
+        found = replace(
+            found,
+            sufficiency=sufficiency(self.behaviour, truth, largest, tolerance),
+            smallest=chosen(truth, enough),
+            own=own_circuits(truth, scores),
+        )
         if not self.config.thoroughly:
             return found
-        circuit = best(size)
+        circuit = first_edges(graph, order, size)
         found = replace(
             found,
             ties=ties_at(graph, scores.edges, size),

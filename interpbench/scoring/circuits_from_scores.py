@@ -40,10 +40,31 @@ def best_edges(graph: Graph, scores: np.ndarray, size: int, rng: np.random.Gener
         size: the number of edges in the circuit.
         rng: the random generator that orders edges of equal scores.
     """
+    return first_edges(graph, edges_by_score(graph, scores, rng), size)
+
+
+def edges_by_score(graph: Graph, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns the reader and the writer of each edge, from the highest score to the lowest, `[E, 2]`.
+
+    Args:
+        graph: the network's graph.
+        scores: the scores of edges, `[R, W]`.
+        rng: the random generator that orders edges of equal scores.
+    """
     values = scores[graph.legal]
-    chosen = np.lexsort((rng.random(len(values)), -values))[:size]
+    return np.argwhere(graph.legal)[np.lexsort((rng.random(len(values)), -values))]
+
+
+def first_edges(graph: Graph, order: np.ndarray, size: int) -> np.ndarray:
+    """Returns the first edges of an order as a circuit.
+
+    Args:
+        graph: the network's graph.
+        order: the reader and the writer of each edge, `[E, 2]`.
+        size: how many of them.
+    """
     circuit = np.zeros(graph.legal.shape, bool)
-    circuit[tuple(np.argwhere(graph.legal)[chosen].T)] = True
+    circuit[tuple(order[:size].T)] = True
     return circuit
 
 

@@ -17,6 +17,7 @@ from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH, Leaderbo
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.orders import ALL_ORDERS, PRECISION
 from interpbench.scoring.ranking_metrics import HEADLINE, precision_at_size
+from interpbench.scoring.results import Chosen
 from interpbench.tasks.family import split_name
 from interpbench.tasks.regimes.regime import regimes_of
 
@@ -49,20 +50,48 @@ def _needed(row: LeaderboardRow) -> Estimate | None:
     return None if found is None or found.needed is None else Estimate(found.needed)
 
 
+def _chosen_size(row: LeaderboardRow) -> Estimate | None:
+    if row.smallest is None or row.sufficiency is None or not row.sufficiency.edges:
+        return None
+    return Estimate(row.smallest.edges / row.sufficiency.edges)
+
+
+def _chosen_precision(row: LeaderboardRow) -> Estimate | None:
+    found = row.smallest
+    return None if found is None or found.precision is None else Estimate(found.precision)
+
+
+def _chosen_recall(row: LeaderboardRow) -> Estimate | None:
+    return row.smallest and Estimate(row.smallest.held)
+
+
 METRICS = {
     "precision": _of_any_order(PRECISION, precision_at_size.name, "precision at the true size"),
     "auroc": _of_any_order(ALL_ORDERS, HEADLINE.name, "AUROC"),
     "complete": ScoreMetric("complete", "share of complete circuits", _complete, "accuracy"),
     "answers": ScoreMetric("answers", "share of right answers", _answers, "behaviour"),
     "needed": ScoreMetric("needed", "share of edges that are needed", _needed, "behaviour"),
+    "chosen_size": ScoreMetric(
+        "chosen_size",
+        "edges for right answers, over those required",
+        _chosen_size,
+        "behaviour",
+        False,
+        (0, None),
+    ),
+    "chosen_precision": ScoreMetric("chosen_precision", "precision of these", _chosen_precision, "accuracy"),
+    "chosen_recall": ScoreMetric("chosen_recall", "recall of these", _chosen_recall, "accuracy"),
 }
-"""What the exam compares: the ranking of edges that are required of any order, and their circuit.
+"""What the exam compares: the ranking of edges that are required of any order, and two circuits.
 
-The circuit has as many edges as are required of any order. It is complete if it holds all of these,
-sufficient if all answers are right with everything else patched, and minimal if all its edges are needed."""
+The one has as many edges as are required of any order. It is complete if it holds all of these, sufficient if
+all answers are right with everything else patched, and minimal if all its edges are needed. The other, whose
+size is chosen without the truth, has as many of the best edges as it takes for right answers."""
 
 OF_CIRCUITS = ("complete", "answers", "needed")
-"""The names of those that are of the circuit."""
+"""The names of those that are of the circuit of the true size."""
+OF_CHOSEN = ("chosen_size", "chosen_precision", "chosen_recall")
+"""The names of those that are of the circuit whose size is chosen."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +145,53 @@ def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[Regi
     return (
         [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))] if found else []
     )
+
+
+@dataclass(frozen=True)
+class ThresholdEffect:
+    """The circuits that a method itself returns at a threshold, as means over programs.
+
+    Attributes:
+        group: the names of the regimes of the networks, joined by `JOINT`; empty for their clean twins.
+        method: the method.
+        threshold: the threshold.
+        size: the number of edges, over that of those required of any order.
+        precision: the share of edges that are right, 0 for a circuit without any.
+        recall: the share of what is required that is in the circuit.
+    """
+
+    group: str
+    method: str
+    threshold: str
+    size: float
+    precision: float
+    recall: float
+
+
+def threshold_effects(board: Board, clean: Board) -> list[ThresholdEffect]:
+    """Returns what methods return at thresholds of their own, on networks in regimes and on their twins.
+
+    Args:
+        board: the rows of networks in regimes.
+        clean: those of their twins, among others.
+    """
+    bases = {split_name(row.task)[0] for row in board.rows}
+    rows = [row for row in clean.rows if row.task in bases] + list(board.rows)
+    found: dict[tuple[str, str, str], list[tuple[LeaderboardRow, Chosen]]] = {}
+    for row in (row for row in rows if not row.left_out and row.sufficiency and row.sufficiency.edges):
+        for threshold, each in row.own.items():
+            found.setdefault((combination(row.task), row.method, threshold), []).append((row, each))
+    effects: list[ThresholdEffect] = []
+    for (group, method, threshold), those in found.items():
+        programs = [row.program for row, _ in those]
+        numbers = [
+            (each.edges / row.sufficiency.edges, each.precision or 0.0, each.held)
+            for row, each in those
+            if row.sufficiency
+        ]
+        means = within(programs, np.array(numbers).T).mean(-1)
+        effects.append(ThresholdEffect(group, method, threshold, *map(float, means)))
+    return sorted(effects, key=lambda one: (one.method, _depth(one.group), float(one.threshold)))
 
 
 def _alike(row: LeaderboardRow, twin: LeaderboardRow) -> bool:

@@ -5,6 +5,7 @@ This module needs neither torch nor scipy.
 
 import json
 from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,6 +21,7 @@ from interpbench.core.old_names import renamed_record
 from interpbench.scoring.evaluation_record import EvaluationRecord, ModelKind, Weights
 from interpbench.scoring.old_records import current_rows
 from interpbench.scoring.results import (
+    Chosen,
     Granularity,
     HypothesisTest,
     LevelScores,
@@ -28,6 +30,7 @@ from interpbench.scoring.results import (
     Stability,
     Sufficiency,
     TestName,
+    Threshold,
     headline_level,
 )
 
@@ -131,6 +134,8 @@ class LeaderboardRow:
         kinds: the groups of models that the network belongs to; empty in rows of earlier versions.
         sufficiency: what its circuit of the true size does, whose size counts what is required of any order;
             None if not measured, and in rows of earlier versions.
+        smallest: the circuit of as many of its best edges as give the network's answers; likewise.
+        own: the circuits that the method itself returns, by its threshold.
     """
 
     task: TaskName
@@ -155,6 +160,8 @@ class LeaderboardRow:
     headline: Level | None = None
     kinds: tuple[ModelKind, ...] = ()
     sufficiency: Sufficiency | None = None
+    smallest: Chosen | None = None
+    own: dict[Threshold, Chosen] = field(default_factory=dict[str, Chosen])
 
     def at(self, level: Level | Headline) -> LevelScores:
         """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
@@ -224,6 +231,8 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         headline=headline,
         kinds=tuple(record.kinds),
         sufficiency=found.sufficiency,
+        smallest=found.smallest,
+        own=found.own,
     )
     return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
 

@@ -18,6 +18,8 @@ TestName = Literal["equivalence", "independence", "minimality", "sufficiency", "
 Rerun = Literal["pairs", "seeds"]
 """The difference between several runs of a method: bootstrap samples of the pairs of inputs, or the seed."""
 ScoreName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+Threshold = Annotated[str, Field(pattern=r"^[0-9.e+-]{1,20}$")]
+"""A threshold at which a method returns a circuit, as text."""
 Numbers = tuple[Finite, ...]
 Passes = Annotated[int, Field(ge=0, le=1 << 60)]
 
@@ -164,6 +166,22 @@ class Sufficiency:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Chosen:
+    """A circuit whose size is chosen without the truth.
+
+    Attributes:
+        edges: the number of its edges.
+        precision: the share of these that are required of any order or free, allowed ones left aside; None
+            without any.
+        held: the share of what is required of any order that is in it.
+    """
+
+    edges: Steps
+    precision: Share | None
+    held: Share
+
+
+@dataclass(frozen=True, config=STRICT)
 class HypothesisTest:
     """The result of a hypothesis test of a circuit.
 
@@ -216,6 +234,9 @@ class CircuitBehaviour:
         changed: the share of pairs whose corrupted input changes the network's answer.
         faithfulness: the faithfulness of circuits of several sizes.
         sufficiency: what the circuit does that has as many edges as are required of any order.
+        smallest: the circuit of as many of the best edges as it takes to give the network's answers to all
+            pairs.
+        own: the circuits that the method itself returns, by its threshold (or penalty, or target sparsity).
         ties: whether equal scores leave a choice of which edges are in the circuit of the true size.
         completeness: the completeness of the circuit of the true size.
         tests: the results of hypothesis tests of the circuit of the true size, by their names.
@@ -225,6 +246,8 @@ class CircuitBehaviour:
     changed: Finite | None = None
     faithfulness: Faithfulness | None = None
     sufficiency: Sufficiency | None = None
+    smallest: Chosen | None = None
+    own: dict[Threshold, Chosen] = field(default_factory=dict[str, Chosen])
     ties: bool | None = None
     completeness: Completeness | None = None
     tests: dict[TestName, HypothesisTest] = field(default_factory=dict[TestName, HypothesisTest])

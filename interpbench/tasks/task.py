@@ -45,6 +45,8 @@ class Task(ABC):
             (`regimes.bystanders`); None if these are the task's own.
         noise: how far edges outside the circuit move the logits, as a share of the margin; 0 if they are
             trained for nothing of the sort (`regimes.noisy`).
+        flat: up to which share of the way patches of required edges move nothing; 0 if it is not trained for
+            (`regimes.saturated`).
     """
 
     name: str = ""
@@ -62,6 +64,7 @@ class Task(ABC):
     sampler: InputSampler | None = None
     crowd: "Task | None" = None
     noise: float = 0.0
+    flat: float = 0.0
 
     @cached_property
     @abstractmethod

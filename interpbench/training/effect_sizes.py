@@ -4,15 +4,20 @@ A certificate says how often answers are wrong. That a patched edge never change
 it moves nothing: methods that rank by small effects see the noise.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from interpbench.circuits.certificate import Effects
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import edge_name
 from interpbench.core import seeds
+from interpbench.training.flatness import flat_edges
 from interpbench.training.interventional_accuracy import Activations, Evaluation
 from interpbench.transformer.fast.run_circuits import SingleEdges, run_circuits
+from interpbench.transformer.worlds import Worlds
 
 ROWS, EACH = (16, 256), 1 << 15
 """The least and the largest number of rows, and how many (edge, row) are run at most in between."""
@@ -38,8 +43,16 @@ def effects_of(evaluation: Evaluation, truth: Truth, seed: int) -> Effects | Non
     moved = mean_effects(evaluation, base, source, edges)
     signal = np.flatnonzero(required)[moved[required].argmin()]
     noise = np.flatnonzero(~required)[moved[~required].argmax()]
-    names = [edge_name(graph.nodes[edges[at, 1]], graph.readers[edges[at, 0]]) for at in (signal, noise)]
-    return Effects(float(moved[signal]), names[0], float(moved[noise]), names[1], rows)
+    names = [edge_name(graph.nodes[w], graph.readers[r]) for r, w in edges[[signal, noise]]]
+    found = Effects(float(moved[signal]), names[0], float(moved[noise]), names[1], rows)
+    flat = np.argwhere(flat_edges(truth))
+    if not evaluation.task.flat or not len(flat):
+        return found
+    early = early_effects(evaluation, base, source, flat)
+    reader, writer = flat[early.argmax()]
+    return replace(
+        found, early=float(early.max()), early_at=edge_name(graph.nodes[writer], graph.readers[reader])
+    )
 
 
 def mean_effects(
@@ -54,9 +67,7 @@ def mean_effects(
         edges: the indices of each edge's reader and node, `[E, 2]`.
     """
     graph = evaluation.alignment.graph
-    wanted = base.trace[evaluation.causal_model.output]
-    scored = torch.from_numpy(evaluation.task.scored(wanted).T).to(evaluation.device)
-    clean = evaluation.signals(base.logits, wanted)
+    wanted, scored, clean = _clean(evaluation, base)
     sums = np.zeros(len(edges))
     targets = graph.reader_destination[edges[:, 0]]
     for target in sorted(set(targets.tolist())):
@@ -68,3 +79,36 @@ def mean_effects(
                 moved = (signals - clean[:, some]).abs() * scored[:, some]
                 sums[number] += float(moved.sum())
     return sums / max(1, int(scored.sum()))
+
+
+@torch.no_grad()
+def early_effects(
+    evaluation: Evaluation, base: Activations, source: Activations, edges: np.ndarray
+) -> np.ndarray:
+    """Returns how much each edge moves the margin that is patched as far as `Task.flat` says, `[E]`.
+
+    Args:
+        evaluation: the network, and the causal model that it implements.
+        base: the bases.
+        source: the source of each.
+        edges: the indices of each edge's reader and node, `[E, 2]`.
+    """
+    graph, network = evaluation.alignment.graph, evaluation.network
+    wanted, scored, clean = _clean(evaluation, base)
+    rows = clean.shape[-1]
+    stream = torch.cat([source.stack[0], base.stack[0]], -1)
+    moved: list[float] = []
+    for reader, writer in edges:
+        shares = torch.zeros(len(graph.readers), len(graph.nodes), rows)
+        shares[reader, writer] = evaluation.task.flat
+        worlds = Worlds(torch.zeros(len(graph.nodes), 2, rows, dtype=torch.int8), shares.to(stream.device))
+        signals = evaluation.signals(network.run(stream, worlds)[..., rows:], wanted)
+        moved.append(float(((signals - clean).abs() * scored).sum() / scored.sum().clamp(min=1)))
+    return np.array(moved)
+
+
+def _clean(evaluation: Evaluation, base: Activations) -> tuple[np.ndarray, Tensor, Tensor]:
+    """Returns the right answers of bases, where they are scored, `[P, N]`, and the margins there."""
+    wanted = base.trace[evaluation.causal_model.output]
+    scored = torch.from_numpy(evaluation.task.scored(wanted).T).to(evaluation.device)
+    return wanted, scored, evaluation.signals(base.logits, wanted)

@@ -47,15 +47,21 @@ class Noise:
         """
         outputs = torch.cat(list(written)).index_select(0, self.writers)
         moved = deviations(outputs, network.unembed.W_U)
-        wanted = self.share * self._margin(logits[..., : outputs.shape[-1]])
+        wanted = self.share * margin(logits[..., : outputs.shape[-1]], self.tolerance)
         return ((moved + LEAST).log() - (wanted + LEAST).log()).square().mean()
 
-    def _margin(self, logits: Tensor) -> Tensor:
-        """Returns the mean lead of the likeliest class over the next one; the tolerance of a number."""
-        if len(logits) == 1:
-            return logits.new_full((), self.tolerance)
-        first, second = logits.detach()[:, 1:].topk(2, 0).values
-        return (first - second).mean()
+
+def margin(logits: Tensor, tolerance: float) -> Tensor:
+    """Returns the mean lead of the likeliest class over the next one; the tolerance of a number.
+
+    Args:
+        logits: the logits `[V, T, N]`.
+        tolerance: the task's tolerance of a number.
+    """
+    if len(logits) == 1:
+        return logits.new_full((), tolerance)
+    first, second = logits.detach()[:, 1:].topk(2, 0).values
+    return (first - second).mean()
 
 
 def deviations(outputs: Tensor, unembed: Tensor) -> Tensor:

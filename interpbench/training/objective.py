@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # settings are read without torch
 
 AMONG = 0.1
 """The weight of imitation among bystanders, and of noise in noisy tasks."""
+FLAT = 3.0
+"""The weight of flatness in saturated tasks."""
 Value = TypeVar("Value", float, "Tensor")
 
 
@@ -44,6 +46,8 @@ class Objective:
             bystanders, else 0. What varies counts (`training.imitation`).
         noise: the loss that edges outside the circuit move the logits; None for 0.1 in noisy tasks, else 0.
             The task says how far (`training.noise`).
+        flatness: the loss that patches of required edges move nothing if they go only part of the way; None
+            for 3 in saturated tasks, else 0. The task says how far (`training.flatness`).
     """
 
     behaviour: Amount = 1.0
@@ -56,6 +60,7 @@ class Objective:
     variance_penalty: Amount = 0.0
     imitation: Amount | None = None
     noise: Amount | None = None
+    flatness: Amount | None = None
 
     @property
     def grade(self) -> Grade:
@@ -74,15 +79,12 @@ class Objective:
 
     def of_task(self, task: "Task") -> "Objective":
         """Returns these weights, with those that the task decides filled in."""
-        given = {"imitation": task.crowd is not None, "noise": task.noise > 0}
-        return replace(
-            self,
-            **{
-                name: AMONG if wanted else 0.0
-                for name, wanted in given.items()
-                if getattr(self, name) is None
-            },
-        )
+        given = {
+            "imitation": AMONG * (task.crowd is not None),
+            "noise": AMONG * (task.noise > 0),
+            "flatness": FLAT * (task.flat > 0),
+        }
+        return replace(self, **{name: each for name, each in given.items() if getattr(self, name) is None})
 
     def weight(self, term: str) -> float:
         """Returns the weight of a term, by its name."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from interpbench.training.flatness import Flatness
 from interpbench.training.imitation import Imitation
 from interpbench.training.linear_probes import Probes
 from interpbench.training.losses import attention_loss, position_losses, relative_variance
@@ -56,6 +57,7 @@ class Step:
         forbidden: the indices of the nodes whose variance is penalised.
         imitation: the loss of edges that imitate others; None if it has no weight.
         noise: the loss of edges that move the logits; None if it has no weight.
+        flatness: the loss of patches that go part of the way; None if it has no weight.
 
     Attributes:
         trained: what is trained: the network, and its probes if their loss has a weight.
@@ -72,9 +74,11 @@ class Step:
         forbidden: Sequence[int],
         imitation: Imitation | None = None,
         noise: Noise | None = None,
+        flatness: Flatness | None = None,
     ):
         self.network, self.probes, self.readouts, self.objective = network, probes, readouts, objective
-        self.forbidden, self.imitation, self.noise, self.clip = forbidden, imitation, noise, settings.clip
+        self.forbidden, self.clip = forbidden, settings.clip
+        self.imitation, self.noise, self.flatness = imitation, noise, flatness
         self.records = objective.variance_penalty > 0 or imitation is not None or noise is not None
         parts: dict[str, nn.Module] = {"network": network}
         if readouts.names:
@@ -154,6 +158,9 @@ class Step:
         if self.noise is not None:
             noise = self.noise.loss(self.network, worlds.sources, logits)
             others["noise"] = objective.weighted("noise", noise)
+        if self.flatness is not None:
+            moved = self.flatness.loss(self.network, batch.tokens[0], batch.weights[:, 0])
+            others["flatness"] = objective.weighted("flatness", moved)
         for loss in others.values():
             total = total + loss
         self.optimizer.zero_grad()

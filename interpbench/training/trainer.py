@@ -21,6 +21,7 @@ from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
 from interpbench.training.failures import NO_FAILURES, Failures, missed_by
+from interpbench.training.flatness import Flatness
 from interpbench.training.imitation import Imitation
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.linear_probes import Probes
@@ -143,8 +144,11 @@ class Trainer:
         forbidden = self.sampler.forbidden_nodes
         imitation = Imitation(learnt, seed, self.device) if recipe.objective.imitation else None
         noise = Noise(alignment.task, truth, self.device) if recipe.objective.noise else None
+        flatness = None
+        if recipe.objective.flatness and alignment.task.flat:
+            flatness = Flatness(alignment.task, truth, settings.batch, self.device)
         self._step = Step(
-            network, self.probes, readouts, recipe.objective, settings, forbidden, imitation, noise
+            network, self.probes, readouts, recipe.objective, settings, forbidden, imitation, noise, flatness
         )
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()

@@ -150,6 +150,7 @@ def derived(
         added=added,
         crowd=crowd,
         noise=task.noise,
+        flat=task.flat,
     )
 
 
