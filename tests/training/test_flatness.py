@@ -74,6 +74,7 @@ def test_the_loss_is_that_of_literal_runs_with_edges_patched_part_of_the_way() -
     with torch.no_grad():
         loss = float(flatness.loss(network, torch.from_numpy(tokens), weights))
     graph, total, leads = truth.graph, 0.0, list[float]()
+    network.requires_grad_(False)
     for row in range(rows):
         clean, _ = run(network, tokens[row].tolist())
         _, source = run(network, tokens[(row + 1) % rows].tolist())
@@ -126,7 +127,7 @@ def test_a_task_says_how_far_and_the_objective_follows() -> None:
     assert shape(both).d_mlp == 256 and (shape(both).graph == shape(clean).graph)
     with pytest.raises(TaskError, match="is flat already"):
         get_task("equals_two_back[regime=saturated,regime=baseline]")
-    with pytest.raises(ConfigError, match="flat: input should be less than 0.5"):
+    with pytest.raises(ConfigError, match=r"flat: input should be less than 0\.5"):
         get_task("equals_two_back[regime=saturated,flat=0.5]")
     _, truth, _ = made(NAME)
     assert truth.count("qkv_edge", State.REQUIRED) == 4
