@@ -27,7 +27,7 @@ three, and only their orders 0 and 1 are known."""
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A node or edge of the circuit: the interventions on the program that act like patching it."""
 
     reads: tuple[tuple[str, Read], ...] = ()
@@ -55,7 +55,7 @@ def find_orders(
         pairs: the number of pairs of inputs that are tried.
         among: the names whose orders are looked for; None for all.
     """
-    search = _Search(alignment, _parts(alignment, level), pairs)
+    search = _Search(alignment, parts_of(alignment, level), pairs)
     varied = [name for name in search.parts if search.varies(name)]
     wanted = [name for name in varied if among is None or name in among]
     found: dict[str, Witness] = {}
@@ -71,12 +71,12 @@ def find_orders(
     return found
 
 
-def _parts(alignment: Alignment, level: Level) -> dict[str, _Part]:
+def parts_of(alignment: Alignment, level: Level) -> dict[str, Part]:
     """Returns the nodes or edges of the circuit, by name, but the embedding as a node."""
     graph = alignment.graph
     if level == "node":
         names = {node: alignment.variables_at(node) for node in graph.nodes if node != EMBED}
-        return {str(node): _Part(variables=carried) for node, carried in names.items() if carried}
+        return {str(node): Part(variables=carried) for node, carried in names.items() if carried}
     ends = structural_ends(alignment)
     reads: dict[str, list[tuple[str, Read]]] = {}
     variables: dict[str, tuple[str, ...]] = {}
@@ -87,13 +87,13 @@ def _parts(alignment: Alignment, level: Level) -> dict[str, _Part]:
         reads.setdefault(name, []).extend(those)
         end: Node | None = ends.get((graph.reader_index[reader], graph.node_index[node]))
         variables[name] = () if end is None else alignment.variables_at(end)
-    return {name: _Part(tuple(dict.fromkeys(those)), variables[name]) for name, those in reads.items()}
+    return {name: Part(tuple(dict.fromkeys(those)), variables[name]) for name, those in reads.items()}
 
 
 class _Search:
     """Sets of nodes or edges that are patched on the same pairs of inputs, each set once."""
 
-    def __init__(self, alignment: Alignment, parts: Mapping[str, _Part], pairs: int):
+    def __init__(self, alignment: Alignment, parts: Mapping[str, Part], pairs: int):
         self.model, self.parts = alignment.task.causal_model, parts
         self.base, self.source = draw_pairs_of(alignment.task, pairs)
         self.clean, self.there = self.model.run(self.base), self.model.run(self.source)
