@@ -14,6 +14,7 @@ of what has been trained.
 import argparse
 import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from interpbench import train
+from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.record import read_record
 from interpbench.core import seeds
 from interpbench.core.errors import TrainingError
 from interpbench.core.files import write_json
@@ -55,6 +58,12 @@ def chosen(count: int) -> list[str]:
         if not record.trivial and own_experiment(name) is None and shape(get_task(name)).d_model <= WIDEST
     ]
     return [names[place] for place in seeds.generator(0, "guidance").permutation(len(names))[:count]]
+
+
+def seconds(task: str) -> float:
+    """Returns how long the training of a task's released network took; quick ones are measured first."""
+    folder = released().get(task)
+    return math.inf if folder is None else read_record(folder).cpu_seconds
 
 
 def measure(task: str, seed: int, arm: str) -> None:
@@ -116,7 +125,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="how many runs at a time")
     options = parser.parse_args()
     if not options.draw:
-        tasks = chosen(options.tasks)
+        tasks = sorted(chosen(options.tasks), key=seconds)
         known = {(run["task"], run["seed"], run["arm"]) for run in collected()}
         runs = [(task, seed, arm) for seed in range(options.seeds) for task in tasks for arm in ARMS]
         runs = [run for run in runs if run not in known]
