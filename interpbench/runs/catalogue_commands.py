@@ -63,6 +63,7 @@ def _configs(arguments: Namespace) -> int:
         metavar="FILE",
         help="draw the circuit; runs/pictures/NAME.png without FILE",
     ),
+    argument("--gates", action="store_true", help="how the inputs of nodes are joined: AND, OR, ADDER"),
 )
 def _show(arguments: Namespace) -> int:
     name, png = get_task(arguments.task).name, arguments.png
@@ -71,7 +72,7 @@ def _show(arguments: Namespace) -> int:
         check_file(picture)
     from interpbench.runs.show import show_task
 
-    show_task(console(WIDE), arguments.task, picture)
+    show_task(console(WIDE), arguments.task, picture, arguments.gates)
     return 0
 
 

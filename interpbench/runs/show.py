@@ -5,13 +5,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from interpbench.alignment.alignment import align
+from interpbench.alignment.alignment import Alignment, align
+from interpbench.alignment.find_gates import find_gates
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.index import standing
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core.errors import UnknownNameError
 from interpbench.core.text import printable, terminal
-from interpbench.reports.tables import circuit_lines
+from interpbench.reports.tables import circuit_lines, rows_table
 from interpbench.reports.task_table import output, task_table
 from interpbench.runs.measure_tasks import record_of
 from interpbench.tasks.catalogue import catalogue, families, get_task
@@ -52,13 +53,14 @@ def _models() -> dict[str, str]:
     return {name: standing(folder) for name, folder in released().items()}
 
 
-def show_task(console: Console, name: str, picture: Path | None = None) -> None:
+def show_task(console: Console, name: str, picture: Path | None = None, gates: bool = False) -> None:
     """Prints one task's program, domain, circuit and truth states.
 
     Args:
         console: where to print.
         name: the task, by name or published number, or where one of your own is.
         picture: the PNG to draw the circuit to; None for no picture.
+        gates: whether to print how the inputs of nodes are joined.
     """
     task = get_task(name)
     alignment = align(task, shape(task).graph)
@@ -100,6 +102,9 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
     for line in circuit_lines(truth, alignment):
         console.print(f"  {printable(line)}", markup=False, highlight=False)
+    if gates:
+        console.print("\n[bold]Gates[/] (shares of the outputs that all edges into a node change together)")
+        console.print(rows_table(_gates(alignment)))
     if (folder := {**released(), **in_regimes()}.get(task.name)) is not None:
         console.print(f"\n[bold]Released model[/]\n  {standing(folder)}", highlight=False)
     if record.trivial:
@@ -110,6 +115,18 @@ def show_task(console: Console, name: str, picture: Path | None = None) -> None:
         places = {node: alignment.variables_at(node) for node in alignment.aligned_nodes}
         draw_circuit(truth, picture, places, title=task.name)
         console.print(f"\nPicture: {terminal(picture)}", highlight=False)
+
+
+def _gates(alignment: Alignment) -> list[dict[str, object]]:
+    """Returns how each edge is joined to its siblings, where any of them is."""
+    rows: list[dict[str, object]] = []
+    for gate in find_gates(alignment).values():
+        for edge in gate.edges:
+            shares = gate.shares(edge)
+            kinds: dict[str, object] = {kind.upper(): f"{share:.2f}" for kind, share in shares.items()}
+            left = "" if not gate.moved.any() else f"{1 - sum(shares.values()):.2f}"
+            rows.append({"edge": edge, **kinds, "none of these": left, "outputs": int(gate.moved.sum())})
+    return rows
 
 
 def _few(values: Sequence[object], joint: str) -> str:
