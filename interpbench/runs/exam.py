@@ -61,6 +61,11 @@ DISSOCIATIONS = (
         "a path that acts on one input in a hundred moves the mean by a hundredth of its effect",
     ),
     Dissociation(
+        "saturated + noisy",
+        ("eap", "atp", "clean_corrupted"),
+        "where readers are flat around both inputs, gradients there are smaller than those of the noise",
+    ),
+    Dissociation(
         "alive",
         ("weight_norm", "fitted_features"),
         "the copies of a circuit are made alike, and only what reads the output's tells it from them",
