@@ -57,9 +57,12 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
         key = next(iter(parameters))
         raise ConfigError(f"task.{key} is a parameter of a task: say which, as in task=ioi task.{key}=…")
     if not named and combinations:
-        raise ConfigError(
-            f"{REGIME}={combinations[0]} is of a task: say which, as in task=hist {REGIME}=alive"
-        )
+        first = combinations[0]
+        instead = f"say which, as in task=hist {REGIME}=alive"
+        if any(key == "checkpoint" for key, _ in told):
+            chosen = f"checkpoint=regime:{first.partition('+')[0]}"
+            instead = f"models are chosen by {chosen}, or by the task's name"
+        raise ConfigError(f"{REGIME}={first} is of a task: {instead}")
     return found
 
 

@@ -24,6 +24,7 @@ from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.family import split_name
 from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.curriculum import Curriculum
@@ -204,7 +205,8 @@ def check_train(config: TrainConfig) -> None:
         raise ConfigError("objective: every loss has weight 0; objective.behaviour=1 trains the outputs")
     if config.kind == "compiled":
         if not isinstance(task, RaspTask):
-            raise TaskError(f"task {task.name} is hand-written: Tracr compiles RASP programs only")
+            why = "in a regime" if isinstance(task, RegimeTask) else "hand-written"
+            raise TaskError(f"task {task.name} is {why}: Tracr compiles RASP programs only")
         if config.alignment:
             raise ConfigError("alignment: compiled networks are aligned as Tracr places the variables")
     else:

@@ -145,6 +145,10 @@ def test_parameters_are_of_a_task() -> None:
     with pytest.raises(ConfigError, match=r"task.depth is a parameter of a task: say which, as in task=ioi"):
         hydra_overrides(["task.depth=2"])
     with pytest.raises(ConfigError, match=r"^regime=alive is of a task: say which, as in task=hist"):
+        hydra_overrides(["regime=alive"])
+    with pytest.raises(
+        ConfigError, match=r"^regime=alive is of a task: models are .* checkpoint=regime:alive,"
+    ):
         hydra_overrides(["regime=alive", "checkpoint=hist"])
     with pytest.raises(ConfigError, match=r"^regime.share is a dial of a regime: say which, as in"):
         hydra_overrides(["task=hist", "regime.share=0.1"])
