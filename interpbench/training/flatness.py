@@ -12,15 +12,12 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.ground_truth import Truth
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import Reader
 from interpbench.tasks.task import Task
 from interpbench.training.noise import margin
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.worlds import Plan, Worlds
-
-GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of the golden ratio, modulo 1, fill the interval from 0 to 1 evenly, however many there are."""
 
 
 def flat_edges(truth: Truth) -> np.ndarray:
@@ -47,17 +44,19 @@ def patched_together(truth: Truth) -> list[np.ndarray]:
     """Returns the sets of edges that are patched part of the way, bool `[R, W]` each.
 
     They are single edges that can be flat, and all of these out of the embedding, the heads of a layer, or an
-    MLP: paths of integrated gradients move these together.
+    MLP, which paths of integrated gradients move together, and with them allowed edges.
     """
     graph, flat = truth.graph, flat_edges(truth)
+    read = np.array([reader.slot not in ("logits", "v") for reader in graph.readers])
+    together = flat | ((truth.qkv_edges == State.ALLOWED) & read[:, None])
     sets: list[np.ndarray] = []
     for reader, writer in np.argwhere(flat):
         sets.append(np.zeros(flat.shape, bool))
         sets[-1][reader, writer] = True
     blocks = [(node.layer, node.head is None) for node in graph.nodes]
     for block in sorted(set(blocks)):
-        among = flat & np.array([each == block for each in blocks])
-        if among.sum() > 1:
+        among = together & np.array([each == block for each in blocks])
+        if (among & flat).any() and among.sum() > 1:
             sets.append(among)
     return sets
 
@@ -66,7 +65,7 @@ class Flatness:
     """The loss of what patches move that go part of the way.
 
     Row b of a step is the base, the next row its source. Which edges are patched, and how far, depends on b
-    alone; the inputs are drawn anew for each step.
+    alone, in even steps for each set of edges; the inputs are drawn anew for each step.
 
     Args:
         task: the task, which says up to where nothing may move.
@@ -78,9 +77,10 @@ class Flatness:
     def __init__(self, task: Task, truth: Truth, rows: int, device: torch.device):
         graph, sets = truth.graph, patched_together(truth)
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
-        for row in range(rows if sets else 0):
-            share = task.flat * (GOLDEN * (0.5 + row // len(sets)) + row / rows) % task.flat
-            edges[:, :, row] = share * sets[row % len(sets)]
+        for place, some in enumerate(sets):
+            those = range(place, rows, len(sets))
+            for step, row in enumerate(those, 1):
+                edges[:, :, row] = task.flat * step / len(those) * some
         self.edges = torch.from_numpy(edges).to(device)
         self.nodes = torch.zeros(len(graph.nodes), 2, rows, dtype=torch.int8, device=device)
         self.next = torch.ones(len(graph.nodes), rows, dtype=torch.int8, device=device)
