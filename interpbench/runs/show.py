@@ -104,7 +104,8 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
         console.print(f"  {printable(line)}", markup=False, highlight=False)
     if gates:
         console.print("\n[bold]Gates[/] (shares of the outputs that all edges into a node change together)")
-        console.print(rows_table(_gates(alignment)))
+        rows = _gates(alignment)
+        console.print(rows_table(rows) if rows else "  no node reads several edges of the circuit")
     if (folder := {**released(), **in_regimes()}.get(task.name)) is not None:
         console.print(f"\n[bold]Released model[/]\n  {standing(folder)}", highlight=False)
     if record.trivial:

@@ -1,6 +1,7 @@
 """The stored records of tasks and the page made of them are current; the catalogue's table filters."""
 
 import io
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -85,6 +86,22 @@ def test_show_draws_the_circuit(tmp_path: Path) -> None:
     for part in ("rank = width(", "10 classes: 0, 1, 2", "logits <- a2.h0", "makes up", "Picture"):
         assert part in text
     assert (tmp_path / "circuit.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("equals_two_back", r"embed->m0 +│ 0\.31 │ 0\.31 │ 0\.19 "),
+        ("identity", "no node reads several edges"),
+    ],
+)
+def test_gates_are_shown_on_request(task: str, said: str) -> None:
+    console = Console(width=120, file=io.StringIO(), record=True)
+    show_task(console, task, gates=True)
+    text = console.export_text()
+    assert "Gates (shares of" in text and re.search(said, text)
+    show_task(console, task)
+    assert "Gates" not in console.export_text()
 
 
 @pytest.mark.parametrize(
