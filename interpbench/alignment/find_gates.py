@@ -26,7 +26,7 @@ from interpbench.alignment.find_orders import Part, parts_of
 from interpbench.alignment.structure import draw_pairs_of
 from interpbench.causal.model import Intervention, Trace, changed
 from interpbench.circuits.ground_truth import Level
-from interpbench.circuits.naming import edge_ends
+from interpbench.circuits.naming import edge_ends, head_edge_name
 
 KINDS = ("and", "or", "adder")
 PAIRS = 2_000
@@ -70,7 +70,7 @@ def find_gates(
     run = _Runs(alignment, pairs or draw_pairs_of(alignment.task, PAIRS))
     groups: dict[str, dict[str, Part]] = {}
     for name, part in parts_of(alignment, level).items():
-        groups.setdefault(edge_ends(name)[1].partition("<")[0], {})[name] = part
+        groups.setdefault(edge_ends(head_edge_name(name))[1], {})[name] = part
     gates: dict[str, Gate] = {}
     for node, parts in groups.items():
         if len(parts) > 1:

@@ -83,7 +83,7 @@ VacuousKind = Literal["effective", "effective_positions"]
 AttackedKind = Literal["nodes", "edges"]
 ATTACKED: tuple[AttackedKind, ...] = ("nodes", "edges")
 """The adversary searches for the worst set of forbidden nodes, and for that of inert edges."""
-ABSENT = ("identity", "seed", "proved", "effects")
+ABSENT = ("identity", "seed", "proved", "effects", "early", "early_at")
 """The keys that are left out of a file if their value is None."""
 
 
@@ -250,8 +250,12 @@ class Effects:
     noise: Annotated[float, Field(ge=0)]
     noise_at: PlaceName
     rows: Steps
-    early: Annotated[float, Field(ge=0)] | None = None
-    early_at: PlaceName | None = None
+    early: Annotated[Annotated[float, Field(ge=0)] | None, InFile] = None
+    early_at: Annotated[PlaceName | None, InFile] = None
+
+    @model_serializer(mode="wrap")
+    def _as_in_file(self, dump: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        return _without_absent(dump(self))
 
     @property
     def ratio(self) -> float:

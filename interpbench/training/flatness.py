@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import Reader
 from interpbench.tasks.task import Task
 from interpbench.training.noise import margin
@@ -43,12 +43,14 @@ def _read_flatly(graph: Graph, circuit: np.ndarray, flat: np.ndarray, reader: Re
 def patched_together(truth: Truth) -> list[np.ndarray]:
     """Returns the sets of edges that are patched part of the way, bool `[R, W]` each.
 
-    They are single edges that can be flat, and all of these out of the embedding, the heads of a layer, or an
-    MLP, which paths of integrated gradients move together, and with them allowed edges.
+    They are single edges that can be flat, and all edges out of the embedding, the heads of a layer, or an
+    MLP, which paths of integrated gradients move together: but those of the circuit that cannot be flat, and
+    those into the logits. Edges outside the circuit are among them, as that they have no effect is certified
+    for the whole way alone.
     """
     graph, flat = truth.graph, flat_edges(truth)
-    read = np.array([reader.slot not in ("logits", "v") for reader in graph.readers])
-    together = flat | ((truth.qkv_edges == State.ALLOWED) & read[:, None])
+    read = np.array([reader.slot != "logits" for reader in graph.readers])
+    together = graph.legal & read[:, None] & (flat | ~truth.circuit)
     sets: list[np.ndarray] = []
     for reader, writer in np.argwhere(flat):
         sets.append(np.zeros(flat.shape, bool))

@@ -59,8 +59,11 @@ def test_what_reads_linearly_cannot_be_flat() -> None:
 def test_edges_are_patched_alone_and_with_the_others_out_of_their_block() -> None:
     _, truth, _ = made(NAME)
     together = [names(truth, each) for each in patched_together(truth)]
-    assert sorted(map(len, together)) == [1, 1, 1, 4]
-    assert {"embed->a0.h0<q>", "embed->a0.h0<k>", "embed->a0.h0<v>", "embed->m0"} in together
+    embedding, heads = together[3:]
+    assert sorted(map(len, together[:3])) == [1, 1, 1] and len(together) == 5, "none but the logits read m0"
+    assert {"embed->a0.h0<v>", "embed->m0", "embed->m1", "embed->a1.h3<k>"} < embedding
+    assert {"a0.h0->m0", "a0.h3->m0", "a0.h1->m1"} < heads
+    assert not any(name.endswith("->logits") for each in together for name in each)
 
 
 def test_the_loss_is_that_of_literal_runs_with_edges_patched_part_of_the_way() -> None:
@@ -68,9 +71,7 @@ def test_the_loss_is_that_of_literal_runs_with_edges_patched_part_of_the_way() -
     rows = 6
     flatness = Flatness(task, truth, rows, torch.device("cpu"))
     shares = flatness.edges.amax((0, 1)).tolist()
-    assert shares == pytest.approx([0.125, 0.125, 0.25, 0.25, 0.25, 0.25]), (
-        "the last of a set goes to the end"
-    )
+    assert shares == pytest.approx([0.125, 0.25, 0.25, 0.25, 0.25, 0.25]), "the last of a set goes to the end"
     tokens = task.token_ids(task.domain.draw(np.random.default_rng(0), rows, True))
     weights = torch.ones(tokens.shape[1] - 1, rows)
     weights[:2] = 0
