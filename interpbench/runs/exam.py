@@ -66,6 +66,11 @@ DISSOCIATIONS = (
         "where readers are flat around both inputs, gradients there are smaller than those of the noise",
     ),
     Dissociation(
+        "baseline + noisy",
+        ("eap", "atp", "clean_corrupted", "eap_ig+steps=4"),
+        "all points of the gradients lie where readers are flat, so that the noise has larger ones",
+    ),
+    Dissociation(
         "alive",
         ("weight_norm", "fitted_features"),
         "the copies of a circuit are made alike, and only what reads the output's tells it from them",

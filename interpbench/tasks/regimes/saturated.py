@@ -45,8 +45,8 @@ class Saturated:
 class Baseline(Saturated):
     """Nearly the whole way is flat, but for a step in its middle that is narrow.
 
-    Ten points of integrated gradients, at the midpoints of equal intervals, lie beside a step between 0.45
-    and 0.55 of the way.
+    Points of integrated gradients, at the midpoints of equal intervals, lie beside the step if their number
+    is even and small.
 
     Attributes:
         flat: up to which share of the way from clean to source a patch moves nothing.
