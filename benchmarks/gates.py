@@ -35,15 +35,17 @@ from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import edge_name
 from interpbench.core.files import write_json, write_text
 from interpbench.core.process import prepare_torch
+from interpbench.core.text import markdown
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method
+from interpbench.reports.labels import NOTHING
 from interpbench.reports.models_page import put
 from interpbench.runs.certify import subject_of
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs
 
-METHODS = ("exact", "acdc", "eap", "atp", "relp", "eap_ig", "eap_ig_activations")
+METHODS = ("exact", "acdc", "eap", "atp", "relp", "eap_ig_activations")
 DIRECTIONS = ("noising", "denoising", "both")
 NETWORKS = tuple(name for task in TASKS for name in (task, f"{task}[regime=noisy]"))
 DRAWN, PAIRS, LEAST = 20_000, 64, 32
@@ -79,9 +81,9 @@ class Seen:
 
 
 def pairs_at(pairs: Pairs, gate: Gate, kind: int) -> tuple[Pairs, tuple[str, ...]]:
-    """Returns the pairs at some of whose outputs one kind of gate joins all edges that vary, and these edges.
+    """Returns the pairs at some of whose outputs one kind of gate joins all edges that any gate ever joins.
 
-    Only those outputs are scored.
+    Only those outputs are scored. The edges are returned, too.
 
     Args:
         pairs: the pairs that the gate was found on.
@@ -118,7 +120,7 @@ def said(noising: np.ndarray, denoising: np.ndarray) -> np.ndarray:
 
 
 def gates_of(alignment: Alignment, pairs: Pairs) -> dict[str, Gate]:
-    """Returns the gates on pairs of token ids, of nodes of which two edges vary."""
+    """Returns the gates on pairs of token ids, of nodes of which two edges are ever joined by one."""
     bos = alignment.task.bos
     codes = [np.where(ids > bos, -1, ids)[:, 1:] for ids in (pairs.clean.numpy(), pairs.corrupted.numpy())]
     gates = find_gates(alignment, (codes[0], codes[1]))
@@ -152,18 +154,30 @@ def seen(name: str) -> Iterator[Seen]:
 
 def table(every: Sequence[Seen]) -> str:
     """Returns a Markdown table of methods × gates: edges found by each direction, and gates said right."""
-    lines = [["method", *(f"{kind.upper()}" for kind in KINDS), "gates said right"]]
-    lines.append(["---", *["--:"] * (len(KINDS) + 1)])
+    lines: list[list[str]] = []
     for method in METHODS:
-        cells: list[str] = []
-        rights: list[str] = []
-        for kind in KINDS:
-            here = [one for one in every if (one.method, one.kind) == (method, kind)]
-            found = [np.mean([one.found[each] for one in here]) for each in DIRECTIONS]
-            cells.append(" / ".join(f"{share:.2f}" for share in found))
-            rights.append(f"{np.mean([one.right for one in here]):.2f}")
-        lines.append([method.replace("_", "\\_"), *cells, " / ".join(rights)])
+        for noisy in (False, True):
+            lines.append(_row(method, noisy, [one for one in every if one.method == method]))
+    counts = [len({(one.network, one.node) for one in every if one.kind == kind}) for kind in KINDS]
+    heads = [f"{kind.upper()} ({count})" for kind, count in zip(KINDS, counts)]
+    lines = [["method", *heads, "gates said right"], ["---", *["--:"] * (len(KINDS) + 1)], *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _row(method: str, noisy: bool, every: Sequence[Seen]) -> list[str]:
+    """Returns the cells of a method on networks in regime `noisy`, or on the others."""
+    cells: list[str] = []
+    rights: list[str] = []
+    for kind in KINDS:
+        here = [one for one in every if one.kind == kind and ("noisy" in one.network) == noisy]
+        if not here:
+            cells.append(NOTHING)
+            rights.append(NOTHING)
+            continue
+        found = [np.mean([one.found[each] for one in here]) for each in DIRECTIONS]
+        cells.append(" / ".join(f"{share:.2f}" for share in found))
+        rights.append(f"{np.mean([one.right for one in here]):.2f}")
+    return [markdown(method) + (", noisy" if noisy else ""), *cells, " / ".join(rights)]
 
 
 def main() -> None:

@@ -10,10 +10,12 @@ edge and its siblings are joined by
 * ADDER, if it alone changes the output, and the others do not do what all do: it counts by itself;
 * nothing of the sort otherwise, as where three copies vote, or where the edge does not matter.
 
+Outputs that are None in one of these runs are left aside, as nothing can be said of them.
+
 These are the gates of Chen et al. 2025, "Rethinking circuit completeness in language models: AND, OR, and
 ADDER gates", section 3. Noising finds AND and ADDER, denoising OR and ADDER. Which gate it is depends on the
-pair of inputs: what takes both of two inputs to be true takes any of them to be false. Exchanging clean and
-corrupted input exchanges AND and OR.
+pair of inputs: what takes both of two inputs to be true takes any of them to be false. For a node that all
+paths to the output go through, exchanging clean and corrupted input exchanges AND and OR.
 """
 
 from collections.abc import Mapping
@@ -24,7 +26,7 @@ import numpy as np
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_orders import Part, parts_of
 from interpbench.alignment.structure import draw_pairs_of
-from interpbench.causal.model import Intervention, Trace, changed
+from interpbench.causal.model import Intervention, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Level
 from interpbench.circuits.naming import edge_ends, head_edge_name
 
@@ -39,7 +41,8 @@ class Gate:
 
     Attributes:
         edges: the names of the edges.
-        moved: bool `[pair, pos]`, the outputs that patching all of them changes.
+        moved: bool `[edge, pair, pos]`, the outputs that patching all of them changes, and that are not None
+            with the edge alone or all others patched.
         kinds: bool `[3, edge, pair, pos]`: at which of these an edge is joined to its siblings by AND, by OR,
             and by ADDER.
     """
@@ -50,7 +53,8 @@ class Gate:
 
     def shares(self, edge: str) -> dict[str, float]:
         """Returns the share of these outputs at which an edge is joined by each kind, by its name."""
-        found = self.kinds[:, self.edges.index(edge)].sum((1, 2)) / max(1, int(self.moved.sum()))
+        place = self.edges.index(edge)
+        found = self.kinds[:, place].sum((1, 2)) / max(1, int(self.moved[place].sum()))
         return dict(zip(KINDS, found.tolist()))
 
 
@@ -77,7 +81,8 @@ def find_gates(
             whole = run(parts)
             alone = [run({name: part}) for name, part in parts.items()]
             kept = [run({other: each for other, each in parts.items() if other != name}) for name in parts]
-            moved = run.differs(run.clean, whole)
+            answered = np.stack([run.answers(one) & run.answers(two) for one, two in zip(alone, kept)])
+            moved = run.differs(run.clean, whole) & answered
             breaks = np.stack([run.differs(run.clean, one) for one in alone])
             keeps = np.stack([run.differs(whole, one) for one in kept])
             kinds = np.stack([breaks & ~keeps, ~breaks & keeps, breaks & keeps]) & moved
@@ -113,3 +118,7 @@ class _Runs:
         """Returns bool `[pair, pos]`, whether scored outputs differ."""
         output = self.model.output
         return changed(one[output], other[output]) & self.scored
+
+    def answers(self, trace: Trace) -> np.ndarray:
+        """Returns bool `[pair, pos]`, whether there is an output."""
+        return has_value(trace[self.model.output])

@@ -90,7 +90,10 @@ def effects_in(folder: Path, clean: Path, metric: str) -> list[RegimeEffect]:
     Raises:
         ScoresError: if one is damaged, or no network has a twin.
     """
-    found = regime_effects(read_board(folder / BOARD), read_board(clean / BOARD), METRICS[metric])
+    boards = read_board(folder / BOARD), read_board(clean / BOARD)
+    found = regime_effects(*boards, METRICS[metric])
+    if not found and regime_effects(*boards, METRICS["precision"]):
+        raise ScoresError(f"{metric} is not measured in these rows of an earlier version; evaluate anew")
     if not found:
         raise ScoresError(f"no network in {folder} has a clean twin in {clean} with the same method")
     return found
@@ -136,10 +139,10 @@ def write_exam(folder: Path, clean: Path, metric: str) -> None:
         raise ConfigError(f"exam --write is for a checkout of the project: there is no {PAGE} here")
     effects = effects_in(folder, clean, metric)
     page = put((root / PAGE).read_text(), exam_table(effects), BEGIN)
+    boards = read_board(folder / BOARD), read_board(clean / BOARD)
     for names, begin in ((OF_CIRCUITS, CIRCUITS), (OF_CHOSEN, CHOSEN)):
-        page = put(page, circuits_table(*(effects_in(folder, clean, name) for name in names)), begin)
-    own = threshold_effects(read_board(folder / BOARD), read_board(clean / BOARD))
-    write_text(root / PAGE, put(page, thresholds_table(own), OWN))
+        page = put(page, circuits_table(*(regime_effects(*boards, METRICS[name]) for name in names)), begin)
+    write_text(root / PAGE, put(page, thresholds_table(threshold_effects(*boards)), OWN))
     draw_exam(effects, METRICS[metric].title, root / FIGURE)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.find_gates import find_gates
+from interpbench.alignment.find_gates import KINDS, find_gates
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.index import standing
 from interpbench.circuits.ground_truth import State, Truth
@@ -122,11 +122,12 @@ def _gates(alignment: Alignment) -> list[dict[str, object]]:
     """Returns how each edge is joined to its siblings, where any of them is."""
     rows: list[dict[str, object]] = []
     for gate in find_gates(alignment).values():
-        for edge in gate.edges:
+        for edge, moved in zip(gate.edges, gate.moved):
             shares = gate.shares(edge)
-            kinds: dict[str, object] = {kind.upper(): f"{share:.2f}" for kind, share in shares.items()}
-            left = "" if not gate.moved.any() else f"{1 - sum(shares.values()):.2f}"
-            rows.append({"edge": edge, **kinds, "none of these": left, "outputs": int(gate.moved.sum())})
+            shares["none of these"] = 1 - sum(shares.values())
+            said = {kind: f"{share:.2f}" if moved.any() else "" for kind, share in shares.items()}
+            kinds = {kind.upper() if kind in KINDS else kind: share for kind, share in said.items()}
+            rows.append({"edge": edge, **kinds, "outputs": int(moved.sum())})
     return rows
 
 

@@ -203,6 +203,10 @@ def check_train(config: TrainConfig) -> None:
         raise ConfigError(f"{' '.join(given)}: {error}") from None
     if not any(config.objective.weight(term) for term in ("behaviour", "iit", "strict", "edge_strict")):
         raise ConfigError("objective: every loss has weight 0; objective.behaviour=1 trains the outputs")
+    if config.objective.flatness and not task.flat:
+        raise ConfigError(f"objective.flatness: nothing says how flat {task.name} is; regime=saturated does")
+    if config.objective.of_task(task).flatness and not config.objective.behaviour:
+        raise ConfigError("objective.behaviour=0: flatness is asked of scored outputs, which then are none")
     if config.kind == "compiled":
         if not isinstance(task, RaspTask):
             why = "in a regime" if isinstance(task, RegimeTask) else "hand-written"

@@ -57,8 +57,7 @@ def _chosen_size(row: LeaderboardRow) -> Estimate | None:
 
 
 def _chosen_precision(row: LeaderboardRow) -> Estimate | None:
-    found = row.smallest
-    return None if found is None or found.precision is None else Estimate(found.precision)
+    return row.smallest and Estimate(row.smallest.precision or 0.0)
 
 
 def _chosen_recall(row: LeaderboardRow) -> Estimate | None:
@@ -171,12 +170,18 @@ class ThresholdEffect:
 def threshold_effects(board: Board, clean: Board) -> list[ThresholdEffect]:
     """Returns what methods return at thresholds of their own, on networks in regimes and on their twins.
 
+    Only networks that both were run on, with the same settings, count.
+
     Args:
         board: the rows of networks in regimes.
         clean: those of their twins, among others.
     """
-    bases = {split_name(row.task)[0] for row in board.rows}
-    rows = [row for row in clean.rows if row.task in bases] + list(board.rows)
+    twins = {(row.task, row.method): row for row in clean.rows}
+    rows: list[LeaderboardRow] = []
+    for row in board.rows:
+        twin = twins.get((split_name(row.task)[0], row.method))
+        if twin is not None and _alike(row, twin):
+            rows += [row] if twin in rows else [twin, row]
     found: dict[tuple[str, str, str], list[tuple[LeaderboardRow, Chosen]]] = {}
     for row in (row for row in rows if not row.left_out and row.sufficiency and row.sufficiency.edges):
         for threshold, each in row.own.items():

@@ -170,9 +170,9 @@ class Chosen:
     """A circuit whose size is chosen without the truth.
 
     Attributes:
-        edges: the number of its edges.
-        precision: the share of these that are required of any order or free, allowed ones left aside; None
-            without any.
+        edges: the number of its edges; free edges of one head edge count as one.
+        precision: the share of its edges that are required of any order or free, allowed ones left aside;
+            None without any.
         held: the share of what is required of any order that is in it.
     """
 

@@ -22,6 +22,8 @@ GROWTH = 1.25
 def chosen(truth: Truth, circuit: np.ndarray) -> Chosen:
     """Returns the size of a circuit, and how much of it is right.
 
+    The free edges of a required head edge count as one, as they do in the true size (`true_size`).
+
     Args:
         truth: the ground truth.
         circuit: the edges in the circuit, bool `[R, W]`.
@@ -29,7 +31,9 @@ def chosen(truth: Truth, circuit: np.ndarray) -> Chosen:
     right = int((circuit & truth.circuit).sum())
     wrong = int((circuit & (truth.qkv_edges == State.FORBIDDEN)).sum())
     precision = right / (right + wrong) if right + wrong else None
-    return Chosen(int(circuit.sum()), precision, held(truth, circuit))
+    free = circuit & (truth.qkv_edges == State.FREE)
+    size = int((circuit & ~free).sum()) + int(truth.graph.merge(free, False).sum())
+    return Chosen(size, precision, held(truth, circuit))
 
 
 def own_circuits(truth: Truth, scores: Scores) -> dict[str, Chosen]:
@@ -39,7 +43,7 @@ def own_circuits(truth: Truth, scores: Scores) -> dict[str, Chosen]:
         truth: the ground truth.
         scores: what the method returned.
     """
-    return {f"{threshold:g}": chosen(truth, each) for threshold, each in sorted(scores.circuits.items())}
+    return {f"{threshold:.12g}": chosen(truth, each) for threshold, each in sorted(scores.circuits.items())}
 
 
 def smallest_right(behaviour: Behaviour, order: np.ndarray, tolerance: float) -> int:
@@ -61,7 +65,7 @@ def smallest_right(behaviour: Behaviour, order: np.ndarray, tolerance: float) ->
     sizes = [0]
     while sizes[-1] < len(order):
         sizes.append(min(len(order), max(sizes[-1] + 1, int(sizes[-1] * GROWTH))))
-    high = right(sizes).index(True)  # all edges together are the network
+    high = [*right(sizes[:-1]), True].index(True)  # all edges together are the network
     if not high:
         return 0
     low, size = sizes[high - 1], sizes[high]

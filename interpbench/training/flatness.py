@@ -14,6 +14,7 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.naming import Reader
+from interpbench.core.errors import ConfigError
 from interpbench.tasks.task import Task
 from interpbench.training.noise import margin
 from interpbench.transformer.model import Transformer
@@ -74,10 +75,18 @@ class Flatness:
         truth: the states of edges.
         rows: the number B of rows.
         device: the device of the network.
+
+    Raises:
+        ConfigError: if there are fewer rows than sets of edges, or than two.
     """
 
     def __init__(self, task: Task, truth: Truth, rows: int, device: torch.device):
         graph, sets = truth.graph, patched_together(truth)
+        if rows < (least := max(2, len(sets))):
+            raise ConfigError(
+                f"trainer.batch={rows}: each of {len(sets)} sets of edges that are to be flat needs a row; "
+                f"try trainer.batch={least}"
+            )
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
         for place, some in enumerate(sets):
             those = range(place, rows, len(sets))

@@ -47,7 +47,7 @@ def test_kinds_are_those_of_each_pair_tried_alone(name: str) -> None:
     own, previous = (gate.edges.index(edge) for edge in ("embed->m0", "a0.h0->m0"))
     for number, (y, x, y2, x2) in enumerate(pairs):  # the output at the second position reads both
         clean, whole = function(x, y), function(x2, y2)
-        assert gate.moved[number, 1] == (clean != whole)
+        assert gate.moved[:, number, 1].tolist() == [clean != whole] * 2
         for place, alone, rest in (
             (own, function(x2, y), function(x, y2)),
             (previous, function(x, y2), function(x2, y)),
@@ -65,9 +65,21 @@ def test_exchanging_clean_and_corrupted_exchanges_and_and_or() -> None:
     there, back = find_gates(alignment, (clean, corrupted)), find_gates(alignment, (corrupted, clean))
     assert set(there) == set(back) == {"a1.h0", "a1.h1", "m1", "m2"}
     for node, gate in there.items():
-        both = gate.moved & back[node].moved  # outputs that are scored in both
+        both = gate.moved & back[node].moved  # outputs that there are in both
         assert np.array_equal(gate.kinds[0] & both, back[node].kinds[1] & both)
         assert np.array_equal(gate.kinds[2] & both, back[node].kinds[2] & both)
+
+
+def test_what_gives_no_output_is_joined_by_nothing() -> None:
+    """Where a patch leaves None, neither the edge nor its siblings did what all of them do."""
+    gate, pairs = gate_of(lambda x, y: None if x == y else 10 * x + y)
+    own = gate.edges.index("embed->m0")
+    silent = 0
+    for number, (y, x, y2, x2) in enumerate(pairs):
+        if x2 == y or x == y2:  # None with the one or the other patched
+            silent += x != y and x2 != y2
+            assert not gate.kinds[:, :, number, 1].any() and not gate.moved[own, number, 1]
+    assert silent > 10
 
 
 def test_a_sum_adds_and_a_vote_is_joined_by_nothing_of_the_sort() -> None:

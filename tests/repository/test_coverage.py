@@ -24,6 +24,9 @@ def test_intervals_of_what_is_normal_hold_it_and_those_of_what_is_rare_do_not() 
     assert blind == pytest.approx(0.99**PAIRS, abs=0.08)
     assert held[0] == pytest.approx(1 - blind, abs=0.03), "whatever is seen once, a resample may lack"
     assert coverage(zero, one, 0.0001, rng)[0] < 0.05
+    high = coverage(np.zeros((200, 1)), np.ones((200, 1)), 0.95, rng)[0]
+    low = coverage(np.ones((200, 1)), np.zeros((200, 1)), 0.95, rng)[0]
+    assert high == pytest.approx(low, abs=0.05) and high > 0.8, "both ends of the interval count"
 
 
 def test_scores_of_single_pairs_have_the_mean_of_the_score_of_all() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from interpbench.checkpoints.checkpoint_files import in_regimes
+from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import parse_node
@@ -15,7 +15,7 @@ from interpbench.discovery.acdc import Acdc
 from interpbench.reports.exam_table import thresholds_table
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits_from_scores import edges_by_score, first_edges
+from interpbench.scoring.circuits_from_scores import edges_by_score, first_edges, true_size
 from interpbench.scoring.exam_data import METRICS, OF_CHOSEN, threshold_effects
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.results import Chosen, Sufficiency
@@ -75,6 +75,15 @@ def test_what_is_right_of_a_circuit(voting: tuple[Behaviour, Truth]) -> None:
     both[tuple(forbidden.T)] = True
     assert chosen(truth, both) == Chosen(2 * size, 0.5, 1.0)
     assert chosen(truth, truth.graph.legal).held == 1
+    aside = (truth.qkv_edges == State.ALLOWED) & ~truth.circuit
+    assert aside.any() and chosen(truth, truth.circuit | aside) == Chosen(size + int(aside.sum()), 1.0, 1.0)
+
+
+def test_free_edges_of_a_head_edge_count_as_one() -> None:
+    truth = load_checkpoint(released()["ioi"]).truth
+    free = truth.qkv_edges == State.FREE
+    assert free.any()
+    assert chosen(truth, truth.circuit) == Chosen(true_size(truth), 1.0, 1.0)
 
 
 def test_a_method_has_a_circuit_at_each_threshold_of_its_own(voting: tuple[Behaviour, Truth]) -> None:
@@ -94,8 +103,10 @@ def test_thresholds_are_compared_over_networks() -> None:
         for task, edges, precision in (("a", 8, 0.25), ("b", 0, None))
     ]
     twin = replace(row, task="a", program="a", own={"0.1": Chosen(4, 1.0, 1.0), "0.01": Chosen(6, 0.5, 1.0)})
-    other = replace(twin, task="c", program="c")
-    found = threshold_effects(Board(tuple(inside)), Board((twin, other)))
+    others = [replace(twin, task=task, program=task) for task in ("b", "c")]
+    more = replace(inside[0], task="d[regime=alive]", program="d")
+    given = replace(twin, task="d", program="d", examples=twin.examples + 1)
+    found = threshold_effects(Board((*inside, more)), Board((twin, *others, given)))
     assert [(one.group, one.threshold, one.size, one.precision, one.recall) for one in found] == [
         ("", "0.01", 1.5, 0.5, 1.0),
         ("", "0.1", 1.0, 1.0, 1.0),
@@ -117,4 +128,4 @@ def test_chosen_sizes_are_compared_where_they_were_measured() -> None:
     values = [METRICS[name].of(measured) for name in OF_CHOSEN]
     assert values == [Estimate(1.5), Estimate(0.5), Estimate(0.75)]
     empty = replace(measured, smallest=Chosen(0, None, 0.0))
-    assert [METRICS[name].of(empty) for name in OF_CHOSEN] == [Estimate(0.0), None, Estimate(0.0)]
+    assert [METRICS[name].of(empty) for name in OF_CHOSEN] == [Estimate(0.0)] * 3

@@ -12,7 +12,9 @@ from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.circuits.certificate import Effects
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import edge_name
+from interpbench.core import seeds
 from interpbench.core.errors import ConfigError, TaskError
+from interpbench.runs.train_settings import TrainConfig, check_train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import Task
@@ -20,7 +22,9 @@ from interpbench.training.effect_sizes import early_effects, effects_of, mean_ef
 from interpbench.training.flatness import Flatness, apart, flat_edges, patched_together
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.objective import Objective
+from interpbench.training.recipe import Recipe
 from interpbench.transformer.model import Transformer
+from tests.builders import trainer
 from tests.oracles.transformer import run
 
 NAME = "equals_two_back[regime=saturated]"
@@ -135,3 +139,40 @@ def test_a_task_says_how_far_and_the_objective_follows() -> None:
         get_task("equals_two_back[regime=saturated,flat=0.5]")
     _, truth, _ = made(NAME)
     assert truth.count("qkv_edge", State.REQUIRED) == 4
+
+
+def test_a_step_trains_it_with_its_weight() -> None:
+    once, more = (
+        made._terms(made.step())["flatness"]
+        for made in (trainer(recipe=Recipe(Objective(flatness=weight)), name=NAME) for weight in (1.0, 5.0))
+    )
+    assert once > 0 and more == pytest.approx(5 * once, rel=1e-5)
+    clean = trainer(name="equals_two_back")
+    assert "flatness" not in clean._terms(clean.step())
+
+
+def test_the_largest_early_effect_is_stated() -> None:
+    task, truth, network = made(NAME)
+    evaluation = Evaluation(network, align(task, truth.graph))
+    edges = np.argwhere(flat_edges(truth))
+    stated = effects_of(evaluation, truth, 0)
+    assert stated is not None and stated.early is not None
+    rng = seeds.generator(0, "effects")
+    tokens = task.domain.draw(rng, stated.rows, True)
+    base, source = map(evaluation.activations, (tokens, task.domain.sources(rng, tokens, True)))
+    each = early_effects(evaluation, base, source, edges)
+    assert stated.early == pytest.approx(each.max()) and each.max() > each.min()
+    reader, writer = edges[each.argmax()]
+    assert stated.early_at == edge_name(truth.graph.nodes[writer], truth.graph.readers[reader])
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    task, truth, _ = made(NAME)
+    with pytest.raises(ConfigError, match=r"trainer.batch=4: each of 5 sets .* try trainer.batch=5"):
+        Flatness(task, truth, 4, torch.device("cpu"))
+    for task_name, objective, said in (
+        ("hist", Objective(flatness=5.0), "objective.flatness: nothing says how flat hist is"),
+        (NAME, Objective(behaviour=0.0), "objective.behaviour=0: flatness is asked"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            check_train(TrainConfig(task_name, objective=objective))
