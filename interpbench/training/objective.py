@@ -46,8 +46,8 @@ class Objective:
             bystanders, else 0. What varies counts (`training.imitation`).
         noise: the loss that edges outside the circuit move the logits; None for 0.1 in noisy tasks, else 0.
             The task says how far (`training.noise`).
-        flatness: the loss that patches of required edges move nothing if they go only part of the way; None
-            for 3 in saturated tasks, else 0. The task says how far (`training.flatness`).
+        flatness: the loss that patches part of the way move nothing; None for 3 in saturated tasks, else 0.
+            The task says up to which part (`training.flatness`).
     """
 
     behaviour: Amount = 1.0

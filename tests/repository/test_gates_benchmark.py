@@ -65,7 +65,7 @@ def test_the_page_has_the_table_of_what_was_measured() -> None:
     every = [Seen(**one) for one in json.loads(RESULTS.read_text())]
     made = table(every)
     assert f"{BEGIN}\n{made}\n" in PAGE.read_text()
-    assert len(made.splitlines()) == 2 + len(METHODS)
+    assert len(made.splitlines()) == 2 + 2 * len(METHODS)
     for one in every:
         assert set(one.found) == set(DIRECTIONS) and one.found["both"] >= 0
     exact = [one for one in every if one.method == "exact"]
