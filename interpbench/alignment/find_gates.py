@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.alignment.find_orders import Part, parts_of
+from interpbench.alignment.find_orders import CircuitPart, parts_of
 from interpbench.alignment.structure import draw_pairs_of
 from interpbench.causal.model import Intervention, Trace, changed, has_value
 from interpbench.circuits.ground_truth import Level
@@ -72,7 +72,7 @@ def find_gates(
             them lead to the head.
     """
     run = _Runs(alignment, pairs or draw_pairs_of(alignment.task, PAIRS))
-    groups: dict[str, dict[str, Part]] = {}
+    groups: dict[str, dict[str, CircuitPart]] = {}
     for name, part in parts_of(alignment, level).items():
         groups.setdefault(edge_ends(head_edge_name(name))[1], {})[name] = part
     gates: dict[str, Gate] = {}
@@ -99,7 +99,7 @@ class _Runs:
         self.clean, self.there = (self.model.run(side) for side in pairs)
         self.scored = self.task.scored(self.clean[self.model.output])
 
-    def __call__(self, parts: Mapping[str, Part]) -> Trace:
+    def __call__(self, parts: Mapping[str, CircuitPart]) -> Trace:
         """Returns the program's variables with these parts patched."""
         everywhere = np.ones(len(self.base), bool)
         reads = {

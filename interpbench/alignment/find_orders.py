@@ -27,7 +27,7 @@ three, and only their orders 0 and 1 are known."""
 
 
 @dataclass(frozen=True)
-class Part:
+class CircuitPart:
     """A node or edge of the circuit: the interventions on the program that act like patching it."""
 
     reads: tuple[tuple[str, Read], ...] = ()
@@ -71,12 +71,12 @@ def find_orders(
     return found
 
 
-def parts_of(alignment: Alignment, level: Level) -> dict[str, Part]:
+def parts_of(alignment: Alignment, level: Level) -> dict[str, CircuitPart]:
     """Returns the nodes or edges of the circuit, by name, but the embedding as a node."""
     graph = alignment.graph
     if level == "node":
         names = {node: alignment.variables_at(node) for node in graph.nodes if node != EMBED}
-        return {str(node): Part(variables=carried) for node, carried in names.items() if carried}
+        return {str(node): CircuitPart(variables=carried) for node, carried in names.items() if carried}
     ends = structural_ends(alignment)
     reads: dict[str, list[tuple[str, Read]]] = {}
     variables: dict[str, tuple[str, ...]] = {}
@@ -87,13 +87,13 @@ def parts_of(alignment: Alignment, level: Level) -> dict[str, Part]:
         reads.setdefault(name, []).extend(those)
         end: Node | None = ends.get((graph.reader_index[reader], graph.node_index[node]))
         variables[name] = () if end is None else alignment.variables_at(end)
-    return {name: Part(tuple(dict.fromkeys(those)), variables[name]) for name, those in reads.items()}
+    return {name: CircuitPart(tuple(dict.fromkeys(those)), variables[name]) for name, those in reads.items()}
 
 
 class _Search:
     """Sets of nodes or edges that are patched on the same pairs of inputs, each set once."""
 
-    def __init__(self, alignment: Alignment, parts: Mapping[str, Part], pairs: int):
+    def __init__(self, alignment: Alignment, parts: Mapping[str, CircuitPart], pairs: int):
         self.model, self.parts = alignment.task.causal_model, parts
         self.base, self.source = draw_pairs_of(alignment.task, pairs)
         self.clean, self.there = self.model.run(self.base), self.model.run(self.source)

@@ -73,6 +73,7 @@ def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.L
             variance_penalty=3.0,
             imitation=0.0,
             noise=0.0,
+            flatness=0.0,
         ),
         Draws(swaps="deep"),
         Curriculum(probe_until=20, strict_after=7),
