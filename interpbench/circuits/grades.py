@@ -22,7 +22,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.circuits.certificate import ATTACKED, Attack, AttackedKind, Certificate, Kind, Rate, name_of
+from interpbench.circuits.certificate import (
+    ATTACKED,
+    EFFECTIVE,
+    RANDOM_DRAWS,
+    Attack,
+    AttackedKind,
+    Certificate,
+    Kind,
+    Rate,
+    name_of,
+)
 from interpbench.circuits.naming import is_edge
 from interpbench.core.config import STRICT, Share
 
@@ -155,6 +165,8 @@ def _missed(certificate: Certificate, kind: Kind, standard: Standard) -> list[tu
     for place, draws in places.items():
         if not draws:
             missed.append((math.inf, f"{name_of(kind, place)} was not measured"))
+        elif kind not in EFFECTIVE and draws.keys() not in ({"pairs"}, {*RANDOM_DRAWS}):  # it was given up
+            missed.append((math.inf, f"{name_of(kind, place)} was not measured on all draws"))
         for draw, rate in draws.items():
             low, needed = rate.bound(standard.confidence), standard.least(rate)
             if low < needed:

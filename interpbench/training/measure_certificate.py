@@ -291,6 +291,8 @@ class _Certificate:
         self.screen.begin()
         for look in range(1, self.settings.looks + 1):
             until = self.settings.pairs * 2 ** (look - 1)
+            for claim in open_claims:  # before its rows: what is given up in a look has had it
+                self.rates[claim][draw] = replace(self._rate(claim, draw), looks=look + self.attempt)
             common = [claim for claim in open_claims if claim[0] not in SPARSE or look == 1]
             rows = until if look == 1 else until // 2
             sources = self.settings.sources if any(place == OWN_SOURCES for _, place in common) else 1
@@ -308,8 +310,6 @@ class _Certificate:
                     if self._lost([claim], draw):
                         self.hopeless = True
                         return
-            for claim in open_claims:
-                self.rates[claim][draw] = replace(self._rate(claim, draw), looks=look + self.attempt)
             open_claims = [claim for claim in open_claims if self._undecided(claim, draw)]
             if not open_claims:
                 return

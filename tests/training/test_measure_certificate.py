@@ -317,6 +317,26 @@ def test_a_hopeless_attempt_stops_at_once():
     assert grade(certificate).grade is None
 
 
+def test_what_is_given_up_in_a_look_has_had_it(compiled, monkeypatch):
+    """The rows of a look that is broken off count as one; what was never drawn is missed."""
+    network, alignment, truth = compiled
+    settings = dataclasses.replace(FEW, pairs=64, looks=3, attacks=0)
+    monkeypatch.setattr(
+        _Certificate,
+        "_lost",
+        lambda self, claims, draw: any(self._rate(claim, draw).rows > settings.pairs for claim in claims),
+    )
+    certificate = certify(Evaluation(network, alignment), truth, settings, give_up="siit+edges")
+    places = [draws for each in certificate.rates.values() for draws in each.values()]
+    rates = [rate for draws in places for rate in draws.values()]
+    assert any(rate.rows > settings.pairs for rate in rates)
+    for rate in rates:
+        assert rate.rows <= settings.pairs * 2 ** (rate.looks - 1)
+    verdict = grade(certificate, Standard(target=0.5))
+    assert verdict.grade is None, "all that was drawn is right"
+    assert any(said.endswith("was not measured on all draws") for said in verdict.failures["behaviour"])
+
+
 def test_the_same_seed_gives_the_same_certificate():
     network, alignment, truth = setting("frac_prevs")
     settings = dataclasses.replace(FEW, attacks=1, attack_steps=2, attack_rows=32)
