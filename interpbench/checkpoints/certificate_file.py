@@ -269,6 +269,10 @@ def _misdrawn(certificate: Certificate, kind: Kind, place: str, draws: Rates) ->
             return f"has all rows of what is drawn from the {draw}"
         if draw != "pairs" and rate.looks <= certificate.attempts:
             return f"was settled at look {rate.looks}, where {certificate.attempts} attempts were before"
+        pairs = certificate.settings.get("pairs")
+        most = (pairs or 0) * 2 ** (rate.looks - certificate.attempts - 1)
+        if draw != "pairs" and most and rate.rows > most:
+            return f"has {rate.rows:,} rows, where so many looks have {most:,}"
     return None
 
 

@@ -229,6 +229,7 @@ def test_draws_are_what_they_say(checkpoint: Path) -> None:
         ("nothing of draws from the strata", {"task": rate()}),
         ("nothing of draws from the task", {}),
         ("has all rows of what is drawn from the task", {"task": rate(looks=0), "strata": rate()}),
+        ("has 8,193 rows, where so many looks have 8,192", {"task": rate(0, 8_193), "strata": rate()}),
     ):
         refused(checkpoint, said, rates={**good["rates"], "accuracy": {"output": draws}})
     refused(checkpoint, "is over draws from the task, but all pairs were run", all_pairs=True)
