@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo configs test test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
+.PHONY: demo configs test test-all test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
 	docs benchmark benchmark-auto-circuit benchmark-scaling leaderboard
 
 # What is made from classes: configs/, what is stored of methods, docs/methods.md. A test says if it is not current.
@@ -23,7 +23,11 @@ test: lint
 		tests/transformer tests/tasks/test_metrics.py
 
 test-fast: install
-	$(BIN)/pytest -m "not slow and not gpu and not network and not fuzz"
+	$(BIN)/pytest -m "not slow and not gpu and not network and not fuzz and not exhaustive"
+
+# Of every task, model and place what `make test` tests of some.
+test-all: test
+	$(BIN)/pytest -n 2 -m exhaustive
 
 # Ten thousand damaged files of every kind that is read.
 fuzz: install

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -50,6 +52,14 @@ SAMPLE = (
 categorical and numerical, causal and bidirectional, compiled from programs and written by hand."""
 RASP = [task.name for task in catalogue().values() if isinstance(task, RaspTask)]
 """The names of the tasks whose programs Tracr compiles."""
+
+
+def some(names: Iterable[str], every: int = 4, also: Collection[str] = ()) -> list[Any]:
+    """Returns parameters of a test: one name of so many, and `also`; others are marked exhaustive."""
+    return [
+        name if place % every == 0 or name in also else pytest.param(name, marks=pytest.mark.exhaustive)
+        for place, name in enumerate(names)
+    ]
 
 
 # Networks and problems with random weights.

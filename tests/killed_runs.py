@@ -109,8 +109,8 @@ def check_same(out: Path, whole: Path, what: object) -> None:
     assert not list(out.glob("**/.*.partial")), what
 
 
-def main(where: Path) -> None:
-    """Kills a run after every write, and one run several times, and prints the number of places."""
+def main(where: Path, every: int = 2) -> None:
+    """Kills a run after every so many writes, and one run several times, and prints the number of places."""
     torch.set_num_threads(1)  # a process with others must not fork
     train(config(where / "first"))  # what is imported late is imported
     whole = where / "whole"
@@ -123,7 +123,7 @@ def main(where: Path) -> None:
         assert run(where / str(killed)) == 0
         check_same(where / str(killed), whole, killed)
         shutil.rmtree(where / str(killed))
-        killed += 2  # what is on the disk after one write is there before the next one
+        killed += every  # 2: what is on the disk after one write is there before the next one
     again = where / "again"
     for last in (14, 3, 5, 1):  # after the certified step, and again before its certificate is written
         assert run(again, last) == KILLED
@@ -133,4 +133,4 @@ def main(where: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -115,7 +115,7 @@ def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.Ca
     assert certificate is not None and certificate.rates["accuracy"]["output"]["task"].wrong > 32
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_published_model_can_be_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert certify_checkpoints(str(folder), quick=True)
     out = capsys.readouterr().out

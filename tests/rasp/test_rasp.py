@@ -33,7 +33,7 @@ from interpbench.tasks.task import RaspTask
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 from tests import ROOT
-from tests.builders import RASP
+from tests.builders import RASP, some
 
 SOME = 64
 WHOLE_DOMAIN, SAMPLES = 20_000, 2000
@@ -133,7 +133,7 @@ def assert_same_values(ours: list[Any], theirs: list[Any]) -> None:
 
 
 some_and_many = pytest.mark.parametrize(
-    "many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "many"]
+    "many", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["some", "many"]
 )
 
 
@@ -237,7 +237,7 @@ def test_layers_are_the_next_with_room() -> None:
     assert layers([attention, attention, mlp, attention]) == [0, 1, 1, 2]
 
 
-@every_task
+@pytest.mark.parametrize("name", some(TASKS, 8))
 def test_compilation_has_no_memory(name: str) -> None:
     first = network(name)
     for other in ("hist", "paren_balance"):

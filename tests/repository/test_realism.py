@@ -61,6 +61,7 @@ def _rows(shift: float) -> list[Row]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_networks_are_told_apart_only_if_they_differ():
     same, other = apart(_rows(0), NATURAL, "guided"), apart(_rows(5), NATURAL, "guided")
     assert same.p > 0.05 and same.auroc.value < 0.8

@@ -75,7 +75,7 @@ def test_a_wheel_brings_models_that_methods_are_scored_on(run: Callable[..., str
     assert "INTERPBENCH_HUB=owner/name, `interpbench download` gets models" in run(program=ended)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_demo_works_outside_the_repository(run: Callable[..., str]) -> None:
     said = run("demo", "--out", "shown")
     assert "frac_prevs: certified (" in said and "report:     shown/report.md" in said

@@ -211,7 +211,7 @@ def latest_change(folder: Path) -> int:
     return max(times)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_sweep_that_is_killed_anywhere_ends_with_the_same_bits() -> None:
     """The whole process group, after some number of changes on the disk; the last start is left alone."""
     settings = ("task=frac_prevs,trend_to_next", "trainer.max_steps=60")

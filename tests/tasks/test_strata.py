@@ -16,11 +16,12 @@ from interpbench.tasks.sequence_strata import different, differing, equally_ofte
 from interpbench.tasks.slots import Slots
 from interpbench.tasks.strata import Strata
 from interpbench.tasks.task import CausalTask, Task
+from tests.builders import some
 
 NAMES = list(catalogue())
 ROWS = 1024
 ONE_TOKEN = "different tokens: 1"
-every_task = pytest.mark.parametrize("name", NAMES)
+every_task = pytest.mark.parametrize("name", some(NAMES))
 
 
 @cache
@@ -70,12 +71,12 @@ def test_the_same_seed_draws_the_same(name: str) -> None:
     assert not np.array_equal(drawn(name), drawn(name, seed=1))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if get_task(name).domain.enumerated])
+@pytest.mark.parametrize("name", some(name for name in NAMES if get_task(name).domain.enumerated))
 def test_nothing_is_held_out_of_a_domain_that_is_enumerated(name: str) -> None:
     np.testing.assert_array_equal(drawn(name), drawn(name, True))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not get_task(name).domain.enumerated])
+@pytest.mark.parametrize("name", some(name for name in NAMES if not get_task(name).domain.enumerated))
 def test_what_is_held_out_is_not_drawn_to_learn_from(name: str) -> None:
     domain = get_task(name).domain
     assert not domain.is_held_out(drawn(name)).any()
@@ -89,7 +90,7 @@ def test_what_is_held_out_is_not_drawn_to_learn_from(name: str) -> None:
         assert not strata.whole
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if isinstance(get_task(n).domain, Sequences)])
+@pytest.mark.parametrize("name", some(n for n in NAMES if isinstance(get_task(n).domain, Sequences)))
 def test_few_and_many_different_tokens_are_strata(name: str) -> None:
     domain, strata = get_task(name).domain, get_task(name).strata
     assert isinstance(domain, Sequences)
@@ -103,7 +104,7 @@ def test_few_and_many_different_tokens_are_strata(name: str) -> None:
     assert len(np.unique(ones, axis=0)) >= min(domain.vocab_size, 3)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not get_task(n).causal_model.numerical])
+@pytest.mark.parametrize("name", some(n for n in NAMES if not get_task(n).causal_model.numerical))
 def test_every_class_that_is_reached_has_a_stratum(name: str) -> None:
     task = get_task(name)
     rows = task.domain.draw(np.random.default_rng(5), 4096)

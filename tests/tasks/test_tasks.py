@@ -35,18 +35,18 @@ from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.samplers import mixture
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
-from tests.builders import RASP
+from tests.builders import RASP, some
 
 NAMES = list(catalogue())
 DRAWN = 3000
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=some(NAMES, 3))
 def task(request: pytest.FixtureRequest) -> Task:
     return get_task(request.param)
 
 
-@pytest.fixture(params=RASP)
+@pytest.fixture(params=some(RASP, 3))
 def rasp_task(request: pytest.FixtureRequest) -> RaspTask:
     found = get_task(request.param)
     assert isinstance(found, RaspTask)

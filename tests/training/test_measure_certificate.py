@@ -141,6 +141,7 @@ def test_all_pairs_are_run_of_every_edge():
     assert making._by_kind()["edges"][edge]["pairs"] == Rate(wrong, 256**2, 0)
 
 
+@pytest.mark.exhaustive
 def test_what_a_certificate_does_not_see():
     """A conspiracy of ten heads, wrong only if five of them and no others are swapped, passes.
 
