@@ -36,7 +36,7 @@ def shared(task):
     return next(name for name in task.causal_model.variables if name.endswith("#1")).removesuffix("#1")
 
 
-@pytest.mark.parametrize("regime", ["shares", "cancelling", "rare", "wide", "normed"])
+@pytest.mark.parametrize("regime", ["shares", "cancelling", "rare", "wide", "normed", "superposed"])
 @pytest.mark.parametrize("name", ["all_even", "has_duplicate", "digit_sum"])
 def test_the_output_is_that_of_the_task_alone(name, regime):
     task = get_task(f"{name}[regime={regime}]")
@@ -125,6 +125,16 @@ def test_layers_of_large_models():
     assert (cfg.n_layers, cfg.n_heads, cfg.d_model) == (plain.n_layers, plain.n_heads, plain.d_model)
 
 
+def test_more_values_than_dimensions():
+    """Five tokens, nine positions, five previous tokens and yes or no, in a third of as many dimensions."""
+    task = get_task("equals_two_back[regime=superposed]")
+    assert task.listing()[-1] == "21 values in 7 dimensions"
+    narrow, plain = shape(task), shape(task.base)
+    assert (narrow.d_model, plain.d_model) == (7, 16)
+    assert (narrow.n_layers, narrow.n_heads, narrow.d_mlp) == (plain.n_layers, plain.n_heads, plain.d_mlp)
+    assert shape(get_task("frac_prevs[regime=superposed,share=0.5]")).d_model == 5, "a number is one feature"
+
+
 def test_regimes_keep_the_nodes_that_a_program_asks_for():
     """`frac_prevs` has its output at another head than Tracr's."""
     task = get_task("frac_prevs[regime=normed]")
@@ -147,6 +157,8 @@ def test_regimes_keep_the_nodes_that_a_program_asks_for():
         ("hist[regime=wide,times=99]", "regime wide: times"),
         ("hist[regime=normed,norm=Layer]", "regime normed: norm"),
         ("hist[regime=rare,regime=rare]", "is rare already"),
+        ("detect_abc[regime=alive,regime=superposed]", "regime=superposed comes before regime=alive"),
+        ("detect_abc[regime=superposed,regime=superposed]", "31 values are in 10 dimensions as it is"),
     ],
 )
 def test_what_a_regime_cannot_do_is_said_in_one_line(name, said):
