@@ -19,9 +19,12 @@ BEGIN, END = "<!-- made by `interpbench models --write` -->", "<!-- end of what 
 """The lines between which a page holds what is made."""
 COLUMNS = {
     **{"task": "---", "id": "--:", "what it computes": "---", "network": "---", "edges": "--:"},
-    **{"steps": "--:", "time": "--:", "margin": "--:", "grade": "---"},
+    **{"steps": "--:", "time": "--:", "margin": "--:", "signal / noise": "--:", "grade": "---"},
 }
-"""The columns of the table, and how Markdown aligns them."""
+"""The columns of the tables, and how Markdown aligns them."""
+ALONE = [column for column in COLUMNS if column != "signal / noise"]
+IN_REGIMES = [column for column in COLUMNS if column not in ("id", "what it computes")]
+"""The columns of tasks alone, and of tasks in regimes."""
 
 
 class Model(NamedTuple):
@@ -94,15 +97,17 @@ def tables(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence[
         living: those of tasks in regimes.
     """
     parts = [summary(models, seeds, living)]
-    for title, chosen in (
-        ("Circuits of several nodes", [model for model in models if not model.trivial]),
-        ("A single node computes the output", [model for model in models if model.trivial]),
-        ("Tasks in regimes", living),
+    for title, columns, chosen in (
+        ("Circuits of several nodes", ALONE, [model for model in models if not model.trivial]),
+        ("A single node computes the output", ALONE, [model for model in models if model.trivial]),
+        ("Tasks in regimes", IN_REGIMES, living),
     ):
         if not chosen:
             continue
-        head = [f"| {' | '.join(COLUMNS)} |", f"|{'|'.join(COLUMNS.values())}|"]
-        parts.append("\n".join([f"### {title}", "", *head, *map(_row, chosen)]))
+        cells = [list(columns), *([_cells(model)[column] for column in columns] for model in chosen)]
+        head, *rows = [f"| {' | '.join(row)} |" for row in cells]
+        aligned = f"|{'|'.join(COLUMNS[column] for column in columns)}|"
+        parts.append("\n".join([f"### {title}", "", head, aligned, *rows]))
     return "\n\n".join(parts)
 
 
@@ -119,7 +124,8 @@ def put(page: str, made: str, mark: str = BEGIN) -> str:
     return f"{before}{mark}\n{made}\n{END}{after}" if begin and end else page
 
 
-def _row(model: Model) -> str:
+def _cells(model: Model) -> dict[str, str]:
+    """Returns what the tables say of a model, by column."""
     record, shape = model.record, model.record.shape
     truth, edges = record.read_truth, len(shape.graph.edges)
     allowed = truth.count("qkv_edge", State.ALLOWED)
@@ -127,15 +133,16 @@ def _row(model: Model) -> str:
     steps = f"{record.steps:,}" + (f" ({record.guided:,})" if record.guided else "")
     spent = f"{record.cpu_seconds:,.0f} s" if record.cpu_seconds else f"{record.seconds:,.0f} s\\*"
     sign = "±" if record.classes is None else ""
-    cells = [
-        f"`{model.name}`",
-        "–" if record.legacy_id is None else str(record.legacy_id),
-        task_of(record.task).description.replace("|", "\\|"),
-        f"{shape.n_layers} × {shape.n_heads}, {shape.d_model}",
-        f"{needed} / {allowed} / {edges:,}",
-        steps,
-        spent,
-        "–" if model.certificate is None else f"{sign}{model.certificate.margin:.2g}",
-        said_of(model.certificate),
-    ]
-    return f"| {' | '.join(cells)} |"
+    effects = None if model.certificate is None else model.certificate.effects
+    return {
+        "task": f"`{model.name}`",
+        "id": "–" if record.legacy_id is None else str(record.legacy_id),
+        "what it computes": task_of(record.task).description.replace("|", "\\|"),
+        "network": f"{shape.n_layers} × {shape.n_heads}, {shape.d_model}",
+        "edges": f"{needed} / {allowed} / {edges:,}",
+        "steps": steps,
+        "time": spent,
+        "margin": "–" if model.certificate is None else f"{sign}{model.certificate.margin:.2g}",
+        "signal / noise": "–" if effects is None else f"{effects.signal:.2g} / {effects.noise:.2g}",
+        "grade": said_of(model.certificate),
+    }
