@@ -74,10 +74,11 @@ def mean_effects(
         here = np.flatnonzero(targets == target)
         for part in run_circuits(evaluation.network, base, source.stack, SingleEdges(graph, edges[here])):
             some = part.examples
-            for place, number in enumerate(here[part.circuits]):
+            moved: list[Tensor] = []
+            for place in range(part.logits.shape[2]):
                 signals = evaluation.signals(part.logits[:, :, place], wanted[some])
-                moved = (signals - clean[:, some]).abs() * scored[:, some]
-                sums[number] += float(moved.sum())
+                moved.append(((signals - clean[:, some]).abs() * scored[:, some]).sum())
+            sums[here[part.circuits]] += torch.stack(moved).cpu().numpy()
     return sums / max(1, int(scored.sum()))
 
 

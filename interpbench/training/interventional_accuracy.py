@@ -266,8 +266,7 @@ class Evaluation:
         live = [(other.layer, other.head is None) > (layer, node.head is None) for other in graph.nodes]
         here = [place for place, other in enumerate(graph.nodes) if other.layer == layer]
         around = slice(here[0], here[-1] + 1)
-        chosen = torch.zeros(1, len(graph.nodes), dtype=torch.bool, device=self.device)
-        chosen[0, index] = True
+        chosen = np.arange(len(graph.nodes))[None] == index
         right, left = np.empty(len(row), bool), np.empty(len(row))
         for some in self.chunks(len(row)):
             rows = torch.from_numpy(row[some]).to(self.device)

@@ -287,7 +287,7 @@ class EdgeScreen:
         unaligned = torch.from_numpy(self.tests.unaligned).to(ev.device)[:, None]
         states = [WriterTaps(), WriterTaps(unaligned, chunk.sources[0].stack)]
         found: list[Tensor] = []
-        for taps in states[: 2 if unaligned.any() else 1]:
+        for taps in states[: 2 if self.tests.unaligned.any() else 1]:
             parts = [
                 self._part(
                     base,

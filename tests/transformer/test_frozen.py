@@ -79,7 +79,7 @@ def test_a_single_position_equals_that_one_of_all(model, start, patched):
     only = torch.tensor([3, 0, 2])
     masks = torch.from_numpy(rng.random((2, *graph.legal.shape)) * graph.legal)
     masks[:, : graph.readers_of_layer(start).start] = 0
-    nodes = torch.from_numpy(rng.random((2, len(graph.nodes))) < 0.3)
+    nodes = rng.random((2, len(graph.nodes))) < 0.3
     nodes[:, : 1 + start * 4] = False
     if patched == "some edges":  # the last reader sees its writers plainly
         masks[:, -1] = 0

@@ -77,7 +77,7 @@ def test_node_patches_equal_the_oracle_and_full_columns(model):
     columns = nodes[:, None, :] & graph.legal
     with torch.no_grad():
         (_, clean), (_, patch) = record(model, tokens), record(model, source)
-        ran = Circuits(None, patch.stack, nodes=torch.from_numpy(nodes))
+        ran = Circuits(None, patch.stack, nodes=nodes)
         by_node = frozen_run(model, clean.residuals[0], ran)
         ran = Circuits(torch.from_numpy(columns).double(), patch.stack)
         by_edges = frozen_run(model, clean.residuals[0], ran)

@@ -42,8 +42,7 @@ def test_what_is_left_out_changes_nothing(model, by_edge, least, monkeypatch):
         clean, patch = record(model, inputs(1))[1], record(model, inputs(2))[1].stack
     for share in (0.02, 0.3, 1.0):
         chosen = drawn(graph, share, seed=int(100 * share), by_edge=by_edge)
-        some = torch.from_numpy(chosen)
-        whole = Circuits(some.double(), patch) if by_edge else Circuits(None, patch, nodes=some)
+        whole = Circuits(chosen, patch) if by_edge else Circuits(None, patch, nodes=chosen)
         with torch.no_grad():
             expected = frozen_run(model, clean.stack[0], whole)
         patched = {"edges": chosen} if by_edge else {"nodes": chosen}

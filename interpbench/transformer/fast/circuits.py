@@ -13,7 +13,7 @@ from torch import Tensor
 
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.fast.patch_differences import Differences, Mixture
-from interpbench.transformer.tensors import Patch, SoftEdgeMasks, WriterOutputs
+from interpbench.transformer.tensors import EdgeMasks, NodeMasks, Patch, SoftEdgeMasks, WriterOutputs
 
 
 class Circuits:
@@ -22,8 +22,9 @@ class Circuits:
     Rows are the examples of the first circuit, then those of the second, and so on.
 
     Args:
-        masks: `[K, R, W]` float, 1 where the circuit's reader sees the patch instead of what the node writes;
-            None if no edge is patched. Masks and shifts may require gradients.
+        masks: `[K, R, W]`, 1 where the circuit's reader sees the patch instead of what the node writes; None
+            if no edge is patched. An array of bool, or a tensor of floats, which may require gradients, as
+            shifts may; a tensor that does not is waited for.
         patch: `[W, D, T, B]`, the values that are patched in; `[W, D, T, K, B]` if each circuit has its own,
             which is possible with `masks` alone, in a run from the embedding on at all positions.
         clean: `[W, D, T, B]`, what nodes below layer `start` write in every circuit; if `start > 0` they are
@@ -41,26 +42,28 @@ class Circuits:
 
     def __init__(
         self,
-        masks: SoftEdgeMasks | None,
+        masks: SoftEdgeMasks | EdgeMasks | None,
         patch: Patch,
         clean: WriterOutputs | None = None,
         start: int = 0,
-        nodes: Tensor | None = None,
+        nodes: NodeMasks | None = None,
         live: Sequence[bool] | None = None,
         shifts: Tensor | None = None,
         whole: bool = False,
         bos: bool = False,
     ):
         self.shifts, self.whole, self.bos = shifts, whole, bos
-        self.masks, self.patch, self.clean, self.start, self.nodes = masks, patch, clean, start, nodes
+        self.patch, self.clean, self.start = patch, clean, start
         chosen = masks if masks is not None else nodes
         assert chosen is not None
         self.count, self.live = len(chosen), live
-        self.used, self.used_writers = [False] * len(patch), [False] * len(patch)
-        if masks is not None:
-            used = (masks.detach().ne(0) | masks.requires_grad).any(0)
-            self.used, self.used_writers = used.any(1).tolist(), used.any(0).tolist()
-        self.used_nodes = None if nodes is None else nodes.any(0).tolist()
+        used = np.zeros((1, len(patch)), bool) if masks is None else _used(masks)
+        self.used, self.used_writers = np.any(used, axis=1), np.any(used, axis=0)
+        self.used_nodes = None if nodes is None else np.any(nodes, axis=0)
+        self.masks: SoftEdgeMasks | None = (
+            _on_device(masks, patch).to(patch.dtype) if isinstance(masks, np.ndarray) else masks
+        )
+        self.nodes = None if nodes is None else _on_device(nodes, patch)
 
     def begin(self, cfg: TransformerConfig) -> None:
         """Prepares a run: finds which nodes are known before the first layer and which edges are patched."""
@@ -164,3 +167,16 @@ def _some(values: Tensor, writers: Sequence[int]) -> Tensor:
     if writers[-1] - writers[0] == len(writers) - 1:
         return values[writers[0] : writers[-1] + 1]
     return values[list(writers)]
+
+
+def _used(masks: SoftEdgeMasks | EdgeMasks) -> np.ndarray:
+    """Returns bool `[R, W]`, the edges that any circuit patches, or might: gradients are of all edges."""
+    if isinstance(masks, np.ndarray):
+        return np.any(masks, axis=0)
+    if masks.requires_grad:
+        return np.ones(masks.shape[1:], bool)
+    return masks.ne(0).any(0).cpu().numpy()
+
+
+def _on_device(masks: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(masks)).to(like.device)

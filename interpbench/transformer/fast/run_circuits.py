@@ -117,8 +117,7 @@ def run_circuits(
     for circuits in _slices(count, max(1, rows // examples)):
         chosen = given[circuits]
         start, live = (0, None) if whole else computed(network.cfg.graph, chosen, edges is not None)
-        some = torch.from_numpy(np.ascontiguousarray(chosen)).to(patch.device)
-        masks, replaced = (some.to(patch.dtype), None) if edges is not None else (None, some)
+        masks, replaced = (chosen, None) if edges is not None else (None, chosen)
         for part in _slices(examples, rows):
             every = part.stop - part.start == examples
             with torch.no_grad():  # not around a yield, after which it would hold for the caller
