@@ -1,10 +1,11 @@
 """Compares networks that are trained to have a known circuit with natural ones, and writes `docs/realism.md`.
 
 Networks and their measurements are kept in `runs/realism`: the same command goes on after an interruption.
-All measurements are put together in `docs/realism.json`. It takes about two hours on two cores.
+All measurements are put together in `docs/realism.json`, over those that are there from before. All take
+about two hours on two cores.
 
-Run: `python -m benchmarks.realism --jobs 2`; `--tasks 2 --seeds 2` for a part of it, `--page` for the page
-alone, `--out` for networks elsewhere.
+Run: `python -m benchmarks.realism --jobs 2`; `--tasks 2 --seeds 2` measures a part of it anew, `--page` makes
+the page alone, `--out` keeps networks elsewhere.
 """
 
 import argparse
@@ -14,10 +15,10 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from benchmarks.realism.comparison import Row, agreement, apart, truth_agreement
+from benchmarks.realism.comparison import Row, agreement, apart, auroc, truth_agreement
 from benchmarks.realism.measurements import Measured, measure
 from benchmarks.realism.networks import EVERY, NATURAL, REGIMES, SEEDS, TASKS, trained
-from benchmarks.realism.page import OTHERS, Study, write
+from benchmarks.realism.page import OTHERS, RIGHT, Study, write
 from benchmarks.realism.rankings import Ranked, ranked
 from interpbench.core.errors import TrainingError
 from interpbench.core.files import write_json
@@ -63,14 +64,25 @@ def study() -> Study:
         nodes.append(Measured(**found["measured"]))
         rows.append(Row(found["task"], found["regime"], nodes[-1].features, Ranked(**found["ranked"])))
         validations.append(found["validation"])
+    weak = {
+        row.task
+        for row, rates in zip(rows, validations)
+        if row.regime == NATURAL and rates["accuracy"] < RIGHT
+    }
+    strong = [row for row in rows if row.task not in weak]
     return Study(
         rows,
         nodes,
         validations,
         {regime: apart(rows, NATURAL, regime) for regime in OTHERS},
+        {regime: auroc(strong, NATURAL, regime) for regime in OTHERS},
         {regime: agreement(rows, NATURAL, regime) for regime in OTHERS},
         {regime: truth_agreement(rows, regime) for regime in REGIMES},
     )
+
+
+def _in_files(place: str) -> str:
+    return place.replace(" ", "-")
 
 
 def main() -> None:
@@ -85,8 +97,10 @@ def main() -> None:
     if not options.page:
         tasks = TASKS[: options.tasks]
         Parallel(options.jobs)(delayed(measured)(task, options.seeds, options.out) for task in tasks)
-        files = sorted(options.out.glob("*/*.json"))
-        lines = [json.dumps(json.loads(file.read_text())) for file in files]
+        files = [json.loads(file.read_text()) for file in options.out.glob("*/*.json")]
+        kept = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
+        made = {f"{each['task']}/{each['regime']}-{each['seed']}": each for each in [*kept, *files]}
+        lines = [json.dumps(made[place]) for place in sorted(made, key=_in_files)]
         RESULTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     write(study())
 

@@ -86,6 +86,14 @@ def apart(rows: Sequence[Row], first: str, second: str) -> Apart:
     return Apart(mean_interval(each, places), reached / (PERMUTATIONS + 1), blind, single)
 
 
+def auroc(rows: Sequence[Row], first: str, second: str) -> Estimate:
+    """Returns the AUROC of the classifier of `apart` alone."""
+    some = [row for row in rows if row.regime in (first, second)]
+    tasks, labels = np.array([row.task for row in some]), np.array([row.regime == second for row in some])
+    x = _standardised(np.array([list(row.features.values()) for row in some]), tasks)
+    return mean_interval(_held_out(x, labels, tasks), sorted(set(tasks.tolist())))
+
+
 def _standardised(x: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """Returns features `[row, feature]` with mean 0 and deviation 1 within each task."""
     made = np.zeros_like(x)

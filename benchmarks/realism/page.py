@@ -16,6 +16,8 @@ DOCS = Path("docs")
 TEMPLATE = Path(__file__).with_suffix(".md")
 """The page, with names of what is put in."""
 COLOUR = dict(zip(EVERY, COLOURS))
+RIGHT = 0.99
+"""The accuracy below which a network has not learned its task."""
 OTHERS = tuple(regime for regime in EVERY if regime != NATURAL)
 
 
@@ -28,6 +30,7 @@ class Study:
         measured: the same networks' numbers of nodes, in the same order.
         validations: the rates of the same networks' validations: accuracy, IIA, SIIA and edges.
         apart: how well each regime can be told from natural networks.
+        strong: the AUROC of that classifier without the tasks of which a natural network is not `RIGHT`.
         agreement: how methods' rankings on each regime agree with those on natural networks.
         truth: how rankings by faithfulness agree with those by the truth, on each other regime.
     """
@@ -36,6 +39,7 @@ class Study:
     measured: Sequence[Measured]
     validations: Sequence[Mapping[str, float]]
     apart: Mapping[str, Apart]
+    strong: Mapping[str, Estimate]
     agreement: Mapping[str, Agreement]
     truth: Mapping[str, Agreement]
 
@@ -57,6 +61,7 @@ def _page(study: Study) -> str:
         seeds=len(study.rows) // (len(EVERY) * len(tasks)),
         kinds=len(EVERY),
         table=_kinds(study),
+        weak=_weak_text(study),
         apart=_apart_text(study),
         apart_table=_apart_rows(study),
         features=_feature_text(study),
@@ -74,6 +79,25 @@ def _kinds(study: Study) -> str:
         means = [np.mean([rates[kind] for rates in here]) for kind in ("accuracy", "iia", "siia", "edges")]
         lines.append(f"| {regime} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
     return "\n".join(lines)
+
+
+def _weak_text(study: Study) -> str:
+    found = [
+        (row.task, rates["accuracy"])
+        for row, rates in zip(study.rows, study.validations)
+        if row.regime == NATURAL and rates["accuracy"] < RIGHT
+    ]
+    if not found:
+        return f"Every natural network is right on at least {RIGHT:.0%} of its last validation."
+    natural = sum(row.regime == NATURAL for row in study.rows)
+    worst = {task: min(rate for other, rate in found if other == task) for task, _ in sorted(found)}
+    tasks = _listed([f"`{task}` ({rate:.3f} at the worst)" for task, rate in worst.items()])
+    values = _listed([f"{regime} {_shown(value)}" for regime, value in study.strong.items()])
+    return (
+        f"{len(found)} of {natural} natural networks are right on less than {RIGHT:.0%} of their last "
+        f"validation, having had no more steps than the guided ones: those of {tasks}. Without these tasks "
+        f"the AUROC of the classifier below is: {values}."
+    )
 
 
 def _shown(number: Estimate) -> str:

@@ -1,7 +1,7 @@
 """The files of a checkpoint, ours and the published one's, and where released ones are.
 
-In the folder of released models, `hist` is that of a task, `hist/seed1` one of another seed, and
-`regimes/hist[regime=alive]` one of that task in a regime.
+In the folder of released models, `hist` is that of a task, `all_equal/seed1` one of another seed, and
+`regimes/max_with_previous[regime=alive]` one of a task in a regime.
 """
 
 from pathlib import Path
@@ -37,7 +37,7 @@ def released(models: Path | None = None) -> dict[str, Path]:
 
 
 def seeds(models: Path | None = None) -> dict[str, Path]:
-    """Returns the checkpoints of other seeds than the released ones', such as `hist/seed1`, name to folder.
+    """Returns the checkpoints of other seeds, such as `all_equal/seed1`, name to folder.
 
     Args:
         models: the folder of released models; None for `models_folder()`.

@@ -34,9 +34,9 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
 
     Args:
         name: `all` released models, one's name or published number, a group of them (`groups.py`), one of
-            another seed (`hist/seed1`, or `seeds` for all of these), one of a task in a regime (by the task's
-            name, or `regimes` for all of these), a checkpoint or run folder, a folder of several runs or of
-            the published files, or an address.
+            another seed (`all_equal/seed1`, or `seeds` for all of these), one of a task in a regime (by the
+            task's name, or `regimes` for all of these), a checkpoint or run folder, a folder of several runs
+            or of the published files, or an address.
         models: the folder of released models.
 
     Raises:
@@ -60,7 +60,7 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name)]
-    near = did_you_mean(name, [*available, *KINDS, *living])
+    near = did_you_mean(name, several[SEEDS] if "/" in name else [*available, *KINDS, *living])
     if PACKAGED.is_dir() and path.name == name:  # the package brings a few models only
         near = f"{near}; {HOW_TO_GET}"
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")

@@ -64,6 +64,8 @@ def in_group(name: str, models: Mapping[str, Path]) -> list[Path]:
         CheckpointError: if a term is none, or no model is in the group.
     """
     terms = name.split("+")
+    if "" in terms:
+        raise CheckpointError(f"{shown(name)!r}: a + stands between two groups; groups are {HOW}")
     holds = [_term(term) for term in terms]
     if not any(term.startswith(REGIME) for term in terms):
         holds.append(lambda record: not regimes_of(record.task))
@@ -81,12 +83,17 @@ def _term(term: str) -> Holds:
     if term.startswith(REGIME):
         wanted = term.removeprefix(REGIME)
         if wanted not in regimes():
-            raise CheckpointError(f"{shown(term)} is no group of models{did_you_mean(wanted, regimes())}")
+            near = did_you_mean(term, [f"{REGIME}{each}" for each in regimes()])
+            raise CheckpointError(f"{shown(term)} is no group of models{near}")
         return lambda record: wanted in regimes_of(record.task)
     sized = _SIZED.fullmatch(term)
     if sized is None or sized[1] not in SIZES or not (sized[2] or sized[4]):
         start, colon, _ = term.partition(":")
+        if known_task(split_name(term)[0]) is not None:
+            raise CheckpointError(f"{shown(term)} is a model; only groups are joined by +")
         near = did_you_mean(start, SIZES if colon else [*KINDS, *SIZES, *_task_groups()])
+        if start in SIZES:
+            near = f"; {start} is bounded by numbers, as in {start}:2, {start}:2-5, {start}:3- or {start}:-4"
         raise CheckpointError(f"{shown(term)} is no group of models{near}; groups are {HOW}")
     size, low = SIZES[sized[1]], int(sized[2] or 0)
     high = int(sized[4]) if sized[4] else None if sized[3] else low

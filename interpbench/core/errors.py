@@ -7,6 +7,8 @@ from interpbench.core.text import printable, shown
 
 MOST_CHARACTERS = 600
 """The largest number of characters of a message; a longer one would quote somebody's file at length."""
+MOST_CHOICES = 12
+"""The largest number of choices that a message lists."""
 
 
 class InterpBenchError(Exception):
@@ -59,11 +61,13 @@ class ScoresError(InterpBenchError):
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Returns the end of a message on an unknown name: `; did you mean a or b?`, or the choices if few."""
+    """Returns the end of a message on an unknown name: `; did you mean a or b?`, or what there is."""
     choices, name = sorted(set(choices)), name[:MOST_CHARACTERS]
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
     if not close:
         close = [choice for choice in choices if name and name.lower() in choice.lower()][:3]
     if close:
         return f"; did you mean {' or '.join(close)}?"
-    return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= 12 else ""
+    if len(choices) > MOST_CHOICES:
+        return f"; there are {len(choices)}, such as {', '.join(choices[:3])}"
+    return f"; choose from {', '.join(choices)}" if choices else ""

@@ -64,7 +64,7 @@ def summary(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence
 
     Args:
         models: one of each task.
-        seeds: the names of those of further seeds, such as `hist/seed1`.
+        seeds: the names of those of further seeds, such as `all_equal/seed1`.
         living: those of tasks in regimes.
     """
     rest = [model for model in models if not model.trivial]

@@ -50,6 +50,7 @@ def _distance(text: str) -> float:
 @subcommand(
     "models",
     "list models: here, in the cache, on the hub; grades",
+    argument("names", nargs="*", metavar="NAME", help="only these: names, numbers, groups, folders"),
     argument("--hub", action="store_true", help="ask the hub what there is (network)"),
     argument("--write", action="store_true", help="write the tables of docs/models.md and README"),
 )
@@ -59,7 +60,7 @@ def _models(arguments: argparse.Namespace) -> int:
     if arguments.write:
         write_pages()
         return 0
-    list_models(console(WIDE), arguments.hub)
+    list_models(console(WIDE), arguments.hub, arguments.names)
     return 0
 
 
@@ -78,7 +79,7 @@ def _download(arguments: argparse.Namespace) -> int:
 @subcommand(
     "publish",
     "upload models, their cards and an index (network)",
-    argument("names", nargs="+", metavar="NAME", help="a name in models/, a folder, or all"),
+    argument("names", nargs="+", metavar="NAME", help="names, numbers, groups, folders, or all"),
     argument("--to", required=True, metavar="OWNER/NAME", help="repository; @branch may follow"),
     argument("--out", metavar="FOLDER", help="write here what would be uploaded; no network"),
     argument("--create", action="store_true", help="make the repository if there is none"),
@@ -180,7 +181,7 @@ def _count(text: str) -> int:
 @subcommand(
     "certify",
     "measure a checkpoint anew, and say which grade it reaches",
-    argument("checkpoint", help="a name in models/, a folder, or all"),
+    argument("checkpoint", help="a name, a number, a group, a folder, or all"),
     argument("--grade", choices=GRADES, default=RELEASED, help="what it must reach for status 0"),
     argument("--target", type=float, help="least lower bound of each drawn rate"),
     argument("--confidence", type=float, help="of each lower bound"),

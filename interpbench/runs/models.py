@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from interpbench.checkpoints.checkpoint_files import (
     released,
     seeds,
 )
+from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.hub import SETTING, Repository, home
 from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem, standing
 from interpbench.checkpoints.record import read_record
@@ -51,12 +53,20 @@ class Listed(NamedTuple):
     grade: str
 
 
-def list_models(console: Console, hub: bool) -> None:
+def list_models(console: Console, hub: bool, names: Sequence[str] = ()) -> None:
     """Prints all models; with `hub`, those on the hub too, which uses the network.
 
+    Args:
+        console: where to print.
+        hub: whether to ask the hub.
+        names: models or groups of them, which alone are listed.
+
     Raises:
-        InterpBenchError: if the hub is asked for and not set, or cannot be reached.
+        InterpBenchError: if the hub is asked for and not set, or cannot be reached; or a name is unknown.
     """
+    if names:
+        _print(console, _chosen(names))
+        return
     folders, repository = {**released(), **in_regimes()}, home()
     models = [
         _here(name, folder, "this package" if PACKAGED in folder.parents else str(folder))
@@ -83,6 +93,18 @@ def list_models(console: Console, hub: bool) -> None:
     for address, folder in cached_models():
         if snapshot is None or snapshot not in folder.parents:
             models.append(_here(folder.name, folder, f"cache: {address}"))
+    _print(console, models)
+    console.print(printable(note), soft_wrap=True, highlight=False, markup=False)
+
+
+def _chosen(names: Sequence[str]) -> list[Listed]:
+    """Returns the models that names and groups mean, each once, in order."""
+    known = {folder: name for name, folder in {**released(), **seeds(), **in_regimes()}.items()}
+    folders = dict.fromkeys(folder for name in names for folder in find_checkpoints(name))
+    return [_here(known.get(folder, folder.name), folder, str(folder)) for folder in folders]
+
+
+def _print(console: Console, models: Sequence[Listed]) -> None:
     table = Table(title=f"{len(models)} models")
     for title in ("name", "id", "where", "size", "grade"):
         justify = "right" if title in ("id", "size") else "left"
@@ -92,7 +114,6 @@ def list_models(console: Console, hub: bool) -> None:
         where = terminal(model.where)
         table.add_row(terminal(model.name), number, where, f"{model.size / 1e3:,.0f} kB", model.grade)
     console.print(table)
-    console.print(printable(note), soft_wrap=True, highlight=False, markup=False)
 
 
 def pages() -> dict[Path, str]:

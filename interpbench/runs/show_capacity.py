@@ -72,5 +72,8 @@ def show_capacity(
                 )
     console.print(rows_table(rows))
     if not enough:
-        console.print(f"Wider heads or MLPs may help: --d-head {2 * cfg.d_head}, --d-mlp {2 * cfg.d_mlp}.")
+        console.print(
+            f"More steps may help, or wider heads or MLPs: --steps {2 * steps}, --d-head {2 * cfg.d_head}, "
+            f"--d-mlp {2 * cfg.d_mlp}."
+        )
     return enough

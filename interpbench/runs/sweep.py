@@ -100,6 +100,9 @@ def sweep(command: Command, planned: PlannedSweep) -> int:
         missing = [run for run in prepared if isinstance(run, Composed)]
         announce(missing)
         log.info("%d runs, %d to do; summary in %s", len(jobs), len(missing), folder / SUMMARY)
+        for label, run in zip(labels, prepared):
+            if missing and isinstance(run, RunOutcome) and run.status == FAILED:
+                log.warning("cannot start: %s", _failures(label, run)[0])  # before hours of other runs
         ended = iter(_run(command, config, folder, missing) if missing else [])
     outcomes = [run if isinstance(run, RunOutcome) else next(ended) for run in prepared]
     _report(labels, outcomes, folder / SUMMARY, line)
@@ -248,6 +251,12 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+def _failures(label: Mapping[str, str], outcome: RunOutcome) -> list[str]:
+    """Returns a line for each thing that went wrong in a run, after what tells the run from others."""
+    said = " ".join(f"{key}={value}" for key, value in label.items())
+    return [f"{said}: {failure}" for failure in outcome.failures]
+
+
 def _report(
     labels: Sequence[Mapping[str, str]], outcomes: Sequence[RunOutcome], path: Path, line: str
 ) -> None:
@@ -259,9 +268,9 @@ def _report(
     table = rows_table([{**label, **outcome.facts} for label, outcome in zip(labels, outcomes)])
     console().print(table)
     failures = [
-        f"failed: {' '.join(f'{key}={value}' for key, value in label.items())}: {failure}"
+        f"failed: {failure}"
         for label, outcome in zip(labels, outcomes)
-        for failure in outcome.failures
+        for failure in _failures(label, outcome)
     ]
     bad = sum(outcome.status > 0 for outcome in outcomes)
     verdict = f"{bad} of {len(outcomes)} runs failed" if bad else f"all {len(outcomes)} runs are done"

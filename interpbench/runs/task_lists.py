@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from interpbench.checkpoints.groups import SIZES
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.tasks.catalogue import catalogue
 from interpbench.tasks.task_records import records
@@ -11,6 +12,8 @@ from interpbench.tasks.task_records import records
 ALL, TRIVIAL, NONTRIVIAL = "all", "trivial", "nontrivial"
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between tasks, not between the parameters of one."""
+_OF_MODELS = re.compile(rf"[\w:-]+\+[\w:+-]*|(?:{'|'.join(SIZES)}):\S*")
+"""Groups of models by depth or size, or joined by +, which tasks are not chosen by."""
 
 
 def expand_tasks(arguments: Sequence[str]) -> list[str]:
@@ -46,6 +49,8 @@ def _group(name: str) -> list[str]:
         trivial = {task for task in tasks if task in known and known[task].trivial is not None}
         chosen = {ALL: set(tasks), TRIVIAL: trivial, NONTRIVIAL: set(tasks) - trivial}[name]
         return sorted(chosen)
+    if _OF_MODELS.fullmatch(name):
+        raise UnknownNameError("group of tasks", name, {ALL, TRIVIAL, NONTRIVIAL, *tasks.values()})
     found = sorted(task for task, group in tasks.items() if group == name)
     if not found and name.isidentifier() and not get_close_matches(name, tasks, cutoff=0.8):
         if near := get_close_matches(name, {ALL, TRIVIAL, NONTRIVIAL, *tasks.values()}):

@@ -29,7 +29,7 @@ from interpbench.core.metric_sinks import JsonLines, Sink, Wandb
 from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
-from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, train_config
+from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, narrow, train_config
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
@@ -56,7 +56,7 @@ class TrainOutcome:
         goal: the grade that training for its objective aims at.
         standard: what the run was to reach.
         max_steps: how long its schedule was.
-        guided: whether its objective guides training.
+        guidance: the settings that would guide training, if it is not guided.
     """
 
     checkpoint: Checkpoint
@@ -64,7 +64,7 @@ class TrainOutcome:
     goal: Grade
     standard: Standard
     max_steps: int = 0
-    guided: bool = True
+    guidance: str = ""
 
     def __repr__(self) -> str:
         return f"TrainOutcome {self.line(self.checkpoint.task)}"
@@ -98,15 +98,17 @@ class TrainOutcome:
         said = said_of(self.certificate, self.standard)
         verdict = f"certified ({said})" if self.certified else f"NOT certified ({said}): {self._missed}"
         said = f"{task}: {verdict} after {self.steps} steps; checkpoint and metrics in {self.folder}"
-        return said if self.certified or not self.steps else f"{said}; {self._advice}"
+        return f"{said}{self._advice}"
 
     @property
     def _advice(self) -> str:
-        """What to try, in settings."""
-        guided = "" if self.guided else "objective=siit_edges, which guides training; or "
+        """What to try, in settings; nothing if it is certified, or was not trained."""
+        if self.certified or not self.steps:
+            return ""
         return (
-            f"try {guided}trainer.max_steps={2 * self.max_steps}, or go on from here: start={self.folder}; "
-            f"`interpbench capacity {self.checkpoint.task}` says what its nodes can hold"
+            f"; try {self.guidance and self.guidance + '; or '}trainer.max_steps={2 * self.max_steps}, or go "
+            f"on from here: start={self.folder}; `interpbench capacity {self.checkpoint.task}` says what its "
+            "nodes can hold"
         )
 
     def summary(self) -> RunOutcome:
@@ -115,7 +117,9 @@ class TrainOutcome:
         grade = said_of(self.certificate)
         facts = {"result": result, "grade": grade, "steps": self.steps, "folder": str(self.folder)}
         return (
-            RunOutcome(0, facts) if self.certified else RunOutcome(1, facts, (f"{result}: {self._missed}",))
+            RunOutcome(0, facts)
+            if self.certified
+            else RunOutcome(1, facts, (f"{result}: {self._missed}{self._advice}",))
         )
 
 
@@ -149,6 +153,8 @@ def train(config: TrainConfig) -> TrainOutcome:
         log.info("%s is finished; fresh=true trains it again", folder)
         return _outcome(load_checkpoint(folder), config)
     device = select_device(config.device)
+    if (why := narrow(config)) is not None:
+        log.warning("%s", why)
     started = time.perf_counter(), time.process_time()
     with locked(folder):
         pairs = draw_pairs(task, PAIRS, config.seed)  # before, as a task of one's own may have none
@@ -181,7 +187,7 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
         config.objective.grade,
         config.required_standard,
         config.trainer.max_steps,
-        config.objective.guides,
+        config.objective.guidance,
     )
 
 

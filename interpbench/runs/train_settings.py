@@ -222,6 +222,18 @@ def check_train(config: TrainConfig) -> None:
     check_writable(config.folder.parent)
 
 
+def narrow(config: TrainConfig) -> str | None:
+    """Returns what the heads of a network are too narrow for, in one line; None if they are not."""
+    task = get_task(config.task)
+    needed, width = task.causal_model.head_dimensions - 1, shape(task, config.model).d_head
+    if config.kind == "compiled" or width >= min(needed, shape(task).d_head):
+        return None
+    return (
+        f"model.d_head={width}: a head of {task.name} tells {needed + 1} keys apart, which takes {needed} "
+        f"dimensions; `interpbench capacity {task.name} --d-head {width}` measures what it can do"
+    )
+
+
 def _check_crowd(task: Task, config: TrainConfig) -> None:
     """Refuses nodes other than those that a task's bystanders were placed around."""
     if task.crowd is None:

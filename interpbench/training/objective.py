@@ -77,6 +77,13 @@ class Objective:
         """Whether training is guided: by probes, or by attention that is supervised."""
         return self.probe > 0 or self.attention_supervision > 0
 
+    @property
+    def guidance(self) -> str:
+        """The settings that would guide training; none if it is guided, or nothing is asked of nodes."""
+        if self.guides or self.grade == "behaviour":
+            return ""
+        return "objective.probe=1 and objective.attention_supervision=1, which guide it"
+
     def of_task(self, task: "Task") -> "Objective":
         """Returns these weights, with those that the task decides filled in."""
         given = {

@@ -182,7 +182,7 @@ def within_reach(target: float, validation: Validation) -> Grade:
 
 
 def hopeless(
-    settings: TrainerSettings, validations: Sequence[Line], d_model: int, guided: int = 0
+    settings: TrainerSettings, validations: Sequence[Line], d_model: int, guided: int = 0, guidance: str = ""
 ) -> str | None:
     """Returns a message with what to try if there has been no progress for `patience` validations; else None.
 
@@ -195,13 +195,15 @@ def hopeless(
         validations: the validations so far.
         d_model: the width of the network's residual stream.
         guided: the number of the first steps that are guided.
+        guidance: the settings that would guide the training (`Objective.guidance`).
     """
     peak = int(PEAK * settings.max_steps) if settings.schedule == "one_cycle" else 0
     count, last = stale(validations, guided, peak)[-1], validations[-1].validation
     if count < settings.patience or last.lowest >= settings.stop_at - NEARLY:
         return None
     return (
-        f"no progress for {count} validations (worst: {last.worst}); try "
+        f"no progress for {count} validations (worst: {last.worst}); try {guidance and guidance + ', '}"
+        f"trainer.max_steps={2 * settings.max_steps}, "
         f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
-        f"another seed, or model.d_model={2 * d_model}; `interpbench capacity` says what nodes can hold"
+        f"another seed, or model.d_model={2 * d_model}"
     )

@@ -319,8 +319,10 @@ class Trainer:
             progress.attempts.append(progress.step)
             progress.missed = missed_by(certificate)
             log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
-        if why := hopeless(settings, progress.history, self.network.cfg.d_model, self.guided_steps):
-            raise TrainingError(why)
+        d_model, guidance = self.network.cfg.d_model, self.recipe.objective.guidance
+        if why := hopeless(settings, progress.history, d_model, self.guided_steps, guidance):
+            task = self.evaluation.task.name
+            raise TrainingError(f"{why}; `interpbench capacity {task}` says what its nodes can hold")
         return None
 
     def _end(self, certificate: Certificate) -> Result:

@@ -48,8 +48,9 @@ def test_terms_hold_together() -> None:
     [
         ("dpth:3", "dpth:3 is no group of models; did you mean depth?"),
         ("depth:", "depth: is no group of models"),
-        ("depth:two", "depth:two is no group of models"),
-        ("nontrivial+", " is no group of models"),
+        ("depth:two", "depth is bounded by numbers, as in depth:2,"),
+        ("nontrivial+", "'nontrivial+': a + stands between two groups"),
+        ("nontrivial+hist", "hist is a model; only groups are joined by +"),
         ("trivial+nontrivial", "is in the group trivial+nontrivial"),
         (
             "nontrivail",
@@ -102,7 +103,12 @@ def test_models_in_regimes_have_names_and_groups(tmp_path: Path) -> None:
         assert find_checkpoints(name, tmp_path) == [tmp_path / "hist"], name
     with pytest.raises(CheckpointError, match="in the group regime:alive"):
         find_checkpoints("regime:alive", tmp_path)
-    with pytest.raises(CheckpointError, match="regime:alife is no group of models; did you mean alive"):
+    with pytest.raises(
+        CheckpointError, match="alife is no group of models; did you mean regime:alive"
+    ):
         find_checkpoints("regime:alife", tmp_path)
     with pytest.raises(CheckpointError, match="there are no seeds in"):
         find_checkpoints("seeds", tmp_path)
+    shutil.copytree(place, tmp_path / "hist" / "seed1")
+    with pytest.raises(CheckpointError, match="did you mean hist/seed1"):
+        find_checkpoints("hist/seed2", tmp_path)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, in_regimes, released
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, in_regimes, released, seeds
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import LEVELS
@@ -25,6 +25,16 @@ def test_every_model_has_a_task_and_those_in_regimes_a_clean_twin():
     for name, folder in in_regimes().items():
         assert get_task(name).name == name == load_checkpoint(folder, certificate=False).task
         assert split_name(name)[0] in released()
+
+
+def test_released_models_are_small():
+    """60 MB without those in regimes, which are 40 MB at most."""
+
+    def size(folders):
+        return sum(file.stat().st_size for folder in folders for file in folder.iterdir() if file.is_file())
+
+    assert size([*released().values(), *seeds().values()]) < 60e6
+    assert size(in_regimes().values()) < 40e6
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -77,6 +77,7 @@ def assert_one_line(err: str, *said: str) -> None:
         (["--version"], interpbench.__version__),
         (["tasks"], "frac_prevs"),
         (["models"], "grade"),
+        (["models", "regime:shares", "all_equal/seed1"], "3 models"),
         (["show", "frac_prevs"], "logits <- a1.h2"),
         (["show", "3"], "logits <- a1.h2"),
     ],

@@ -13,6 +13,7 @@ from interpbench.core.errors import ConfigError
 from interpbench.discovery.method import get_method, methods
 from interpbench.runs.evaluate import EvaluateConfig
 from interpbench.runs.train import TrainConfig
+from interpbench.runs.train_settings import narrow
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 from tests.builders import composed
@@ -185,3 +186,18 @@ def test_the_record_says_which_optimizer_was_used(task: str, given: str | None, 
     config = convert(TrainConfig, {"task": task, "trainer": {"optimizer": given}}, "train")
     said = config.settings()["trainer"]
     assert isinstance(said, dict) and said["optimizer"] == used
+
+
+@pytest.mark.parametrize(
+    ("task", "width", "said"),
+    [
+        ("all_equal", 1, "model.d_head=1: a head of all_equal tells 10 keys apart, which takes 9 dimensions"),
+        ("all_equal", 9, None),
+        ("all_equal", None, None),
+        ("hist", 1, None),
+        ("broadcast_max", None, None),
+    ],
+)
+def test_heads_that_are_too_narrow_are_named(task: str, width: int | None, said: str | None) -> None:
+    found = narrow(convert(TrainConfig, {"task": task, "model": {"d_head": width}}, "train"))
+    assert found is None if said is None else said in str(found)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from interpbench.core.errors import TrainingError
+from interpbench.core.errors import ConfigError, TrainingError
 from interpbench.runs import start
 from interpbench.runs.entry import Command, RunOutcome, contained
 from interpbench.runs.sweep import SUMMARY, plan, sweep
@@ -39,6 +39,8 @@ def job(config: Mapping[str, Any]) -> RunOutcome:
         raise ZeroDivisionError("division by\nzero")
     if config["seed"] == 3:
         return RunOutcome(1, {"result": "not certified"}, ("not certified: IIA",))
+    if config["seed"] == 7:
+        raise AssertionError("it cannot start")
     if config["seed"] == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     threads = os.environ["OMP_NUM_THREADS"]
@@ -49,7 +51,12 @@ def finished(config: Mapping[str, Any]) -> RunOutcome | None:
     return RunOutcome(facts={"result": "seen"}) if config["seed"] == 5 else None
 
 
-COMMAND = Command("train", job, finished=finished)
+def check(config: Mapping[str, Any]) -> None:
+    if config["seed"] == 7:
+        raise ConfigError("seed=7 is no good")
+
+
+COMMAND = Command("train", job, check=check, finished=finished)
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +102,13 @@ def test_all_that_are_missing_run_and_failures_are_listed(
     assert table["0"][1] == table["6"][1] == "1", "one thread"
     here = str(os.getpid())
     assert (table["0"][2] == here) == (table["6"][2] == here) == (launcher == "basic")
+
+
+def test_what_cannot_start_is_said_before_the_others_start(caplog: pytest.LogCaptureFixture) -> None:
+    assert sweep(COMMAND, plan(COMMAND, ["task=hist", "seed=0,7"])) == 2
+    said = [record.getMessage() for record in caplog.records]
+    assert said.index("cannot start: seed=7: seed=7 is no good") == 1, "after the number of runs"
+    assert rows()["0"][0] == "certified"
 
 
 def test_nothing_is_started_where_nothing_is_missing(caplog: pytest.LogCaptureFixture) -> None:

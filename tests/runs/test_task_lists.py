@@ -50,6 +50,12 @@ def test_other_lines_stay(line: list[str]) -> None:
     assert expand_tasks(line) == line
 
 
+@pytest.mark.parametrize("name", ["nontrivial+depth:3-", "depth:3-", "nontrivial+", "edges:-200"])
+def test_groups_of_models_are_none_of_tasks(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="unknown group of tasks"):
+        expand_tasks(["-m", f"task={name}"])
+
+
 def test_a_group_without_a_sweep_is_refused() -> None:
     with pytest.raises(ConfigError, match="task=all is 135 tasks; several are a sweep: -m task=all"):
         expand_tasks(["task=all"])
