@@ -1,8 +1,8 @@
 """Ablates what guides training: after how many steps tasks are certified with and without each part of it.
 
 Twenty tasks are trained with every part, without one of them, and without all of them. They are drawn at
-random from the non-trivial ones that have no settings of their own and networks of at most 32 dimensions,
-whose steps are quick. Runs are in `runs/guidance`, where the same command goes on after an interruption; the
+random from the non-trivial ones that have no settings of their own and networks of at most 32 dimensions and
+five layers, whose steps are quick. Runs are in `runs/guidance`, where the same command goes on after an interruption; the
 steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of runs that are certified
 after so many steps. A run that is not certified at the end of its schedule counts as never. Runs whose steps
 are in `docs/guidance.json` are not trained again.
@@ -34,6 +34,7 @@ from interpbench.runs.train_settings import own_experiment
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task_records import records
+from interpbench.transformer.config import TransformerConfig
 
 ARMS: dict[str, dict[str, dict[str, float]]] = {
     "all of it": {},
@@ -43,7 +44,7 @@ ARMS: dict[str, dict[str, dict[str, float]]] = {
     "nothing of it": {"objective": {"attention_supervision": 0.0, "probe": 0.0}, "draws": {"follow": 0.0}},
 }
 """What is left out, with the settings that leave it out."""
-TASKS, SEEDS, STEPS, WIDEST = 20, 3, 4000, 32
+TASKS, SEEDS, STEPS, WIDEST, DEEPEST = 20, 3, 4000, 32, 5
 OUT = "runs/guidance"
 RESULTS, FIGURE = Path("docs/guidance.json"), Path("docs/guidance.png")
 Run = dict[str, str | int | None]
@@ -55,9 +56,13 @@ def chosen(count: int) -> list[str]:
     names = [
         name
         for name, record in records().items()
-        if not record.trivial and own_experiment(name) is None and shape(get_task(name)).d_model <= WIDEST
+        if not record.trivial and own_experiment(name) is None and _quick(shape(get_task(name)))
     ]
     return [names[place] for place in seeds.generator(0, "guidance").permutation(len(names))[:count]]
+
+
+def _quick(cfg: TransformerConfig) -> bool:
+    return cfg.d_model <= WIDEST and cfg.n_layers <= DEEPEST
 
 
 def seconds(task: str) -> float:

@@ -64,7 +64,9 @@ def parse(arguments: Sequence[str]) -> CommandLine:
     """
     for option in (each.partition("=")[0] for each in arguments):
         if option.startswith("-") and option not in NAMES:
-            near = did_you_mean(option, NAMES) or "; settings are key=value, as in task=hist"
+            near = did_you_mean(option, NAMES)
+            if "did you mean" not in near:
+                near = "; settings are key=value, as in task=hist"
             raise ConfigError(f"unknown option {shown(option)!r}{near}")
     parsed = vars(_parser().parse_intermixed_args(arguments))
     answers = ("help", "hydra_help", "version", "cfg", "info", "shell_completion")

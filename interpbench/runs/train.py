@@ -186,7 +186,7 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
         certificate,
         config.objective.grade,
         config.required_standard,
-        config.trainer.max_steps,
+        config.trainer.of_task(get_task(config.task)).steps,
         config.objective.guidance,
     )
 

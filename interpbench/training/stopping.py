@@ -109,7 +109,7 @@ def learning_rate(
         guided: the number of the first steps that are guided.
     """
     if settings.schedule == "one_cycle":
-        done = step / settings.max_steps
+        done = step / settings.steps
         down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - PEAK) / (1 - PEAK))))
         return settings.learning_rate * max(min(1.0, (done + 1e-3) / PEAK) * down, 1e-4)
     if settings.schedule == "none":
@@ -143,9 +143,9 @@ def guided_steps(settings: TrainerSettings, recipe: Recipe, validations: Sequenc
     if not recipe.objective.guides:
         return 0
     if recipe.curriculum.guided == 1:
-        return settings.max_steps
+        return settings.steps
     good = (line.step for line in validations if line.validation.lowest >= settings.stop_at)
-    return min(int(recipe.curriculum.guided * settings.max_steps), next(good, settings.max_steps))
+    return min(int(recipe.curriculum.guided * settings.steps), next(good, settings.steps))
 
 
 def tries_certificate(
@@ -161,9 +161,9 @@ def tries_certificate(
     if not validations:
         return False
     step = validations[-1].step
-    pause = max(settings.validate_every, settings.max_steps // 10)
+    pause = max(settings.validate_every, settings.steps // 10)
     soon = bool(attempts) and step < attempts[-1] + pause
-    last = step >= settings.max_steps  # a certificate is made at the end anyway
+    last = step >= settings.steps  # a certificate is made at the end anyway
     return not soon and not last and confirmed(settings, validations) >= settings.confirm
 
 
@@ -197,13 +197,13 @@ def hopeless(
         guided: the number of the first steps that are guided.
         guidance: the settings that would guide the training (`Objective.guidance`).
     """
-    peak = int(PEAK * settings.max_steps) if settings.schedule == "one_cycle" else 0
+    peak = int(PEAK * settings.steps) if settings.schedule == "one_cycle" else 0
     count, last = stale(validations, guided, peak)[-1], validations[-1].validation
     if count < settings.patience or last.lowest >= settings.stop_at - NEARLY:
         return None
     return (
         f"no progress for {count} validations (worst: {last.worst}); try {guidance and guidance + ', '}"
-        f"trainer.max_steps={2 * settings.max_steps}, "
+        f"trainer.max_steps={2 * settings.steps}, "
         f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
         f"another seed, or model.d_model={2 * d_model}"
     )

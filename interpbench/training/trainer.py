@@ -187,12 +187,12 @@ class Trainer:
         if progress.certificate is not None:
             return self._result(progress.certificate)
         status = ""
-        with Display(title, settings.max_steps) as display:
-            while progress.step < settings.max_steps:
+        with Display(title, settings.steps) as display:
+            while progress.step < settings.steps:
                 with threads(step_threads):
                     losses = self.step()
                 step = progress.step
-                if step % settings.validate_every == 0 or step == settings.max_steps:
+                if step % settings.validate_every == 0 or step == settings.steps:
                     status = self.validate(losses, sinks)
                     certificate = self._after_validation(display)
                     if certificate is not None:

@@ -103,9 +103,7 @@ def test_models_in_regimes_have_names_and_groups(tmp_path: Path) -> None:
         assert find_checkpoints(name, tmp_path) == [tmp_path / "hist"], name
     with pytest.raises(CheckpointError, match="in the group regime:alive"):
         find_checkpoints("regime:alive", tmp_path)
-    with pytest.raises(
-        CheckpointError, match="alife is no group of models; did you mean regime:alive"
-    ):
+    with pytest.raises(CheckpointError, match="alife is no group of models; did you mean regime:alive"):
         find_checkpoints("regime:alife", tmp_path)
     with pytest.raises(CheckpointError, match="there are no seeds in"):
         find_checkpoints("seeds", tmp_path)

@@ -189,6 +189,16 @@ def test_the_record_says_which_optimizer_was_used(task: str, given: str | None, 
 
 
 @pytest.mark.parametrize(
+    ("task", "given", "steps"),
+    [("hist", None, 8000), ("two_brackets_balanced", None, 12_000), ("two_brackets_balanced", 7, 7)],
+)
+def test_the_schedule_is_as_long_as_the_program_is_deep(task: str, given: int | None, steps: int) -> None:
+    config = convert(TrainConfig, {"task": task, "trainer": {"max_steps": given}}, "train")
+    said = config.settings()["trainer"]
+    assert isinstance(said, dict) and said["max_steps"] == steps
+
+
+@pytest.mark.parametrize(
     ("task", "width", "said"),
     [
         ("all_equal", 1, "model.d_head=1: a head of all_equal tells 10 keys apart, which takes 9 dimensions"),

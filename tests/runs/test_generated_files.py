@@ -55,7 +55,7 @@ def test_what_is_edited_by_hand_is_found_and_mended(tmp_path: Path, monkeypatch:
     before = {path: path.read_text() for path in folder.glob("**/*.yaml")}
     (folder / "method" / "random.yaml").unlink()
     for name, old, new in (
-        ("trainer/default", "max_steps: 8000", "max_steps: 3000"),
+        ("trainer/default", "max_steps: null", "max_steps: 3000"),
         ("evaluate", "seed: 0  ", "seed: 1  "),
     ):
         file = folder / f"{name}.yaml"
