@@ -1,11 +1,11 @@
 """Ablates what guides training: after how many steps tasks are certified with and without each part of it.
 
 Twenty tasks are trained with every part, without one of them, and without all of them. They are drawn at
-random from the non-trivial ones that have no settings of their own and networks of at most 32 dimensions and
-five layers, whose steps are quick. Runs are in `runs/guidance`, where the same command goes on after an interruption; the
-steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of runs that are certified
-after so many steps. A run that is not certified at the end of its schedule counts as never. Runs whose steps
-are in `docs/guidance.json` are not trained again.
+random from the non-trivial ones that have no settings of their own and networks of at most 32 dimensions
+and five layers, whose steps are quick. Runs are in `runs/guidance`, where the same command goes on after an
+interruption; the steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of
+runs that are certified after so many steps. A run that is not certified at the end of its schedule counts
+as never. Runs whose steps are in `docs/guidance.json` are not trained again.
 
 Run: `python -m benchmarks.guidance --jobs 2`; `--tasks 4 --seeds 1` for a part of it, `--draw` for the figure
 of what has been trained.
