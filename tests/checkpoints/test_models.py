@@ -27,6 +27,16 @@ def test_every_model_has_a_task_and_those_in_regimes_a_clean_twin():
         assert split_name(name)[0] in released()
 
 
+def test_what_regimes_promise_is_in_the_certificates():
+    """Flat: early patches move a tenth of what whole ones do, at most. Noisy: by the dial's share of the margin."""
+    for name, folder in in_regimes().items():
+        task, certificate = get_task(name), load_checkpoint(folder).certificate
+        if task.flat:
+            assert certificate.effects.early <= 0.1 * certificate.effects.signal, name
+        if task.noise:
+            assert certificate.effects.noise > task.noise * certificate.margin, name
+
+
 def test_released_models_are_small():
     """60 MB without those in regimes, which are 40 MB at most."""
 
