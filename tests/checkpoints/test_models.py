@@ -28,7 +28,7 @@ def test_every_model_has_a_task_and_those_in_regimes_a_clean_twin():
 
 
 def test_what_regimes_promise_is_in_the_certificates():
-    """Flat: early patches move a tenth of what whole ones do, at most. Noisy: by the dial's share of the margin."""
+    """Early patches move a tenth of whole ones, at most, and noise the dial's share of the margin."""
     for name, folder in in_regimes().items():
         task, certificate = get_task(name), load_checkpoint(folder).certificate
         if task.flat:
