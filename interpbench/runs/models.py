@@ -26,7 +26,7 @@ from interpbench.checkpoints.index import DAMAGED, INDEX, IndexedModel, problem,
 from interpbench.checkpoints.record import read_record
 from interpbench.core.errors import ConfigError, HubError, InterpBenchError
 from interpbench.core.files import write_text
-from interpbench.core.text import printable, terminal
+from interpbench.core.text import printable, shown, terminal
 from interpbench.reports.models_page import put, read_models, summary, tables
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ def list_models(console: Console, hub: bool, names: Sequence[str] = ()) -> None:
         InterpBenchError: if the hub is asked for and not set, or cannot be reached; or a name is unknown.
     """
     if names:
+        if hub:
+            raise ConfigError(f"models {shown(names[0])} --hub: it lists all there is; leave out names")
         _print(console, _chosen(names))
         return
     folders, repository = {**released(), **in_regimes()}, home()

@@ -211,6 +211,7 @@ def test_a_typo_is_answered_by_every_command_before_anything_heavy_is_imported(
         (["-c", LOOK, "show", "frac_prev"], ["'frac_prev'", "did you mean frac_prevs"]),
         (["-c", LOOK, "download", "hist"], ["no repository of models is set", "INTERPBENCH_HUB=owner/name"]),
         (["-c", LOOK, "models", "--hbu"], ["'--hbu'", "did you mean --hub"]),
+        (["-c", LOOK, "models", "hist", "--hub"], ["models hist --hub", "leave out names"]),
         (
             ["train.py", "task=3", "trainer.max_step=2"],
             ["'trainer.max_step'", "did you mean trainer.max_steps"],
