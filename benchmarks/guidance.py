@@ -103,8 +103,8 @@ def collected() -> list[Run]:
 
 def draw(runs: Sequence[Run]) -> None:
     """Draws the share of runs that are certified after so many steps, a line for each arm."""
-    figure = Picture(figsize=(7, 4))
-    axes = figure.add_axes((0.1, 0.14, 0.5, 0.78))
+    figure = Picture(figsize=(7.6, 4))
+    axes = figure.add_axes((0.09, 0.14, 0.48, 0.78))
     for number, arm in enumerate(ARMS):
         steps = [run["steps"] for run in runs if run["arm"] == arm]
         done = np.sort([float(each) for each in steps if each is not None])
