@@ -87,7 +87,7 @@ def measured(made: Trainer) -> tuple[float, int]:
     q, k = worlds.queries_keys[head]
     block = made.network.get_submodule(f"blocks.{alignment.graph.nodes[head].layer}")
     seen = block.attn.pattern(q[None], k.roll(-1, -1)[None])[0]  # type: ignore[operator, union-attr]
-    divergence = float(attention_loss(seen, shares) - entropy)
+    divergence = float((attention_loss(seen, shares) - entropy) / shares.sum())
     values, written = batch.values[parent].flatten(), worlds.kept[writer][:, 1:].flatten(1)
     keys = torch.stack([written[:, values == key].mean(1) for key in values.unique()])
     sizes = torch.linalg.svdvals(keys - keys.mean(0))

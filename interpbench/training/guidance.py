@@ -11,6 +11,10 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import MANY, CausalModel, Intervention, Read, Trace
 from interpbench.training.objective import Objective
 
+SHARP = 20.0
+"""The weight of the attention of a head that compares many keys. The probe of what it counts has it attend
+unevenly, which tells counts apart better; with equal weights it gets neither even nor sharp (`python -m
+benchmarks.many_keys`)."""
 Edges = Mapping[tuple[str, Read], Intervention]
 """Interventions on what a single child sees of its parent, by the child's name and the read."""
 
@@ -49,7 +53,8 @@ class Guidance:
         A query is to attend evenly to the keys that its variable attends to, but for a share of `bos_slack`
         at BOS; where the head attends to BOS as to a key (`Variable.attends_bos`), BOS has a key's share
         instead. Without such keys, it is to attend to BOS. Queries that attend to BOS alone have half of the
-        weight of a variable's loss, all others together the other half.
+        weight of a variable's loss, all others together the other half. Of a head that compares many keys all
+        queries weigh the same, `SHARP` together.
 
         Args:
             traces: the program's variables in each world.
@@ -82,9 +87,12 @@ class Guidance:
         share /= share.sum(3, keepdims=True)
         share[somewhere] *= 1 - kept
         share[..., 0] += kept * somewhere
-        for rows in (~somewhere, somewhere):
+        many = name in self.crossing
+        parts = [np.ones_like(somewhere)] if many else [~somewhere, somewhere]
+        weight = SHARP if many else 1 / len(parts)
+        for rows in parts:
             count = rows.reshape(len(rows), rows.shape[1] // self.batch, -1).sum((0, 2)).clip(1)
-            share[rows] /= 2 * np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
+            share[rows] *= weight / np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
         return share.transpose(2, 3, 0, 1)
 
     def _next_keys(self, name: str, trace: Trace, edges: Edges) -> Edges:
