@@ -1,4 +1,4 @@
-"""What each measure for heads that compare many keys is good for: Muon, nonlinear MLPs, keys of the next row.
+"""What each measure for heads that compare many keys is good for, from Muon to the weight of attention.
 
 The network of a task is trained for where its heads look and what its nodes carry alone, by AdamW from the
 usual start, and then with one measure after the other. What is measured, on rows that were drawn anew: how
@@ -22,6 +22,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.shapes import shape
 from interpbench.training.curriculum import Curriculum
+from interpbench.training.guidance import SHARP
 from interpbench.training.losses import attention_loss
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
@@ -31,14 +32,16 @@ from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.worlds import Worlds
 
-ARMS: dict[str, tuple[Literal["adamw", "muon"], bool, bool]] = {
-    "AdamW": ("adamw", False, False),
-    "Muon": ("muon", False, False),
-    "Muon, nonlinear MLPs": ("muon", True, False),
-    "Muon, nonlinear MLPs, keys of the next row": ("muon", True, True),
-    "AdamW, nonlinear MLPs, keys of the next row": ("adamw", True, True),
+ARMS: dict[str, tuple[Literal["adamw", "muon"], bool, bool, float]] = {
+    "AdamW": ("adamw", False, False, 1.0),
+    "Muon": ("muon", False, False, 1.0),
+    "Muon, nonlinear MLPs": ("muon", True, False, 1.0),
+    "Muon, nonlinear MLPs, keys of the next row": ("muon", True, True, 1.0),
+    "Muon, nonlinear MLPs, keys of the next row, attention first": ("muon", True, True, SHARP),
+    "AdamW, nonlinear MLPs, keys of the next row, attention first": ("adamw", True, True, SHARP),
 }
-"""The optimizer, whether MLPs start nonlinear, and whether heads are told of the keys of the next row."""
+"""The optimizer, whether MLPs start nonlinear, whether heads are told of the keys of the next row, and how
+much their attention weighs."""
 RECIPE = Recipe(
     Objective(behaviour=0, iit=0, strict=0, edge_strict=0),
     curriculum=Curriculum(guided=1),
@@ -49,7 +52,7 @@ TESTED = 1024
 
 def trained(task_name: str, arm: str, steps: int, seed: int) -> Trainer:
     """Returns a trainer after so many steps of one arm."""
-    optimizer, nonlinear, crossed = ARMS[arm]
+    optimizer, nonlinear, crossed, weight = ARMS[arm]
     task = get_task(task_name)
     cfg = shape(task, ModelSettings(init_nonlinear=nonlinear))
     alignment = align(task, cfg.graph)
@@ -62,6 +65,7 @@ def trained(task_name: str, arm: str, steps: int, seed: int) -> Trainer:
         CertificateSettings(),
         seed,
     )
+    made.sampler.guidance.sharp = weight
     if not crossed:
         made.sampler.guidance.crossing = []
     for _ in range(steps):
@@ -107,7 +111,7 @@ def main() -> None:
         found = [measured(trained(options.task, arm, options.steps, seed)) for seed in range(options.seeds)]
         divergences, dimensions = zip(*found, strict=True)
         print(
-            f"{arm:43} nats {np.mean(divergences):.3f} ({min(divergences):.3f} to {max(divergences):.3f})"
+            f"{arm:60} nats {np.mean(divergences):.3f} ({min(divergences):.3f} to {max(divergences):.3f})"
             f", dimensions {np.mean(dimensions):.0f} ({min(dimensions)} to {max(dimensions)})",
             flush=True,
         )

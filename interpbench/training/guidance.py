@@ -37,6 +37,8 @@ class Guidance:
         """The aligned variables that say where their head looks."""
         self.crossing = [name for name in self.lookers if variables[name].head_dimensions > MANY]
         """Those whose head compares so many keys that its queries and keys are taken from two rows, too."""
+        self.sharp = SHARP
+        """The weight of their attention."""
 
     def values(self, traces: Sequence[Trace]) -> dict[str, np.ndarray]:
         """Returns the values of all aligned variables, `[P, world, row]`; empty if no probe is trained."""
@@ -89,7 +91,7 @@ class Guidance:
         share[..., 0] += kept * somewhere
         many = name in self.crossing
         parts = [np.ones_like(somewhere)] if many else [~somewhere, somewhere]
-        weight = SHARP if many else 1 / len(parts)
+        weight = self.sharp if many else 1 / len(parts)
         for rows in parts:
             count = rows.reshape(len(rows), rows.shape[1] // self.batch, -1).sum((0, 2)).clip(1)
             share[rows] *= weight / np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]

@@ -36,7 +36,8 @@ class Objective:
             along and then discarded.
         attention_supervision: the loss that heads attend to the keys that the causal model says: the
             cross-entropy of their attention. A head that compares many keys is asked that also of the
-            queries of each row and the keys of the next, as patched edges mix them.
+            queries of each row and the keys of the next, as patched edges mix them, and with twenty times the
+            weight (`guidance.SHARP`).
         bos_slack: the share of attention that attention supervision wants at BOS: the rest goes to the keys
             of the causal model. It limits by how much the scores of these exceed that of BOS, so that similar
             keys, to which the head must not attend, can stay below BOS.

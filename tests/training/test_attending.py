@@ -9,6 +9,7 @@ import torch
 from interpbench.causal.model import NONE, Intervention
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.curriculum import Curriculum
+from interpbench.training.guidance import SHARP
 from interpbench.training.losses import LEAST, attention_loss
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
@@ -123,6 +124,19 @@ def test_an_unguided_step_draws_the_same_rows():
         first, second = guided(step, CPU), alone(step, CPU, guided=step == 65)
         assert torch.equal(first.tokens, second.tokens) and torch.equal(first.nodes, second.nodes)
         assert first.values and first.attended and not second.values and not second.attended
+
+
+def test_all_queries_of_a_head_that_compares_many_keys_weigh_the_same() -> None:
+    """They weigh more than probes together; of other heads, those without keys weigh half of all."""
+    for name, head in (("sort_digits", "rank_head"), ("count_smaller", "count_head")):
+        sampler = Sampler(*setting(name)[1:], Recipe(), 16, 0)
+        batch = sampler(0, CPU)
+        for shares in [batch.attended[head], *batch.crossed.values()]:
+            weights, nowhere = shares.sum(1), shares[:, 0] == shares.sum(1)
+            many = head in sampler.guidance.crossing
+            torch.testing.assert_close(weights.sum(), torch.tensor(SHARP if many else 1.0))
+            wanted = weights.mean() if many else 0.5 / nowhere.sum()
+            torch.testing.assert_close(weights[nowhere], wanted.expand(int(nowhere.sum())))
 
 
 def test_queries_of_a_row_are_to_look_at_the_keys_of_the_next() -> None:
