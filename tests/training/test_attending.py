@@ -127,16 +127,18 @@ def test_an_unguided_step_draws_the_same_rows():
 
 
 def test_all_queries_of_a_head_that_compares_many_keys_weigh_the_same() -> None:
-    """They weigh more than probes together; of other heads, those without keys weigh half of all."""
-    for name, head in (("sort_digits", "rank_head"), ("count_smaller", "count_head")):
-        sampler = Sampler(*setting(name)[1:], Recipe(), 16, 0)
-        batch = sampler(0, CPU)
-        for shares in [batch.attended[head], *batch.crossed.values()]:
-            weights, nowhere = shares.sum(1), shares[:, 0] == shares.sum(1)
-            many = head in sampler.guidance.crossing
-            torch.testing.assert_close(weights.sum(), torch.tensor(SHARP if many else 1.0))
-            wanted = weights.mean() if many else 0.5 / nowhere.sum()
-            torch.testing.assert_close(weights[nowhere], wanted.expand(int(nowhere.sum())))
+    _, alignment, truth = setting("sort_digits")
+    batch = Sampler(alignment, truth, Recipe(), 16, 0)(0, CPU)
+    for shares in (batch.attended["rank_head"], batch.crossed["rank_head"]):
+        weights = shares.sum(1)
+        torch.testing.assert_close(weights, torch.full_like(weights, SHARP / weights.numel()))
+
+
+def test_queries_without_keys_weigh_half_of_all_of_any_other_head() -> None:
+    _, alignment, truth = setting("count_smaller")
+    shares = Sampler(alignment, truth, Recipe(), 16, 0)(0, CPU).attended["count_head"]
+    weights, nowhere = shares.sum(1), shares[:, 0] == shares.sum(1)
+    torch.testing.assert_close(torch.stack([weights[nowhere].sum(), weights.sum()]), torch.tensor([0.5, 1.0]))
 
 
 def test_queries_of_a_row_are_to_look_at_the_keys_of_the_next() -> None:
