@@ -156,8 +156,9 @@ def width(select: Mechanism) -> Mechanism:
 def pick(select: Mechanism, n_values: int) -> Mechanism:
     """Returns the mechanism of a categorical aggregate: the selected value, None where no key is selected.
 
-    Where several different values are selected, the result is the most frequent one, and the first of equally
-    frequent ones: this is the largest logit of the compiled network.
+    Where several different values are selected, the result is the most frequent one, as in the compiled network
+    it has the largest logit. It is None where the most frequent ones are equally frequent: their logits are
+    equal there, up to rounding, so the program has no answer.
     """
 
     def mechanism(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -170,7 +171,9 @@ def pick(select: Mechanism, n_values: int) -> Mechanism:
             votes = np.zeros((len(rows), n_values + 1), np.int32)
             for place in range(value.shape[1]):
                 np.add.at(votes, (np.arange(len(rows)), value[rows, place]), selected[rows, positions, place])
-            picked[rows, positions] = votes[:, :n_values].argmax(-1)
+            votes = votes[:, :n_values]
+            tied = (votes == votes.max(1, keepdims=True)).sum(1) > 1
+            picked[rows, positions] = np.where(tied, NONE, votes.argmax(1))
         return picked
 
     return mechanism

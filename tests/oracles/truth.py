@@ -82,7 +82,8 @@ class Oracle:
                 result.append(None if None in chosen else sum(chosen) / len(chosen) if chosen else default)
             else:
                 votes = Counter(value for value in chosen if value is not None)
-                result.append(min(votes, key=lambda value: (-votes[value], value)) if votes else None)
+                most = [value for value in votes if votes[value] == max(votes.values())]
+                result.append(most[0] if len(most) == 1 else None)
         return result
 
     def reads(self, name):
