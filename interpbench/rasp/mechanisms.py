@@ -156,9 +156,9 @@ def width(select: Mechanism) -> Mechanism:
 def pick(select: Mechanism, n_values: int) -> Mechanism:
     """Returns the mechanism of a categorical aggregate: the selected value, None where no key is selected.
 
-    Where several different values are selected, the result is the most frequent one, as in the compiled network
-    it has the largest logit. It is None where the most frequent ones are equally frequent: their logits are
-    equal there, up to rounding, so the program has no answer.
+    Where several different values are selected, the result is the most frequent one, which has the largest
+    logit in the compiled network. Where several are the most frequent ones, the result is None: their logits
+    are equal up to rounding, so the program has no answer.
     """
 
     def mechanism(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
