@@ -365,12 +365,12 @@ def metrics(out: Path) -> str:
 def test_a_task_s_own_settings_come_by_themselves(tmp_path: Path) -> None:
     """Between the defaults and what is said explicitly; not with `experiment=none`."""
     few = ("device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1", "trainer.max_steps=1")
-    overrides = (*few, "task=word_length", "trainer.validation_rows=64")
+    overrides = (*few, "task=ioi", "trainer.validation_rows=64")
     _, _, err = train(tmp_path, *overrides, "out=own")
-    assert "with configs/experiment/word_length.yaml; experiment=none goes without" in err
-    (own,) = (tmp_path / "own").glob("word_length/*/config.json")
+    assert "with configs/experiment/ioi.yaml; experiment=none goes without" in err
+    (own,) = (tmp_path / "own").glob("ioi/*/config.json")
     settings = json.loads(own.read_text())
-    assert settings["model"]["d_model"] == 64 and settings["trainer"]["max_steps"] == 1
+    assert settings["model"]["init_positions"] == 16 and settings["trainer"]["max_steps"] == 1
     _, plain, err = train(tmp_path, *overrides, "experiment=none", "--cfg", "job")
-    assert "experiment" not in err and "d_model: null" in plain
-    assert "d_model: 64" in train(tmp_path, *overrides, "--cfg", "job")[1]
+    assert "experiment" not in err and "init_positions: 16" not in plain
+    assert "init_positions: 16" in train(tmp_path, *overrides, "--cfg", "job")[1]
