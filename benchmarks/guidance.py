@@ -1,12 +1,12 @@
 """Ablates what guides training: after how many steps tasks are certified with and without each part of it.
 
 Twenty tasks are trained with every part, without one of them, and without all of them: all non-trivial ones
-that have no settings of their own, networks of at most 32 dimensions and five layers, and a released network
-that was certified within the schedule here (4,000 steps) and ten minutes. Of the others, a schedule of this
-length says nothing. Runs are in `runs/guidance`, where the same command goes on after an interruption; the
-steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of runs that are certified
-after so many steps. A run that is not certified at the end of its schedule counts as never. Runs whose steps
-are in `docs/guidance.json` are not trained again.
+that had no settings of their own when the study began, networks of at most 32 dimensions and five layers, and
+a released network that was certified within the schedule here (4,000 steps) and ten minutes. Of the others, a
+schedule of this length says nothing. Runs are in `runs/guidance`, where the same command goes on after an
+interruption; the steps are in `docs/guidance.json`, and the figure is `docs/guidance.png`: the share of runs
+that are certified after so many steps. A run that is not certified at the end of its schedule counts as
+never. Runs whose steps are in `docs/guidance.json` are not trained again.
 
 Run: `python -m benchmarks.guidance --jobs 2`; `--tasks 4 --seeds 1` for a part of it, `--draw` for the figure
 of what has been trained.
@@ -50,9 +50,10 @@ log = logging.getLogger(__name__)
 
 
 def chosen() -> list[str]:
-    """Returns the tasks that are measured, the quickest first."""
+    """Returns the tasks that are measured, the quickest first; a study that has begun keeps its tasks."""
+    begun = {str(run["task"]) for run in _stored()}
     names = [name for name, record in records().items() if not record.trivial and _quick(name)]
-    return sorted(names, key=_seconds)
+    return sorted(begun or names, key=_seconds)
 
 
 def _quick(task: str) -> bool:
@@ -93,12 +94,16 @@ def measure(task: str, seed: int, arm: str) -> None:
 
 def collected() -> list[Run]:
     """Returns the runs of every task and seed that has all arms, those that are stored among them."""
-    kept = json.loads(RESULTS.read_text())["runs"] if RESULTS.is_file() else []
+    kept = _stored()
     files = sorted((Path(OUT) / "steps").glob("*.json"))
     made = [json.loads(file.read_text()) for file in files]
     runs: dict[tuple[object, ...], Run] = {(run["task"], run["seed"], run["arm"]): run for run in kept + made}
     counts = Counter((task, seed) for task, seed, _ in runs)
     return [runs[place] for place in sorted(runs, key=str) if counts[place[:2]] == len(ARMS)]
+
+
+def _stored() -> list[Run]:
+    return json.loads(RESULTS.read_text())["runs"] if RESULTS.is_file() else []
 
 
 def draw(runs: Sequence[Run]) -> None:
