@@ -5,6 +5,7 @@ The first load, which imports torch and compiles checks, is not counted.
 Run: `python -m benchmarks.loading`.
 """
 
+import argparse
 import statistics
 import time
 
@@ -15,6 +16,7 @@ from interpbench.core.process import prepare_torch
 
 def main() -> None:
     """Loads every released model once, and prints the CPU seconds of the slowest five and the median."""
+    argparse.ArgumentParser(description="How long it takes to load each released model.").parse_args()
     prepare_torch(threads=1)
     names = sorted(released())
     load(names[0])

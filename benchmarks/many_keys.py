@@ -18,6 +18,7 @@ import torch
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.causal.model import MANY
+from interpbench.core.errors import InterpBenchError
 from interpbench.core.process import prepare_torch
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
@@ -106,7 +107,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    if get_task(options.task).causal_model.head_dimensions <= MANY:
+    try:
+        task = get_task(options.task)
+    except InterpBenchError as error:
+        parser.error(str(error))
+    if task.causal_model.head_dimensions <= MANY:
         parser.error(f"--task {options.task}: no head of it compares more than {MANY} keys; try sort_digits")
     prepare_torch(threads=1)
     print(f"{options.task}, {options.steps} guided steps, {options.seeds} seeds: mean (lowest to highest)")

@@ -15,11 +15,13 @@ from interpbench.checkpoints.checkpoint_files import (
     seeds,
 )
 from interpbench.checkpoints.fetch import fetch
-from interpbench.checkpoints.groups import KINDS, in_group, is_group
 from interpbench.checkpoints.hub import SETTING, home
+from interpbench.checkpoints.model_groups import models_in
 from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
+from interpbench.tasks.catalogue import known_task
+from interpbench.tasks.groups import KINDS, is_group
 
 ALL, SEEDS, REGIMES = "all", "seeds", "regimes"
 """All released models, one a task; those of other seeds; and those of tasks in regimes."""
@@ -33,10 +35,10 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     here nor in the cache, if a repository of models is set (`hub.SETTING`).
 
     Args:
-        name: `all` released models, one's name or published number, a group of them (`groups.py`), one of
-            another seed (`all_equal/seed1`, or `seeds` for all of these), one of a task in a regime (by the
-            task's name, or `regimes` for all of these), a checkpoint or run folder, a folder of several runs
-            or of the published files, or an address.
+        name: `all` released models, one's name or published number, a group of them (`tasks/groups.py`), one
+            of another seed (`all_equal/seed1`, or `seeds` for all of these), one of a task in a regime (by
+            the task's name, or `regimes` for all of these), a checkpoint or run folder, a folder of several
+            runs or of the published files, or an address.
         models: the folder of released models.
 
     Raises:
@@ -56,11 +58,15 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
     if found:
         return found
     if is_group(name) and not path.exists():
-        return in_group(name, {**available, **living})
+        return models_in(name, {**available, **living})
     hub = home()
     if hub is not None and not path.exists() and path.name == name:
         return [hub.model(name)]
-    near = did_you_mean(name, several[SEEDS] if "/" in name else [*available, *KINDS, *living])
+    near = "" if "/" in name else did_you_mean(name, [*available, *KINDS, *living])
+    if name.partition("/")[0] in available:
+        near = did_you_mean(name, several[SEEDS])
+    elif known_task(name) is not None:
+        near = f"; `python train.py task={name}` trains one"
     if PACKAGED.is_dir() and path.name == name:  # the package brings a few models only
         near = f"{near}; {HOW_TO_GET}"
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from interpbench.checkpoints.format import Checkpoint
-from interpbench.checkpoints.groups import kinds_of
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.checkpoints.model_groups import kinds_of
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.ordered_scores import edge_scores, node_scores
 from interpbench.core.console import console

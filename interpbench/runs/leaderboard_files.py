@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
-from interpbench.checkpoints.groups import kinds_of
+from interpbench.checkpoints.model_groups import kinds_of
 from interpbench.checkpoints.record import read_record
 from interpbench.core.files import locked, write_text
 from interpbench.reports.leaderboard import leaderboard_markdown

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from interpbench.checkpoints.find import find_checkpoint, record_in
-from interpbench.checkpoints.groups import kinds_of
+from interpbench.checkpoints.model_groups import kinds_of
 from interpbench.circuits.io.found import Imported
 from interpbench.circuits.io.score_files import MOST_BYTES, form_for, read_scores, write_scores
 from interpbench.circuits.ordered_scores import edge_scores, node_scores

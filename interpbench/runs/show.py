@@ -1,6 +1,7 @@
 """Prints tasks: the catalogue, and one task's program, domain, circuit and truth. Needs no torch."""
 
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
 from rich.console import Console
@@ -10,13 +11,13 @@ from interpbench.alignment.find_gates import KINDS, find_gates
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.index import standing
 from interpbench.circuits.ground_truth import State, Truth
-from interpbench.core.errors import UnknownNameError
 from interpbench.core.text import printable, terminal
 from interpbench.reports.tables import circuit_lines, rows_table
 from interpbench.reports.task_table import output, task_table
 from interpbench.runs.measure_tasks import record_of
 from interpbench.tasks.catalogue import catalogue, families, get_task
 from interpbench.tasks.family import split_name
+from interpbench.tasks.groups import Member, in_group
 from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.tasks.shapes import shape
 
@@ -26,24 +27,21 @@ def show_tasks(console: Console, group: str | None = None, min_edges: int = 0, c
 
     Args:
         console: where to print.
-        group: the group of the tasks; None for all groups.
+        group: the group of the tasks (`tasks/groups.py`); None for all tasks.
         min_edges: the least number of required q/k/v edges.
         causal: whether tasks with bidirectional attention are left out.
 
     Raises:
-        UnknownNameError: for a group that there is not.
+        ConfigError: for a group that there is not.
     """
-    tasks = catalogue().values()
-    groups = {task.group for task in tasks}
-    if group is not None and group not in groups:
-        raise UnknownNameError("group", group, groups)
+    tasks = list(catalogue().values())
+    if group is not None:
+        tasks = list(compress(tasks, in_group(group, map(Member.of_task, tasks))))
     known = {task.name: record_of(task) for task in tasks}
     chosen = [
         task
         for task in tasks
-        if group in (None, task.group)
-        and known[task.name].edges[0] >= min_edges
-        and (task.attention == "causal" or not causal)
+        if known[task.name].edges[0] >= min_edges and (task.attention == "causal" or not causal)
     ]
     console.print(task_table(chosen, known, _models(), console.width))
 

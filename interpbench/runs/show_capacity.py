@@ -48,10 +48,10 @@ def show_capacity(
     from interpbench.training.capacity import capacities
 
     prepare_torch()
-    target, enough = Standard().target, True
+    target, missed = Standard().target, set[str]()
     console.print(
         f"{task.name}: d_model {cfg.d_model}, d_head {cfg.d_head}, d_mlp {cfg.d_mlp}; each node alone, "
-        f"{steps:,} steps, seed {seed}",
+        f"{steps:,} steps, seed {seed}; {target:.1%} of rows are asked",
         highlight=False,
         markup=False,
     )
@@ -60,20 +60,20 @@ def show_capacity(
         for found in capacities(align(task, cfg.graph), cfg, steps, seed):
             for variable, share in found.right.items():
                 values = task.causal_model.variables[variable].values
-                enough &= share >= target
+                if share < target:
+                    missed.add("--d-mlp" if found.node.head is None else "--d-head")
                 rows.append(
                     {
                         "node": str(found.node),
                         "variable": variable,
                         "values": "number" if values is None else len(values),
                         "rows right": f"{share:.2%}",
-                        "verdict": "holds it" if share >= target else "does not hold it",
+                        "verdict": "holds it" if share >= target else f"not learned in {steps:,} steps",
                     }
                 )
     console.print(rows_table(rows))
-    if not enough:
-        console.print(
-            f"More steps may help, or wider heads or MLPs: --steps {2 * steps}, --d-head {2 * cfg.d_head}, "
-            f"--d-mlp {2 * cfg.d_mlp}."
-        )
-    return enough
+    if missed:
+        wider = {"--d-head": 2 * cfg.d_head, "--d-mlp": 2 * cfg.d_mlp}
+        tries = [f"--steps {2 * steps}", *(f"{name} {wider[name]}" for name in sorted(missed))]
+        console.print(f"To try, as more steps or a wider node may do it: {', '.join(tries)}.")
+    return not missed

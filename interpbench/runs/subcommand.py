@@ -91,7 +91,7 @@ def run_subcommand(arguments: Sequence[str]) -> int:
     parser.add_argument("--version", action="version", version=version_of("interpbench"))
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, command in SUBCOMMANDS.items():
-        made = commands.add_parser(name, help=command.summary)
+        made = commands.add_parser(name, help=command.summary, allow_abbrev=False)
         made.set_defaults(run=command.run, subcommand=name)
         for one in command.arguments:
             made.add_argument(*one.names, **one.options)

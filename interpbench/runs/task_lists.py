@@ -3,21 +3,21 @@
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import compress
 
-from interpbench.checkpoints.groups import SIZES
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.tasks.catalogue import catalogue
-from interpbench.tasks.task_records import records
+from interpbench.tasks.groups import KINDS, REGIME, SIZES, Member, files, in_group, is_group
 
-ALL, TRIVIAL, NONTRIVIAL = "all", "trivial", "nontrivial"
+ALL = "all"
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between tasks, not between the parameters of one."""
-_OF_MODELS = re.compile(rf"[\w:-]+\+[\w:+-]*|(?:{'|'.join(SIZES)}):\S*")
-"""Groups of models by depth or size, or joined by +, which tasks are not chosen by."""
+_TERMS = re.compile(r"[\w:+-]+")
+"""What a group may be made of, unlike a file of a user's own task."""
 
 
 def expand_tasks(arguments: Sequence[str]) -> list[str]:
-    """Rewrites `all`, `nontrivial`, `trivial` and groups of the catalogue in `task=…` as lists of tasks.
+    """Rewrites `all` and groups of tasks (`tasks/groups.py`) in `task=…` as lists of tasks.
 
     Groups may be listed with each other and with tasks, as in `task=counting,hist`; what is named twice is
     trained once.
@@ -41,18 +41,17 @@ def expand_tasks(arguments: Sequence[str]) -> list[str]:
 
 def _group(name: str) -> list[str]:
     """Returns the tasks of a group, sorted; none if there is no such group, or a task of its name."""
-    tasks = {task.name: task.group for task in catalogue().values()}
+    tasks = catalogue()
     if name in tasks or not name:
         return []
-    if name in (ALL, TRIVIAL, NONTRIVIAL):
-        known = records()
-        trivial = {task for task in tasks if task in known and known[task].trivial is not None}
-        chosen = {ALL: set(tasks), TRIVIAL: trivial, NONTRIVIAL: set(tasks) - trivial}[name]
-        return sorted(chosen)
-    if _OF_MODELS.fullmatch(name):
-        raise UnknownNameError("group of tasks", name, {ALL, TRIVIAL, NONTRIVIAL, *tasks.values()})
-    found = sorted(task for task, group in tasks.items() if group == name)
-    if not found and name.isidentifier() and not get_close_matches(name, tasks, cutoff=0.8):
-        if near := get_close_matches(name, {ALL, TRIVIAL, NONTRIVIAL, *tasks.values()}):
+    if name == ALL:
+        return sorted(tasks)
+    start = name.partition(":")[0]
+    bounds = name != start and (start in SIZES or name.startswith(REGIME))
+    if _TERMS.fullmatch(name) and (bounds or is_group(start)):
+        members = [Member.of_task(tasks[task]) for task in sorted(tasks)]
+        return list(compress(sorted(tasks), in_group(name, members)))
+    if name.isidentifier() and not get_close_matches(name, tasks, cutoff=0.8):
+        if near := get_close_matches(name, {ALL, *KINDS, *files()}):
             raise UnknownNameError("task or group of tasks", name, near)
-    return found
+    return []

@@ -30,11 +30,11 @@ from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, narrow, train_config
-from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.catalogue import get_task, known_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.regimes.regime import regimes_of
-from interpbench.tasks.shapes import shape
+from interpbench.tasks.shapes import capacity_command, shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.measure_certificate import certify
@@ -105,11 +105,15 @@ class TrainOutcome:
         """What to try, in settings; nothing if it is certified, or was not trained."""
         if self.certified or not self.steps:
             return ""
-        return (
+        said = (
             f"; try {self.guidance and self.guidance + '; or '}trainer.max_steps={2 * self.max_steps}, or go "
-            f"on from here: start={self.folder}; `interpbench capacity {self.checkpoint.task}` says what its "
-            "nodes can hold"
+            f"on from here: start={self.folder}"
         )
+        task = known_task(self.checkpoint.task)
+        if task is None:
+            return said
+        command = capacity_command(task, self.checkpoint.network.cfg)
+        return f"{said}; `{command}` says what its nodes can hold"
 
     def summary(self) -> RunOutcome:
         """Returns what a sweep's summary says."""

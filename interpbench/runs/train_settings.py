@@ -25,7 +25,7 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.family import split_name
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.regime import RegimeTask
-from interpbench.tasks.shapes import shape
+from interpbench.tasks.shapes import capacity_command, shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.draws import Draws
@@ -223,15 +223,25 @@ def check_train(config: TrainConfig) -> None:
 
 
 def narrow(config: TrainConfig) -> str | None:
-    """Returns what the heads of a network are too narrow for, in one line; None if they are not."""
+    """Returns what a network is too narrow for, or may be, in one line; None if it is not."""
     task = get_task(config.task)
-    needed, width = task.causal_model.head_dimensions - 1, shape(task, config.model).d_head
-    if config.kind == "compiled" or width >= min(needed, shape(task).d_head):
+    here, own, needed = shape(task, config.model), shape(task), task.causal_model.head_dimensions - 1
+    if config.kind == "compiled":
         return None
-    return (
-        f"model.d_head={width}: a head of {task.name} tells {needed + 1} keys apart, which takes {needed} "
-        f"dimensions; `interpbench capacity {task.name} --d-head {width}` measures what it can do"
-    )
+    command = capacity_command(task, here)
+    if here.d_head < min(needed, own.d_head):
+        return (
+            f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, which takes "
+            f"{needed} dimensions; `{command}` measures what it can do"
+        )
+    for name in ("d_model", "d_mlp"):
+        width, usual = getattr(here, name), getattr(own, name)
+        if 2 * width < usual:
+            own_width = f"{usual}, the default of {task.name}"
+            return (
+                f"model.{name}={width} is less than half of {own_width}; `{command}` measures what it can do"
+            )
+    return None
 
 
 def _check_crowd(task: Task, config: TrainConfig) -> None:

@@ -24,6 +24,18 @@ After 8,000 steps the certificate of `two_brackets_balanced`, of eight layers, s
 patched at least 99.3 % of rows are right in 16 dimensions, and at least 99.899 % in 32."""
 
 
+WIDTHS = ("d_model", "d_head", "d_mlp")
+"""The widths of a network, which `interpbench capacity` takes as options."""
+
+
+def capacity_command(task: Task, cfg: TransformerConfig) -> str:
+    """Returns the command that measures what single nodes of a network of these widths can compute."""
+    own = shape(task)
+    given = {name: getattr(cfg, name) for name in WIDTHS if getattr(cfg, name) != getattr(own, name)}
+    options = [f"--{name.replace('_', '-')} {width}" for name, width in given.items()]
+    return " ".join(["interpbench capacity", task.name, *options])
+
+
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:
     """Returns the configuration of a task's network.
 

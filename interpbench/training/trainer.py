@@ -20,6 +20,7 @@ from interpbench.core.errors import TrainingError
 from interpbench.core.metric_sinks import Sink
 from interpbench.core.progress import Display
 from interpbench.core.threads import threads
+from interpbench.tasks.shapes import capacity_command
 from interpbench.training.failures import NO_FAILURES, Failures, missed_by
 from interpbench.training.flatness import Flatness
 from interpbench.training.imitation import Imitation
@@ -321,8 +322,8 @@ class Trainer:
             log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
         d_model, guidance = self.network.cfg.d_model, self.recipe.objective.guidance
         if why := hopeless(settings, progress.history, d_model, self.guided_steps, guidance):
-            task = self.evaluation.task.name
-            raise TrainingError(f"{why}; `interpbench capacity {task}` says what its nodes can hold")
+            command = capacity_command(self.evaluation.task, self.network.cfg)
+            raise TrainingError(f"{why}; `{command}` says what its nodes can hold")
         return None
 
     def _end(self, certificate: Certificate) -> Result:

@@ -46,12 +46,15 @@ def test_terms_hold_together() -> None:
 @pytest.mark.parametrize(
     ("group", "said"),
     [
-        ("dpth:3", "dpth:3 is no group of models; did you mean depth?"),
-        ("depth:", "depth: is no group of models"),
+        ("dpth:3", "dpth:3 is no group; did you mean depth?"),
+        ("depth:", "depth: is no group"),
         ("depth:two", "depth is bounded by numbers, as in depth:2,"),
         ("nontrivial+", "'nontrivial+': a + stands between two groups"),
-        ("nontrivial+hist", "hist is a model; only groups are joined by +"),
+        ("nontrivial+hist", "hist is a task; only groups are joined by +"),
         ("trivial+nontrivial", "is in the group trivial+nontrivial"),
+        ("depth:5-3", "depth:5-3: 5 is more than 3; depth:3-5 is a group"),
+        ("nontrivial+depth:90-", "is in the group nontrivial+depth:90-; depth is 2 to 8"),
+        ("no/such", "no checkpoint 'no/such': not a folder, and not in models"),
         (
             "nontrivail",
             "no checkpoint 'nontrivail': not a folder, and not in models; did you mean nontrivial",
@@ -103,7 +106,7 @@ def test_models_in_regimes_have_names_and_groups(tmp_path: Path) -> None:
         assert find_checkpoints(name, tmp_path) == [tmp_path / "hist"], name
     with pytest.raises(CheckpointError, match="in the group regime:alive"):
         find_checkpoints("regime:alive", tmp_path)
-    with pytest.raises(CheckpointError, match="alife is no group of models; did you mean regime:alive"):
+    with pytest.raises(CheckpointError, match="alife is no group; did you mean regime:alive"):
         find_checkpoints("regime:alife", tmp_path)
     with pytest.raises(CheckpointError, match="there are no seeds in"):
         find_checkpoints("seeds", tmp_path)

@@ -199,15 +199,20 @@ def test_the_schedule_is_as_long_as_the_program_is_deep(task: str, given: int | 
 
 
 @pytest.mark.parametrize(
-    ("task", "width", "said"),
+    ("task", "widths", "said"),
     [
-        ("all_equal", 1, "model.d_head=1: a head of all_equal tells 10 keys apart, which takes 9 dimensions"),
-        ("all_equal", 9, None),
-        ("all_equal", None, None),
-        ("hist", 1, None),
-        ("broadcast_max", None, None),
+        *(("all_equal", {"d_head": 1}, "all_equal tells 10 keys apart, which takes 9 dimensions"),),
+        *(("all_equal", {"d_head": 1}, "`interpbench capacity all_equal --d-head 1` measures"),),
+        *(("all_equal", {"d_head": 9}, None), ("all_equal", {}, None), ("broadcast_max", {}, None)),
+        *(("hist", {"d_head": 1}, None), ("hist", {"d_model": 16}, None)),
+        (
+            "hist",
+            {"d_model": 2},
+            "model.d_model=2 is less than half of 32, the default of hist; `interpbench",
+        ),
+        ("hist", {"d_mlp": 1}, "`interpbench capacity hist --d-mlp 1` measures"),
     ],
 )
-def test_heads_that_are_too_narrow_are_named(task: str, width: int | None, said: str | None) -> None:
-    found = narrow(convert(TrainConfig, {"task": task, "model": {"d_head": width}}, "train"))
+def test_networks_that_are_too_narrow_are_named(task: str, widths: dict[str, int], said: str | None) -> None:
+    found = narrow(convert(TrainConfig, {"task": task, "model": widths}, "train"))
     assert found is None if said is None else said in str(found)

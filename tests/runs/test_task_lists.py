@@ -50,10 +50,30 @@ def test_other_lines_stay(line: list[str]) -> None:
     assert expand_tasks(line) == line
 
 
-@pytest.mark.parametrize("name", ["nontrivial+depth:3-", "depth:3-", "nontrivial+", "edges:-200"])
-def test_groups_of_models_are_none_of_tasks(name: str) -> None:
-    with pytest.raises(UnknownNameError, match="unknown group of tasks"):
+def test_groups_are_bounded_and_joined_as_those_of_models_are() -> None:
+    (deep,) = expand_tasks(["-m", "task=nontrivial+depth:3-"])[1:]
+    names = deep.removeprefix("task=").split(",")
+    assert {"ioi", "sort_digits"} <= set(names) and "hist" not in names
+    assert all(records()[name].layers >= 3 and not records()[name].trivial for name in names)
+    (numerical,) = expand_tasks(["-m", "task=numerical+required:3,hist"])[1:]
+    assert numerical.endswith(",hist") and "frac_prevs" in numerical
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nontrivial+", "a + stands between two groups"),
+        ("nontrivial+hist", "hist is a task; only groups are joined by +"),
+        ("nontrivial+depth:40-", "none of 135 is in the group nontrivial+depth:40-; depth is 2 to 8"),
+        ("depth:5-3", "depth:5-3: 5 is more than 3; depth:3-5 is a group"),
+        ("regime:alive", "none of 135 is in the group regime:alive"),
+        ("nontrivial+countin", "countin is no group; did you mean counting or"),
+    ],
+)
+def test_what_is_no_group_is_refused_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
         expand_tasks(["-m", f"task={name}"])
+    assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_a_group_without_a_sweep_is_refused() -> None:

@@ -68,7 +68,7 @@ def test_the_command_says_which_node_is_too_narrow(monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main()
     said = capsys.readouterr().out
-    assert ended.value.code == 1 and "does not hold it" in said and "--d-head 32" in said
+    assert ended.value.code == 1 and "not learned in 5 steps" in said and "--steps 10, --d-head 32" in said
 
 
 @pytest.mark.parametrize(
