@@ -31,7 +31,7 @@ class Draws:
             one of two at random. In the other rows, all take the same source.
         required: the share of rows of the edge term that patch one required edge: in half of them no other
             edge is patched. The target is the program's output with this edge patched. It is 0.75 at least
-            among bystanders, and where edges are required of a higher order.
+            among bystanders, where edges are required of a higher order, and where a head compares many keys.
         together: there, the share of rows with a required edge that patch random sets of edges. They swap
             random nodes, too.
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
