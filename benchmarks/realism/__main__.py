@@ -15,9 +15,9 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from benchmarks.realism.comparison import Row, agreement, apart, auroc, truth_agreement
+from benchmarks.realism.comparison import Row, agreement, agreement_lost, apart, auroc, truth_agreement
 from benchmarks.realism.measurements import Measured, measure
-from benchmarks.realism.networks import EVERY, NATURAL, REGIMES, SEEDS, TASKS, trained
+from benchmarks.realism.networks import AGAIN, EVERY, NATURAL, REGIMES, SEEDS, TASKS, trained
 from benchmarks.realism.page import OTHERS, RIGHT, Study, write
 from benchmarks.realism.rankings import Ranked, ranked
 from interpbench.core.errors import TrainingError
@@ -77,6 +77,7 @@ def study() -> Study:
         {regime: apart(rows, NATURAL, regime) for regime in OTHERS},
         {regime: auroc(strong, NATURAL, regime) for regime in OTHERS},
         {regime: agreement(rows, NATURAL, regime) for regime in OTHERS},
+        {regime: agreement_lost(rows, NATURAL, regime, AGAIN) for regime in REGIMES},
         {regime: truth_agreement(rows, regime) for regime in REGIMES},
     )
 

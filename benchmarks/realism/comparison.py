@@ -142,6 +142,26 @@ def agreement(rows: Sequence[Row], first: str, second: str) -> Agreement:
     return Agreement(of(lambda ranked: ranked.cmd), of(lambda ranked: ranked.cpr))
 
 
+def agreement_lost(rows: Sequence[Row], first: str, second: str, control: str) -> Agreement:
+    """Returns by how much τ with the first regime is less on the second regime than on the control.
+
+    Differences are taken within tasks, so that what a task does to both does not count.
+    """
+
+    def of(number: Callable[[Ranked], Mapping[str, float]]) -> Estimate:
+        def mean(here: Sequence[Row], regime: str) -> np.ndarray:
+            return mean_over_seeds([number(row.ranked) for row in here if row.regime == regime])
+
+        there, here = (
+            _taus(rows, lambda some, other=other: (mean(some, first), mean(some, other)))
+            for other in (control, second)
+        )
+        tasks = sorted(there.keys() & here.keys())
+        return mean_interval([there[task] - here[task] for task in tasks], tasks)
+
+    return Agreement(of(lambda ranked: ranked.cmd), of(lambda ranked: ranked.cpr))
+
+
 def truth_agreement(rows: Sequence[Row], regime: str) -> Agreement:
     """Returns how methods' rankings by faithfulness agree with those by the known circuit, on one regime."""
 
@@ -157,20 +177,23 @@ def truth_agreement(rows: Sequence[Row], regime: str) -> Agreement:
     return Agreement(of(lambda ranked: ranked.cmd, -1), of(lambda ranked: ranked.cpr, 1))
 
 
-def _over_tasks(
-    rows: Sequence[Row], both: Callable[[Sequence[Row]], tuple[np.ndarray, np.ndarray]]
-) -> Estimate:
-    """Returns the mean over tasks of Kendall's τ between two numbers of each method.
+Both = Callable[[Sequence[Row]], tuple[np.ndarray, np.ndarray]]
+"""Returns two numbers of each method on the networks of a task."""
 
-    Tasks on which one of the rankings is not defined, or a single tie, are left out.
-    """
-    values: list[float] = []
-    names: list[str] = []
+
+def _over_tasks(rows: Sequence[Row], both: Both) -> Estimate:
+    """Returns the mean over tasks of Kendall's τ between two numbers of each method."""
+    taus = _taus(rows, both)
+    return mean_interval(list(taus.values()), list(taus))
+
+
+def _taus(rows: Sequence[Row], both: Both) -> dict[str, float]:
+    """Returns Kendall's τ on each task, but those on which a ranking is not defined, or a single tie."""
+    taus: dict[str, float] = {}
     for task in sorted({row.task for row in rows}):
         one, other = both([row for row in rows if row.task == task])
         result: Any = kendalltau(one, other)
         tau = float(result.statistic)
         if np.isfinite(tau):
-            values.append(tau)
-            names.append(task)
-    return mean_interval(values, names)
+            taus[task] = tau
+    return taus

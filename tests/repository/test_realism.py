@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.realism.comparison import Row, agreement, apart
+from benchmarks.realism.comparison import Row, agreement, agreement_lost, apart
 from benchmarks.realism.measurements import decodability, distances, effective, effects, spectra
-from benchmarks.realism.networks import EVERY, NATURAL, TASKS
+from benchmarks.realism.networks import AGAIN, EVERY, NATURAL, TASKS
 from benchmarks.realism.rankings import METHODS, Ranked
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
@@ -81,6 +81,14 @@ def test_rankings_agree_or_not():
     assert found.cmd.value == pytest.approx(1) and found.cpr.value == pytest.approx(-1)
     undefined = [replace(row, ranked=Ranked({}, {}, {})) if row.task == "task 1" else row for row in _rows(0)]
     assert agreement(undefined, NATURAL, "guided").cmd.value == pytest.approx(1)
+
+
+def test_what_agreement_is_lost_is_measured_within_tasks():
+    rows = _rows(0)
+    again = [replace(row, regime=AGAIN) for row in rows if row.regime == NATURAL]
+    lost = agreement_lost([*rows, *again], NATURAL, "guided", AGAIN)
+    assert lost.cmd.value == pytest.approx(0) and lost.cpr.value == pytest.approx(2)
+    assert lost.cpr.ends[0] > 0
 
 
 def test_the_study_is_of_ten_non_trivial_tasks():
