@@ -27,6 +27,17 @@ def auroc_ap(curve: LevelScores | None) -> str:
     return f"{number(curve.auroc)} / {number(curve.average_precision)}"
 
 
+def task_labels(records: Sequence[EvaluationRecord]) -> list[str]:
+    """Returns the task of each record, with its network's first digits where a task has several networks."""
+    networks: dict[str, set[str]] = {}
+    for record in records:
+        networks.setdefault(record.task, set()).add(record.checkpoint)
+    return [
+        f"{record.task} {record.checkpoint[:6]}" if len(networks[record.task]) > 1 else record.task
+        for record in records
+    ]
+
+
 def method_labels(records: Sequence[EvaluationRecord], seeds: bool = True) -> list[str]:
     """Names the method of each record, with those settings in which records of one method differ.
 

@@ -10,7 +10,7 @@ from interpbench.circuits.ground_truth import LEVELS, Level, State, Truth
 from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.circuits.order_arrays import orders_of
 from interpbench.core.text import printable, terminal
-from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number
+from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number, task_labels
 from interpbench.scoring.evaluation_record import EvaluationRecord
 
 
@@ -69,13 +69,13 @@ def records_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
     """Returns the cells of `records_table`, one row a record."""
     return [
         (
-            record.task,
+            task,
             label,
             *(_cell(record, level) for level in LEVELS),
             *(f"{passes:,}" if record.cost else NOTHING for passes in _passes(record)),
             number(record.cpu_seconds, 2),
         )
-        for record, label in zip(records, method_labels(records))
+        for record, task, label in zip(records, task_labels(records), method_labels(records))
     ]
 
 

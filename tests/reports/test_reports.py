@@ -21,7 +21,7 @@ from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _legend, _summary, draw_circuit, found_edges
-from interpbench.reports.labels import NOTHING, method_labels, share
+from interpbench.reports.labels import NOTHING, method_labels, share, task_labels
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
@@ -114,6 +114,9 @@ def test_labels_tell_apart_what_differs() -> None:
         "eap structural",
     ]
     assert method_labels(records, seeds=False)[2:4] == ["random", "random"]
+    several = [record("frac_prevs", "eap", values), record("hist", "eap", values)]
+    several.append(replace(several[1], checkpoint="0f" * 32))
+    assert task_labels(several) == ["frac_prevs", f"hist {several[1].checkpoint[:6]}", "hist 0f0f0f"]
 
 
 def test_rates_are_rounded_down() -> None:
