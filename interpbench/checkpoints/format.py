@@ -130,7 +130,7 @@ def save_checkpoint(
         What `read_checkpoint` would read: the network is a copy, whose weights are frozen and on the CPU.
     """
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    weights, shape = save_tensors(state), network.cfg
+    weights, shape = save_tensors(_packed(state)), network.cfg
     known = {one.name: getattr(provenance, one.name) for one in fields(Provenance)}  # of a record, this much
     record = ModelRecord(**known, format=FORMAT, shape=shape, sha256=sha256(weights))
     if pairs is not None:
@@ -146,6 +146,12 @@ def save_checkpoint(
         identity = Identity(record.sha256, record.read_truth.sha256, task)
         certificate = write_certificate(folder / CERTIFICATE, certificate, identity)
     return Checkpoint(read_network(weights, shape, folder / WEIGHTS), record, certificate, folder)
+
+
+def _packed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Returns weights in half precision if that holds all of them exactly, as it does after training."""
+    half = {name: value.half() for name, value in state.items()}
+    return half if all(torch.equal(half[name].float(), value) for name, value in state.items()) else state
 
 
 def read_pairs(path: Path, shape: TransformerConfig) -> Pairs:
@@ -174,17 +180,18 @@ def read_network(weights: bytes, shape: TransformerConfig, path: Path) -> Transf
         path: the file that they were read from, for messages.
 
     Raises:
-        CheckpointError: if they are not of this shape, not in single precision, or not finite.
+        CheckpointError: if they are not of this shape, not in single or half precision, or not finite.
     """
     try:
         check_header(weights, 16 * MOST_HEADER)
         state = load_tensors(weights)
         for name, value in state.items():
-            if value.dtype != torch.float32 or not bool(value.isfinite().all()):
-                kind = "not finite" if value.dtype == torch.float32 else f"{value.dtype}, not torch.float32"
+            known = value.dtype in (torch.float32, torch.float16)
+            if not known or not bool(value.isfinite().all()):
+                kind = "not finite" if known else f"{value.dtype}, not torch.float32 or torch.float16"
                 raise CheckpointError(f"{path} is damaged: {shown(name)} is {kind}")
         network = Transformer(shape)
-        network.load_state_dict(state)
+        network.load_state_dict({name: value.float() for name, value in state.items()})
     except (SafetensorError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{path} does not fit the shape that it should have: {reason}") from None

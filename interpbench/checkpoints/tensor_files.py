@@ -71,14 +71,15 @@ def _wrong_with(arrays: dict[str, np.ndarray], shape: TransformerConfig) -> str 
 
 
 def read_weight_arrays(data: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Returns the weights in a safetensors file; whether they are all of a network's, it cannot tell.
+    """Returns the weights in a safetensors file as float32; whether they are all, it cannot tell.
 
     Args:
         data: the file's bytes.
         path: where they were read from, for the error.
 
     Raises:
-        CheckpointError: if the file is damaged, or some weights are not finite or not in single precision.
+        CheckpointError: if the file is damaged, or some weights are not finite, or in neither single nor half
+            precision.
     """
     try:
         check_header(data, 16 * MOST_HEADER)
@@ -86,6 +87,6 @@ def read_weight_arrays(data: bytes, path: Path) -> dict[str, np.ndarray]:
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
     for name, values in arrays.items():
-        if values.dtype != np.float32 or not np.isfinite(values).all():
-            raise CheckpointError(f"{path} is damaged: {name} is not finite, or not in single precision")
-    return arrays
+        if values.dtype not in (np.float32, np.float16) or not np.isfinite(values).all():
+            raise CheckpointError(f"{path} is damaged: {name} is not finite, or in neither known precision")
+    return {name: values.astype(np.float32) for name, values in arrays.items()}

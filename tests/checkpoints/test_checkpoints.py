@@ -92,6 +92,21 @@ def test_any_network_round_trips_bit_for_bit(
     assert torch.equal(load_pairs(folder).corrupted, pairs.corrupted)
 
 
+def test_weights_that_half_precision_holds_take_half_the_bytes(
+    random_transformer: Callable[..., Transformer], checkpoint: Path
+) -> None:
+    network, sizes = random_transformer(7), list[int]()
+    ends = {"vocabulary": list(range(network.cfg.d_vocab)), "classes": list(range(network.cfg.d_out))}
+    provenance = replace(read_record(checkpoint), **ends)
+    for folder in (checkpoint / "single", checkpoint / "half"):
+        save_checkpoint(folder, network, provenance, None)
+        sizes.append((folder / WEIGHTS).stat().st_size)
+        for ours, theirs in zip(load_checkpoint(folder).network.parameters(), network.parameters()):
+            assert ours.dtype == torch.float32 and torch.equal(ours, theirs)
+        network.load_state_dict({name: value.half() for name, value in network.state_dict().items()})
+    assert sizes[1] < 0.7 * sizes[0]
+
+
 @pytest.mark.parametrize("how", [lambda data: data[:-1], lambda data: b"", lambda data: data[:-1] + b"\x01"])
 def test_changed_or_missing_weights_are_refused(checkpoint: Path, how: Damage) -> None:
     damage(checkpoint / WEIGHTS, how)

@@ -207,6 +207,10 @@ def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monke
     assert trainer(tmp_path, unguided, settings=settings).train().steps == 40
     ended = trainer(tmp_path, unguided, settings=settings)
     assert ended.resume() and ended.progress.certificate == certificate
+    weights = ended.network.state_dict().values()
+    assert all(torch.equal(value, value.half().float()) for value in weights), (
+        "what is certified is what is kept"
+    )
 
 
 @pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle"])
