@@ -60,6 +60,11 @@ tests are those of Shi et al. (2024): on how many models the circuit passes. *tr
 scored as if a method had found it, all other edges in random order. Where it fails a test, that is no fault
 of the circuit: in networks this small many random circuits share an edge with it, so that knocking them out
 does as much (necessity), and what is outside it may shift logits, though never an answer (equivalence)."""
+MADE = """\
+`evaluate.py … board=…` adds models and methods, one by one. `make leaderboard` and `make leaderboard-learned` make
+those of the project anew."""
+NAMED = 12
+"""The most models without rows that the page names."""
 STABILITY = """\
 Runs on bootstrap samples of the pairs are compared two by two: the Jaccard index of the circuits of the true
 size, Spearman's correlation of all edges, and the standard deviation of AUROC. Méloux et al. (2025) ask for a
@@ -68,17 +73,16 @@ pass is one example through the network, forward or backward; seconds are those 
 far that of the process rose."""
 
 
-def leaderboard_markdown(board: Board, figures: Callable[[str], str], command: str) -> str:
+def leaderboard_markdown(board: Board, figures: Callable[[str], str]) -> str:
     """Returns the page.
 
     Args:
         board: the rows.
         figures: name of a figure to the link to its file.
-        command: what makes this page.
     """
     parts = [
         "# Leaderboard",
-        f"`{command}` makes it anew; rows may have been added one model or method at a time.",
+        MADE,
         _summary(board),
         _left_out(board),
         "## Accuracy",
@@ -145,7 +149,8 @@ def _summary(board: Board) -> str:
     if board.trivial:
         text += f". {len(board.trivial)} more models are trivial, and a group of their own below"
     if board.missing:
-        text += f". Released, but not evaluated here: {', '.join(map(markdown, board.missing))}"
+        names = f": {', '.join(map(markdown, board.missing))}" if len(board.missing) <= NAMED else ""
+        text += f". {len(board.missing)} released models are not evaluated here{names}"
     return f"{text}."
 
 

@@ -15,7 +15,6 @@ from interpbench.scoring.leaderboard_rows import BOARD, LeaderboardRow, board_te
 from interpbench.tasks.regimes.regime import regimes_of
 
 NAME = "leaderboard"
-COMMAND = "make leaderboard"
 
 
 def write_leaderboard(records: Sequence[EvaluationRecord], folder: Path, add: bool = False) -> Path:
@@ -63,7 +62,7 @@ def rows_in(folder: Path) -> tuple[LeaderboardRow, ...]:
 
 def page(board: Board) -> str:
     """Returns the Markdown page of a board."""
-    return leaderboard_markdown(board, lambda name: f"{NAME}-{name}.png", COMMAND)
+    return leaderboard_markdown(board, lambda name: f"{NAME}-{name}.png")
 
 
 def write_page(folder: Path, board: Board | None = None) -> Path:

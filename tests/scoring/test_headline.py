@@ -80,9 +80,9 @@ def test_boards_compare_each_model_at_its_own_level() -> None:
     values = board.values("exact", HEADLINE)
     assert values == {"closed": 1.0, "open": pytest.approx(found("open").levels["head_edge"].auroc, abs=1e-4)}
     assert board._sizes(HEADLINE_LEVEL)["open"][0] == 2 and board._sizes("qkv_edge")["open"][0] == 1
-    page = leaderboard_markdown(board, str, "made up")
+    page = leaderboard_markdown(board, str)
     assert "(open) they are head edges" in page and "AUROC at q/k/v edges" not in page
-    assert "head edges. MIB" not in leaderboard_markdown(Board.of([PERFECT]), str, "made up")
+    assert "head edges. MIB" not in leaderboard_markdown(Board.of([PERFECT]), str)
 
 
 def test_tables_put_what_is_not_the_headline_in_brackets_and_in_no_mean() -> None:

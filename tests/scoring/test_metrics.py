@@ -17,7 +17,7 @@ from tests.evaluation_records import REQUIRED, TIED, record
 
 
 def test_a_new_metric_of_rankings_is_in_records_and_tables() -> None:
-    before = leaderboard_markdown(Board.of([TIED]), str, "make")
+    before = leaderboard_markdown(Board.of([TIED]), str)
     try:
 
         @ranking_metric("recall at one", interval=lambda value, p, n: Estimate.share(value * p, p))
@@ -29,7 +29,7 @@ def test_a_new_metric_of_rankings_is_in_records_and_tables() -> None:
         for level in made.levels.values():
             assert level.value("recall_at_one") == 1 and level.metrics["recall_at_one"].kind == "exact"
         assert row(made).levels["node"].value("recall_at_one") == 1
-        page = leaderboard_markdown(Board.of([made, TIED]), str, "make")
+        page = leaderboard_markdown(Board.of([made, TIED]), str)
         assert "recall at one" in page and "recall at one" not in before
         null = Board.of([made]).null(recall_at_one.at("qkv_edge"))
         assert null is not None and null.value < 0.5
@@ -46,7 +46,7 @@ def test_a_new_metric_of_rows_is_in_its_table() -> None:
             return Estimate(float(len(one.checkpoint)))
 
         assert columns("behaviour")[-1] is letters
-        assert "| models' weights ↓ |" in leaderboard_markdown(Board.of([TIED]), str, "make")
+        assert "| models' weights ↓ |" in leaderboard_markdown(Board.of([TIED]), str)
         with pytest.raises(ValueError, match="'letters' is registered twice"):
             row_metric("again", "cost")(letters.of)
     finally:
