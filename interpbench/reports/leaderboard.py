@@ -61,8 +61,8 @@ scored as if a method had found it, all other edges in random order. Where it fa
 of the circuit: in networks this small many random circuits share an edge with it, so that knocking them out
 does as much (necessity), and what is outside it may shift logits, though never an answer (equivalence)."""
 MADE = """\
-`evaluate.py … board=…` adds models and methods, one by one. `make leaderboard` and `make leaderboard-learned`
-make those of the project anew."""
+`evaluate.py … board=…` adds models and methods, one by one. The project's own are made anew by
+`make leaderboard` and `make leaderboard-learned`."""
 NAMED = 12
 """The most models without rows that the page names."""
 STABILITY = """\
