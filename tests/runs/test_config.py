@@ -190,7 +190,10 @@ def test_the_record_says_which_optimizer_was_used(task: str, given: str | None, 
 
 @pytest.mark.parametrize(
     ("task", "given", "steps"),
-    [("hist", None, 8000), ("two_brackets_balanced", None, 12_000), ("two_brackets_balanced", 7, 7)],
+    [
+        *(("hist", None, 8000), ("sort_digits", None, 12_000), ("hist", 7, 7)),
+        ("two_brackets_balanced", None, 12_000),
+    ],
 )
 def test_the_schedule_is_as_long_as_the_program_is_deep(task: str, given: int | None, steps: int) -> None:
     config = convert(TrainConfig, {"task": task, "trainer": {"max_steps": given}}, "train")
