@@ -111,6 +111,7 @@ LEARNED := paren_balance,direction_change,multiple_of_first,docstring,all_equal,
 METHODS := acdc,eap,eap_ig,exact,edge_sp,node_sp,edge_pruning,random,weight_norm
 
 leaderboard-learned: install
+	rm -f docs/learned/leaderboard.json
 	$(BIN)/python evaluate.py method=$(METHODS),ugs checkpoint=$(LEARNED) board=docs/learned pictures=false \
 		thorough=false baselines=false
 	$(BIN)/python evaluate.py method=edge_sp+steps=3000 board=docs/learned pictures=false thorough=false \

@@ -51,9 +51,10 @@ log = logging.getLogger(__name__)
 
 def chosen() -> list[str]:
     """Returns the tasks that are measured, the quickest first; a study that has begun keeps its tasks."""
-    begun = {str(run["task"]) for run in _stored()}
+    if RESULTS.is_file():
+        return json.loads(RESULTS.read_text())["tasks"]
     names = [name for name, record in records().items() if not record.trivial and _quick(name)]
-    return sorted(begun or names, key=_seconds)
+    return sorted(names, key=_seconds)
 
 
 def _quick(task: str) -> bool:
@@ -131,14 +132,15 @@ def main() -> None:
     parser.add_argument("--draw", action="store_true", help="draw what has been measured; no training")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs at a time")
     options = parser.parse_args()
+    everything = chosen()
     if not options.draw:
-        tasks = chosen()[: options.tasks]
+        tasks = everything[: options.tasks]
         known = {(run["task"], run["seed"], run["arm"]) for run in collected()}
         runs = [(task, seed, arm) for seed in range(options.seeds) for task in tasks for arm in ARMS]
         runs = [run for run in runs if run not in known]
         Parallel(options.jobs)(delayed(measure)(*run) for run in runs)
     done = collected()
-    write_json(RESULTS, {"steps": STEPS, "runs": done})
+    write_json(RESULTS, {"steps": STEPS, "tasks": everything, "runs": done})
     draw(done)
 
 

@@ -11,7 +11,7 @@ from interpbench.tasks.groups import KINDS, Member, in_group
 
 def member(record: ModelRecord) -> Member:
     """Returns what groups ask of a model."""
-    return Member(record.task, lambda: record.classes is None, record.shape.n_layers, record.read_truth)
+    return Member(record.task, lambda: record.classes is None, lambda: record.read_truth)
 
 
 def kinds_of(record: ModelRecord) -> list[str]:
@@ -32,6 +32,6 @@ def models_in(name: str, models: Mapping[str, Path]) -> list[Path]:
     """
     members = [member(read_record(path)) for path in models.values()]
     try:
-        return list(compress(models.values(), in_group(name, members)))
+        return list(compress(models.values(), in_group(name, members, "models")))
     except ConfigError as error:
         raise CheckpointError(str(error)) from None

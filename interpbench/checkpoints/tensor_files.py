@@ -87,6 +87,6 @@ def read_weight_arrays(data: bytes, path: Path) -> dict[str, np.ndarray]:
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
     for name, values in arrays.items():
-        if values.dtype not in (np.float32, np.float16) or not np.isfinite(values).all():
+        if values.dtype.name not in ("float32", "float16") or not np.isfinite(values).all():
             raise CheckpointError(f"{path} is damaged: {name} is not finite, or in neither known precision")
     return {name: values.astype(np.float32) for name, values in arrays.items()}

@@ -150,7 +150,8 @@ def _summary(board: Board) -> str:
         text += f". {len(board.trivial)} more models are trivial, and a group of their own below"
     if board.missing:
         names = f": {', '.join(map(markdown, board.missing))}" if len(board.missing) <= NAMED else ""
-        text += f". {len(board.missing)} released models are not evaluated here{names}"
+        count = len(board.missing)
+        text += f". {count} released {'model is' if count == 1 else 'models are'} not evaluated here{names}"
     return f"{text}."
 
 

@@ -13,7 +13,7 @@ from interpbench.tasks.catalogue import get_task
 @subcommand(
     "tasks",
     "list all tasks, or those of a kind",
-    argument("--group", "--family", help="only those of this group"),
+    argument("--group", "--family", help="only those of a group, as in counting or nontrivial+depth:3-"),
     argument("--min-edges", type=int, default=0, help="only those with so many required q/k/v edges"),
     argument("--causal", action="store_true", help="only those with causal attention"),
     argument("--write", action="store_true", help="measure all tasks; write records, docs/tasks.md"),

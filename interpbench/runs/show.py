@@ -17,7 +17,7 @@ from interpbench.reports.task_table import output, task_table
 from interpbench.runs.measure_tasks import record_of
 from interpbench.tasks.catalogue import catalogue, families, get_task
 from interpbench.tasks.family import split_name
-from interpbench.tasks.groups import Member, in_group
+from interpbench.tasks.groups import ALL, Member, in_group
 from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.tasks.shapes import shape
 
@@ -35,7 +35,7 @@ def show_tasks(console: Console, group: str | None = None, min_edges: int = 0, c
         ConfigError: for a group that there is not.
     """
     tasks = list(catalogue().values())
-    if group is not None:
+    if group not in (None, ALL):
         tasks = list(compress(tasks, in_group(group, map(Member.of_task, tasks))))
     known = {task.name: record_of(task) for task in tasks}
     chosen = [

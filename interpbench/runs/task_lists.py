@@ -7,9 +7,8 @@ from itertools import compress
 
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.tasks.catalogue import catalogue
-from interpbench.tasks.groups import KINDS, REGIME, SIZES, Member, files, in_group, is_group
+from interpbench.tasks.groups import ALL, KINDS, REGIME, SIZES, Member, files, in_group, is_group
 
-ALL = "all"
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between tasks, not between the parameters of one."""
 _TERMS = re.compile(r"[\w:+-]+")
@@ -46,9 +45,9 @@ def _group(name: str) -> list[str]:
         return []
     if name == ALL:
         return sorted(tasks)
-    start = name.partition(":")[0]
-    bounds = name != start and (start in SIZES or name.startswith(REGIME))
-    if _TERMS.fullmatch(name) and (bounds or is_group(start)):
+    start, colon, end = name.partition(":")
+    bounds = bool(colon) and (name.startswith(REGIME) or (start in SIZES and not end.isidentifier()))
+    if _TERMS.fullmatch(name) and (bounds or "+" in name or (not colon and is_group(name))):
         members = [Member.of_task(tasks[task]) for task in sorted(tasks)]
         return list(compress(sorted(tasks), in_group(name, members)))
     if name.isidentifier() and not get_close_matches(name, tasks, cutoff=0.8):

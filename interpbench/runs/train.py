@@ -30,7 +30,7 @@ from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, narrow, train_config
-from interpbench.tasks.catalogue import get_task, known_task
+from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.regimes.regime import regimes_of
@@ -57,6 +57,7 @@ class TrainOutcome:
         standard: what the run was to reach.
         max_steps: how long its schedule was.
         guidance: the settings that would guide training, if it is not guided.
+        capacity: the command that measures what the network's nodes can hold.
     """
 
     checkpoint: Checkpoint
@@ -65,6 +66,7 @@ class TrainOutcome:
     standard: Standard
     max_steps: int = 0
     guidance: str = ""
+    capacity: str = ""
 
     def __repr__(self) -> str:
         return f"TrainOutcome {self.line(self.checkpoint.task)}"
@@ -105,15 +107,10 @@ class TrainOutcome:
         """What to try, in settings; nothing if it is certified, or was not trained."""
         if self.certified or not self.steps:
             return ""
-        said = (
+        return (
             f"; try {self.guidance and self.guidance + '; or '}trainer.max_steps={2 * self.max_steps}, or go "
-            f"on from here: start={self.folder}"
+            f"on from here: start={self.folder}; `{self.capacity}` says what its nodes can hold"
         )
-        task = known_task(self.checkpoint.task)
-        if task is None:
-            return said
-        command = capacity_command(task, self.checkpoint.network.cfg)
-        return f"{said}; `{command}` says what its nodes can hold"
 
     def summary(self) -> RunOutcome:
         """Returns what a sweep's summary says."""
@@ -192,6 +189,7 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
         config.required_standard,
         config.trainer.of_task(get_task(config.task)).steps,
         config.objective.guidance,
+        capacity_command(get_task(config.task), checkpoint.network.cfg, config.task),
     )
 
 
@@ -228,6 +226,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
         config.required_standard,
         None if start is None else start.record.sha256,
         0 if start is None else _tried(start),
+        config.task,
     )
     trainer.resume()
     sinks = _sinks(config, folder, trainer.progress.history)

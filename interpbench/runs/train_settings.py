@@ -95,7 +95,10 @@ class TrainConfig:
         start = None if self.start is None else _hash_of(self.start_folder)
         task = get_task(self.task)
         decided = dataclasses.replace(
-            self, trainer=self.trainer.of_task(task), objective=self.objective.of_task(task)
+            self,
+            trainer=self.trainer.of_task(task),
+            objective=self.objective.of_task(task),
+            draws=self.draws.of_task(task),
         )
         return {
             "task": task.name,
@@ -106,7 +109,8 @@ class TrainConfig:
     @property
     def recipe(self) -> Recipe:
         """What is trained for, on which draws, and when."""
-        return Recipe(self.objective.of_task(get_task(self.task)), self.draws, self.curriculum)
+        task = get_task(self.task)
+        return Recipe(self.objective.of_task(task), self.draws.of_task(task), self.curriculum)
 
     @property
     def required_standard(self) -> Standard:
@@ -228,7 +232,7 @@ def narrow(config: TrainConfig) -> str | None:
     here, own, needed = shape(task, config.model), shape(task), task.causal_model.head_dimensions - 1
     if config.kind == "compiled":
         return None
-    command = capacity_command(task, here)
+    command = capacity_command(task, here, config.task)
     if here.d_head < min(needed, own.d_head):
         return (
             f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, which takes "

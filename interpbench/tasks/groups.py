@@ -7,6 +7,7 @@ in no group but those of its regimes. Needs no torch.
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core.errors import ConfigError, did_you_mean
@@ -26,24 +27,39 @@ class Member:
     Attributes:
         task: the name of the task.
         numerical: says whether its outputs are numbers.
-        layers: the number of layers of the network.
-        truth: the states of the network's nodes and edges.
+        read_truth: returns the states of the network's nodes and edges.
     """
 
     task: str
     numerical: Callable[[], bool]
-    layers: int
-    truth: Truth
+    read_truth: Callable[[], Truth]
 
     @classmethod
     def of_task(cls, task: Task) -> "Member":
         """Returns what is known of a task of the catalogue in its default network."""
-        record = records()[task.name]
-        truth = Truth.from_json(shape(task).graph, record.truth)
-        return cls(task.name, lambda: task.causal_model.classes is None, record.layers, truth)
+
+        def truth() -> Truth:
+            if task.name not in records():
+                said = "has not been measured; `interpbench tasks --write` does that"
+                raise ConfigError(f"task {task.name} {said}")
+            return Truth.from_json(shape(task).graph, records()[task.name].truth)
+
+        return cls(task.name, lambda: task.causal_model.classes is None, truth)
+
+    @cached_property
+    def truth(self) -> Truth:
+        """The states of the network's nodes and edges."""
+        return self.read_truth()
+
+    @property
+    def layers(self) -> int:
+        """The number of layers of the network."""
+        return self.truth.graph.n_layers
 
 
 Holds = Callable[[Member], bool]
+ALL = "all"
+"""The name for everything."""
 SMALL = 2
 """The largest number of layers of a small network; any other is deep."""
 KINDS: dict[str, Holds] = {
@@ -63,7 +79,7 @@ SIZES: dict[str, Callable[[Member], int]] = {
 """What groups can be bounded by: the number of layers, of q/k/v edges, and of required ones."""
 REGIME = "regime:"
 """What begins the group of what is in a regime."""
-_SIZED = re.compile(r"(\w+):(\d*)(-?)(\d*)")
+_SIZED = re.compile(r"(\w+):([0-9]{0,9})(-?)([0-9]{0,9})")
 HOW = (
     f"{', '.join(KINDS)}, a group of tasks, {REGIME}alive, or "
     f"{' '.join(f'{name}:2-5' for name in SIZES)}, joined by +"
@@ -81,12 +97,13 @@ def files() -> set[str]:
     return {task.group for task in catalogue().values()}
 
 
-def in_group(name: str, members: Iterable[Member]) -> list[bool]:
+def in_group(name: str, members: Iterable[Member], what: str = "tasks") -> list[bool]:
     """Returns which of some tasks or models are in a group.
 
     Args:
         name: the terms of the group, joined by +.
         members: what is known of the tasks or models.
+        what: what they are, in messages.
 
     Raises:
         ConfigError: if a term is none, or nothing is in the group.
@@ -101,7 +118,7 @@ def in_group(name: str, members: Iterable[Member]) -> list[bool]:
     if not any(found):
         sizes = [size for size in SIZES if any(term.startswith(f"{size}:") for term in terms)]
         raise ConfigError(
-            f"none of {len(members)} is in the group {shown(name)}"
+            f"none of {len(members)} {what} is in the group {shown(name)}"
             + "".join(f"; {size} is {_range(size, members)}" for size in sizes if members)
         )
     return found
@@ -127,7 +144,7 @@ def _term(term: str) -> Holds:
     if sized is None or sized[1] not in SIZES or not (sized[2] or sized[4]):
         start, colon, _ = term.partition(":")
         if known_task(split_name(term)[0]) is not None:
-            raise ConfigError(f"{shown(term)} is a task; only groups are joined by +")
+            raise ConfigError(f"{shown(term)} is a task, and no group of them")
         near = did_you_mean(start, SIZES if colon else [*KINDS, *SIZES, *files()])
         if start in SIZES:
             near = f"; {start} is bounded by numbers, as in {start}:2, {start}:2-5, {start}:3- or {start}:-4"

@@ -1,5 +1,7 @@
 """The configuration of a task's network: a default rule for each number, which settings can override."""
 
+import shlex
+
 from interpbench.causal.model import MANY
 from interpbench.core.config import convert
 from interpbench.core.errors import ConfigError
@@ -28,12 +30,18 @@ WIDTHS = ("d_model", "d_head", "d_mlp")
 """The widths of a network, which `interpbench capacity` takes as options."""
 
 
-def capacity_command(task: Task, cfg: TransformerConfig) -> str:
-    """Returns the command that measures what single nodes of a network of these widths can compute."""
+def capacity_command(task: Task, cfg: TransformerConfig, typed: str | int | None = None) -> str:
+    """Returns the command that measures what single nodes of a network of these widths can compute.
+
+    Args:
+        task: the task.
+        cfg: the configuration of its network.
+        typed: how the user names the task; None for its name in the catalogue.
+    """
     own = shape(task)
-    given = {name: getattr(cfg, name) for name in WIDTHS if getattr(cfg, name) != getattr(own, name)}
-    options = [f"--{name.replace('_', '-')} {width}" for name, width in given.items()]
-    return " ".join(["interpbench capacity", task.name, *options])
+    same = all(getattr(cfg, name) == getattr(own, name) for name in WIDTHS)
+    widths = () if same else [f"--{name.replace('_', '-')} {getattr(cfg, name)}" for name in WIDTHS]
+    return " ".join(["interpbench capacity", shlex.quote(str(typed or task.name)), *widths])
 
 
 def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfig:

@@ -1,15 +1,22 @@
 """The inputs and interventions that training draws."""
 
-from typing import Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from pydantic.dataclasses import dataclass
 
+from interpbench.causal.model import MANY
 from interpbench.core.config import STRICT, Share
+
+if TYPE_CHECKING:
+    from interpbench.tasks.task import Task
 
 Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
 """The ways to choose the forbidden nodes or edges that a row patches."""
 Swaps = Literal["even", "deep"]
 """The ways to choose the aligned nodes that a row swaps."""
+FOR_MANY = 0.75
+"""The least share of rows of the edge term that patch a required edge where a head compares many keys."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -31,9 +38,10 @@ class Draws:
             one of two at random. In the other rows, all take the same source.
         required: the share of rows of the edge term that patch one required edge: in half of them no other
             edge is patched. The target is the program's output with this edge patched. It is 0.75 at least
-            among bystanders, where edges are required of a higher order, and where a head compares many keys.
-        together: there, the share of rows with a required edge that patch random sets of edges. They swap
-            random nodes, too.
+            where a head compares many keys, which patched edges take from two inputs; among bystanders; and
+            where edges are required of a higher order.
+        together: in the last two cases, the share of rows with a required edge that patch random sets of
+            edges. They swap random nodes, too.
         positions: the share of IIT rows that swap at one random position only. Validation then measures such
             swaps, too.
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
@@ -49,3 +57,8 @@ class Draws:
     together: Share = 0.67
     positions: Share = 0.0
     follow: Share = 0.5
+
+    def of_task(self, task: "Task") -> "Draws":
+        """Returns these settings, with the share of rows with required edges that the task needs."""
+        many = task.causal_model.head_dimensions > MANY
+        return replace(self, required=max(self.required, FOR_MANY)) if many and self.required else self

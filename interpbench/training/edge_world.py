@@ -13,7 +13,7 @@ import numpy as np
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.structure import structural_ends, structural_reads
-from interpbench.causal.model import MANY, Intervention, Read, Trace
+from interpbench.causal.model import Intervention, Read, Trace
 from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.circuits.naming import edge_name
 from interpbench.training.draws import Draws
@@ -22,9 +22,8 @@ from interpbench.training.world_builders import Swapped, World, choose, own_sour
 EFFECTIVE = 3
 """The added weight of edges that change the output, in rows that prefer such edges."""
 CROWDED = 0.75
-"""The least share of rows that patch required edges where these are learned last: where sets of edges have
-effects that single ones lack, that is, among bystanders, whose edges are most of these, and where edges are
-required of a higher order; and where a head compares many keys, which patched edges take from two inputs."""
+"""The least share of rows that patch required edges where sets of edges have effects that single ones lack:
+among bystanders, whose edges are most of these, and where edges are required of a higher order."""
 LEAST = 0.01
 """The share of rows with an output up to which edges that leave few outputs are drawn more often."""
 
@@ -50,8 +49,7 @@ class EdgeWorld:
         self.weights = [self._weight(mask) for mask in self.required_edges]
         self.crowded = len(self.causal_model.ends) > 1 or bool(truth.witnesses.get("qkv_edge"))
         self.together = draws.together if self.crowded else 0.0
-        last = self.crowded or self.causal_model.head_dimensions > MANY
-        self.required = max(draws.required, CROWDED) if last and draws.required else draws.required
+        self.required = max(draws.required, CROWDED) if self.crowded and draws.required else draws.required
 
     def __call__(self, rng: np.random.Generator, swapped: Swapped) -> World:
         """Draws the edges that each row patches, and runs the program with its own of them patched."""

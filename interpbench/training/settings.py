@@ -20,7 +20,7 @@ layers, 47 of 73,728 rows are wrong with all inert edges patched after 8,000 ste
 schedule of 12,000 it is certified after 11,000."""
 STEPS_FOR_MANY = 12_000
 """The least number of steps where a head compares many keys. In `sort_words_by_length` 94 of 73,728 rows are
-wrong with one required edge patched after 8,000 steps, where 52 may be."""
+wrong with one required edge patched after 8,000 steps, where 46 may be."""
 BatchSize = Annotated[int, Field(ge=1, le=1 << 16)]
 """A number of rows that go through a network at once."""
 PairCount = Annotated[int, Field(ge=1, le=10**7)]

@@ -114,6 +114,7 @@ class Trainer:
         start: the SHA-256 of the weights that the network starts from; None if these are random. Certificates
             then draw other rows than those of the training that made them.
         tried: how many certificates were tried of these weights, and of those that they came from.
+        named: how the user names the task; None for its name in the catalogue.
     """
 
     def __init__(
@@ -129,8 +130,9 @@ class Trainer:
         standard: Standard | None = None,
         start: str | None = None,
         tried: int = 0,
+        named: str | int | None = None,
     ):
-        self.standard, self.tried = standard or Standard(), tried
+        self.standard, self.tried, self.named = standard or Standard(), tried, named
         settings = settings.of_task(alignment.task)
         self.rows = seeds.derive(seed, "attempts", *filter(None, [start]))
         self.network, self.truth, self.recipe, self.settings = network, truth, recipe, settings
@@ -249,9 +251,7 @@ class Trainer:
         def show(pairs: int, total: int) -> None:
             display.pause(self.progress.step, f"certifying: {pairs:,} of {total:,} rows")
 
-        with torch.no_grad():
-            for weight in self.network.parameters():
-                weight.copy_(weight.half())
+        self._round()
         return certify(
             self.evaluation,
             self.truth,
@@ -263,6 +263,18 @@ class Trainer:
             progress=show,
             attempt=self.tried + len(self.progress.attempts),
         )
+
+    def _round(self) -> None:
+        """Rounds the network's weights to half precision.
+
+        Raises:
+            TrainingError: if some are larger than it can hold.
+        """
+        with torch.no_grad():
+            for weight in self.network.parameters():
+                weight.copy_(weight.half())
+        if not all(bool(weight.isfinite().all()) for weight in self.network.parameters()):
+            raise TrainingError("weights are too large for half precision; try a lower trainer.learning_rate")
 
     def _last_certificate(self, display: Display) -> Certificate:
         """Returns the certificate at the end of the schedule, which measures what is within reach."""
@@ -319,16 +331,18 @@ class Trainer:
         if why := broken(settings, progress.history):
             raise TrainingError(why)
         if tries_certificate(settings, self._counted(), progress.attempts):
+            before = {name: value.clone() for name, value in self.network.state_dict().items()}
             certificate = self.certify(display, give_up=True)
             verdict = self.verdict(certificate)
             if verdict.reaches(grade):
                 return certificate
+            self.network.load_state_dict(before)
             progress.attempts.append(progress.step)
             progress.missed = missed_by(certificate)
             log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
         d_model, guidance = self.network.cfg.d_model, self.recipe.objective.guidance
         if why := hopeless(settings, progress.history, d_model, self.guided_steps, guidance):
-            command = capacity_command(self.evaluation.task, self.network.cfg)
+            command = capacity_command(self.evaluation.task, self.network.cfg, self.named)
             raise TrainingError(f"{why}; `{command}` says what its nodes can hold")
         return None
 

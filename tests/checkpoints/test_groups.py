@@ -50,7 +50,7 @@ def test_terms_hold_together() -> None:
         ("depth:", "depth: is no group"),
         ("depth:two", "depth is bounded by numbers, as in depth:2,"),
         ("nontrivial+", "'nontrivial+': a + stands between two groups"),
-        ("nontrivial+hist", "hist is a task; only groups are joined by +"),
+        ("nontrivial+hist", "hist is a task, and no group of them"),
         ("trivial+nontrivial", "is in the group trivial+nontrivial"),
         ("depth:5-3", "depth:5-3: 5 is more than 3; depth:3-5 is a group"),
         ("nontrivial+depth:90-", "is in the group nontrivial+depth:90-; depth is 2 to 8"),

@@ -201,11 +201,24 @@ def test_the_schedule_is_as_long_as_the_program_is_deep(task: str, given: int | 
     assert isinstance(said, dict) and said["max_steps"] == steps
 
 
+@pytest.mark.parametrize(("task", "given", "share"), [("sort_digits", 0.25, 0.75), ("hist", 0.25, 0.25)])
+def test_rows_that_patch_required_edges_follow_from_the_task(task: str, given: float, share: float) -> None:
+    config = convert(TrainConfig, {"task": task, "draws": {"required": given}}, "train")
+    said = config.settings()["draws"]
+    assert isinstance(said, dict) and said["required"] == share == config.recipe.draws.required
+
+
 @pytest.mark.parametrize(
     ("task", "widths", "said"),
     [
         *(("all_equal", {"d_head": 1}, "all_equal tells 10 keys apart, which takes 9 dimensions"),),
-        *(("all_equal", {"d_head": 1}, "`interpbench capacity all_equal --d-head 1` measures"),),
+        *(
+            (
+                "all_equal",
+                {"d_head": 1},
+                "capacity all_equal --d-model 32 --d-head 1 --d-mlp 128` measures",
+            ),
+        ),
         *(("all_equal", {"d_head": 9}, None), ("all_equal", {}, None), ("broadcast_max", {}, None)),
         *(("hist", {"d_head": 1}, None), ("hist", {"d_model": 16}, None)),
         (
@@ -213,7 +226,7 @@ def test_the_schedule_is_as_long_as_the_program_is_deep(task: str, given: int | 
             {"d_model": 2},
             "model.d_model=2 is less than half of 32, the default of hist; `interpbench",
         ),
-        ("hist", {"d_mlp": 1}, "`interpbench capacity hist --d-mlp 1` measures"),
+        ("hist", {"d_mlp": 1}, "--d-mlp 1` measures"),
     ],
 )
 def test_networks_that_are_too_narrow_are_named(task: str, widths: dict[str, int], said: str | None) -> None:

@@ -63,10 +63,10 @@ def test_groups_are_bounded_and_joined_as_those_of_models_are() -> None:
     ("name", "said"),
     [
         ("nontrivial+", "a + stands between two groups"),
-        ("nontrivial+hist", "hist is a task; only groups are joined by +"),
-        ("nontrivial+depth:40-", "none of 135 is in the group nontrivial+depth:40-; depth is 2 to 8"),
+        ("nontrivial+hist", "hist is a task, and no group of them"),
+        ("nontrivial+depth:40-", "none of 135 tasks is in the group nontrivial+depth:40-; depth is 2 to 8"),
         ("depth:5-3", "depth:5-3: 5 is more than 3; depth:3-5 is a group"),
-        ("regime:alive", "none of 135 is in the group regime:alive"),
+        ("regime:alive", "none of 135 tasks is in the group regime:alive"),
         ("nontrivial+countin", "countin is no group; did you mean counting or"),
     ],
 )
@@ -74,6 +74,19 @@ def test_what_is_no_group_is_refused_in_one_line(name: str, said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         expand_tasks(["-m", f"task={name}"])
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_task_that_has_not_been_measured_is_in_the_group_of_its_file(monkeypatch) -> None:
+    known = {name: record for name, record in records().items() if name != "hist"}
+    monkeypatch.setattr("interpbench.tasks.groups.records", lambda: known)
+    assert "hist" in expand_tasks(["-m", "task=counting"])[1]
+    with pytest.raises(ConfigError, match="hist has not been measured; `interpbench tasks --write` does"):
+        expand_tasks(["-m", "task=nontrivial"])
+
+
+@pytest.mark.parametrize("name", ["small:is_vowel", "counting:one", "depth:is_vowel"])
+def test_a_module_may_be_called_like_a_group(name: str) -> None:
+    assert expand_tasks(["-m", f"task={name}"])[1] == f"task={name}"
 
 
 def test_a_group_without_a_sweep_is_refused() -> None:
