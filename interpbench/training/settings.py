@@ -32,8 +32,9 @@ class TrainerSettings:
     """Settings of the optimizer, its schedule, validations and stopping.
 
     Attributes:
-        max_steps: the number of steps of the schedule; None for 1,500 a layer of the program, 8,000 at least,
-            and 12,000 where a head compares many keys. Training ends sooner with a good certificate.
+        max_steps: the number of steps of the schedule; None for 1,500 a layer of the program, 8,000 at least.
+            Where a head compares many keys, it is 12,000 at least. Training ends sooner with a good
+            certificate.
         batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
         optimizer: the optimizer; None for Muon where a head compares many keys, else AdamW. With Muon the

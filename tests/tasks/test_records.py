@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from interpbench.circuits.grades import GRADES
-from interpbench.core.errors import UnknownNameError
+from interpbench.core.errors import ConfigError
 from interpbench.runs.measure_tasks import DOCS, describe, record_of, tasks_page
 from interpbench.runs.show import show_task, show_tasks
 from interpbench.tasks.catalogue import catalogue, get_task
@@ -75,7 +75,7 @@ def test_filters() -> None:
     assert "sort_digits" in text and "frac_prevs" not in text
     text = listed(causal=True, min_edges=6)
     assert "paren_balance" in text and "sort_digits" not in text and "frac_prevs" not in text
-    with pytest.raises(UnknownNameError, match="did you mean sorting"):
+    with pytest.raises(ConfigError, match="did you mean sorting"):
         listed(group="sortin")
 
 
