@@ -23,7 +23,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 """Files of the repository, and what they are called on the site."""
 TEXTS = {"LICENSE": ("license.md", "Licence", "text"), "CITATION.cff": ("citation.md", "How to cite", "yaml")}
 """Files of the repository that are not Markdown: the page, its title, and the language of the text."""
-HIDDEN = {"index.md": "navigation", **dict.fromkeys(("leaderboard.md", "methods.md", "tasks.md"), "toc")}
+TABLES = ("leaderboard.md", "learned/leaderboard.md", "methods.md", "tasks.md")
+HIDDEN = {"index.md": "navigation", **dict.fromkeys(TABLES, "toc")}
 """What is hidden beside pages of one link or of wide tables, which need the room."""
 NOTEBOOK = "known_circuit.ipynb"
 API = "API"
