@@ -55,7 +55,7 @@ def run(data: Config) -> RunOutcome:
         log.info("records and pictures in %s", config.out)
         if config.pictures:
             write_folder_page(Path(config.out), config.found, known=made)
-    if records and config.methods is not None:
+    if records and config.compares:
         add = config.board is not None
         log.info("leaderboard: %s", write_leaderboard(records, Path(config.board or config.out), add))
     for failure in failures:
@@ -94,7 +94,7 @@ def _evaluated(config: EvaluateConfig) -> tuple[dict[Path, EvaluationRecord], li
     """Returns the records, by their files, and what failed."""
     prepare_torch()
     chosen = config.with_baselines
-    if config.methods is not None and config.thoroughly:
+    if config.compares and config.thoroughly:
         chosen = [*chosen, MethodChoice(TRUTH, {})]
     folders = config.found
     records: dict[Path, EvaluationRecord] = {}

@@ -94,7 +94,8 @@ class EvaluateConfig:
         device: auto, cpu, cuda, cuda:1, …
         threads: threads of the process.
         out: the folder of the results.
-        board: the folder of the leaderboard of several methods; None for one in `out`.
+        board: the folder of a leaderboard that results are added to. None for a new one, in `out`, of several
+            methods.
     """
 
     method: Settings
@@ -140,10 +141,13 @@ class EvaluateConfig:
         """
         settings = dict(self.method)
         name = str(settings.pop("name", None))
-        if self.methods is None:
-            return [MethodChoice(name, settings)]
-        if told := [key for key, value in settings.items() if changed(name, key, value)]:
-            raise ConfigError(f"method.{told[0]} is a setting of one method, but several are asked for")
+        own = {key: value for key, value in settings.items() if changed(name, key, value)}
+        if self.methods is None:  # a leaderboard names what is not the default
+            return [MethodChoice(name, own if self.compares else settings)]
+        if own:
+            raise ConfigError(
+                f"method.{next(iter(own))} is a setting of one method, but several are asked for"
+            )
         listed = self.methods if isinstance(self.methods, list) else [self.methods]
         names = [name for told in listed for name in (method_names() if told == MANY else [str(told)])]
         choices = [MethodChoice(name, own_settings(name, told)) for name, told in map(with_settings, names)]
@@ -151,10 +155,10 @@ class EvaluateConfig:
 
     @property
     def with_baselines(self) -> list[MethodChoice]:
-        """The chosen methods, and where they are several, for a leaderboard, the baselines."""
+        """The chosen methods, and for a leaderboard the baselines."""
         chosen = self.chosen
         names = {name for name, _ in chosen}
-        wanted = self.baselines and self.methods is not None
+        wanted = self.baselines and self.compares
         extra = [name for name in baseline_names() if wanted and name not in names]
         return [*chosen, *(MethodChoice(name, {}) for name in extra)]
 
@@ -171,9 +175,14 @@ class EvaluateConfig:
         return list(dict.fromkeys(folder for name in wanted for folder in find_checkpoints(str(name))))
 
     @property
+    def compares(self) -> bool:
+        """Whether a leaderboard is made: of several methods, or the one that is named, to which one adds."""
+        return self.methods is not None or self.board is not None
+
+    @property
     def thoroughly(self) -> bool:
-        """Whether the expensive scores are wanted: by default where several methods are compared."""
-        return self.methods is not None if self.thorough is None else self.thorough
+        """Whether the expensive scores are wanted: by default where methods are compared."""
+        return self.compares if self.thorough is None else self.thorough
 
     def examples_for(self, name: str) -> int:
         """Returns how many pairs a method gets."""

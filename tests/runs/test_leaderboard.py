@@ -171,7 +171,11 @@ def test_a_named_board_grows(
     folder = tmp_path / "board"
 
     def add(methods: str, examples: int, status: str = "0") -> Board:
-        overrides = [f"method={methods}", f"checkpoint={compiled_checkpoint}", f"examples={examples}"]
+        overrides = [
+            *f"method={methods}".split(),
+            f"checkpoint={compiled_checkpoint}",
+            f"examples={examples}",
+        ]
         overrides += [
             "thorough=false",
             "pictures=false",
@@ -191,11 +195,17 @@ def test_a_named_board_grows(
     more = add("eap,eap+direction=both", 8)
     assert [row.method for row in more.rows] == ["atp", "eap", "eap+direction=both", "random"]
     assert more.rows[2].settings == {"direction": "both"} and more.rows[1].settings == {}
+    one = add("ifr", 8)
+    assert [row.method for row in one.rows] == ["atp", "eap", "eap+direction=both", "ifr", "random"], (
+        "one alone"
+    )
+    named = [row.method for row in add("ifr method.routes=false", 8).rows]
+    assert named[3:5] == ["ifr", "ifr+routes=false"], "its name has what is not the default"
     (folder / "leaderboard.json").write_text("[]")
     with pytest.raises(InterpBenchError, match="not a leaderboard"):
-        add("ifr,hisp", 8, "2")
+        add("gim,hisp", 8, "2")
     assert "not a leaderboard of format 3" in capsys.readouterr().err
-    assert not list((tmp_path / "out").glob("**/ifr*")), "said before anything is evaluated"
+    assert not list((tmp_path / "out").glob("**/gim*")), "said before anything is evaluated"
 
 
 def test_a_board_becomes_a_page_with_figures(tmp_path: Path) -> None:
