@@ -134,7 +134,7 @@ def causal_task(
 
 
 def task_family(
-    name: str, parameters: type[P], *, one_program: bool = False
+    name: str, parameters: type[P], *, one_program: bool = False, listed: bool = True
 ) -> Callable[[Callable[[P], Task]], Callable[[P], Task]]:
     """Registers the decorated function, which returns the task of given parameters, as a family of tasks.
 
@@ -145,6 +145,7 @@ def task_family(
         name: the name of the family, and of its member with default parameters.
         parameters: a frozen dataclass; each field has a default, and its meaning under `Attributes:`.
         one_program: whether all members have the same program, on different inputs.
+        listed: whether the member with default parameters is in the catalogue.
 
     Raises:
         TaskError: if a parameter has no default or no documentation.
@@ -153,7 +154,8 @@ def task_family(
 
     def register(build: Callable[[P], Task]) -> Callable[[P], Task]:
         family = Family(name, parameters, build, one_program)
-        _add(name, build(parameters()), build)
+        if listed:
+            _add(name, build(parameters()), build)
         _families[name] = family
         return build
 
@@ -206,14 +208,14 @@ def _import_all(folder: str) -> None:
 
 @cache
 def catalogue() -> Registry[Task]:
-    """Returns all tasks, importing every file of `programs/` and `handwritten/` once."""
-    for folder in ("programs", "handwritten"):
+    """Returns all tasks, importing every file of `programs/`, `handwritten/` and `generated/` once."""
+    for folder in ("programs", "handwritten", "generated"):
         _import_all(folder)
     return _tasks
 
 
 def families() -> Mapping[str, Family]:
-    """Returns the families of tasks by name; the catalogue has a task of the same name for each."""
+    """Returns the families of tasks by name; the catalogue has a task of the same name for most."""
     catalogue()
     return _families
 
@@ -235,6 +237,9 @@ def get_task(name: str | int) -> Task:
     if inside is not None and inside.startswith(","):
         raise TaskError(f"task {shown(name)}: the brackets begin with a comma")
     parameters, texts = split_regimes(inside)
+    _import_all("handwritten")  # these need no Tracr
+    if text not in _tasks and not is_own(text) and text in families() and text not in catalogue():
+        return _in_regimes_of(_member(text, parameters), texts)
     made = _plain(text)
     return _in_regimes_of(made if parameters is None else _member(made.name, parameters), texts)
 
@@ -251,7 +256,6 @@ def _in_regimes_of(made: Task, texts: Sequence[str]) -> Task:
 
 def _plain(text: str) -> Task:
     """Returns a task by its name, number or file, without parameters."""
-    _import_all("handwritten")  # these need no Tracr
     if text in _tasks:
         return _tasks[text]
     if is_own(text) or ("." in text and text not in catalogue()):
@@ -265,14 +269,14 @@ def _module(task: Task) -> str:
     return declared.build.__module__
 
 
-def _member(name: str, text: str) -> Task:
-    """Returns the member of a family with the parameters in the brackets of its name."""
+def _member(name: str, text: str | None) -> Task:
+    """Returns the member of a family with the parameters in the brackets of its name, or with the default."""
     family = _families.get(name)
     if family is None:
         raise TaskError(f"task {name} has no parameters; {', '.join(sorted(families()))} have")
-    parameters = family.read(text)
+    parameters = family.parameters() if text is None else family.read(text)
     full = family.name_of(parameters)
-    if full == name:
+    if full == name and name in _tasks:
         return _tasks[name]
     if full not in _members:
         made = _named(full, family.build(parameters), family.build)

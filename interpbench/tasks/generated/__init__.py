@@ -1,0 +1,1 @@
+"""Tasks whose programs are drawn at random, by a seed."""
