@@ -53,13 +53,14 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     the smallest of 16, 32, 64, … that has a dimension for every token, and for every position and class up to
     `MOST`, and is twice d_head and `LAYER` times the number of layers at least; d_mlp is four times d_model.
     MLPs start as nonlinear maps where a head compares many keys (`MANY`). The published rule differs in the
-    widths. Settings of a hand-written task override the rule, and `settings` override both.
+    widths. Settings of a task override the rule, and `settings` override both.
     """
     given = settings or ModelSettings()
-    if isinstance(task, CausalTask):
-        own = task.published.over(task.network) if given.rule == "published" else task.network
-        given = given.over(own)
-    nodes = task.default_alignment.values()
+    own = task.network
+    if given.rule == "published" and isinstance(task, CausalTask):
+        own = task.published.over(own)
+    given = given.over(own)
+    nodes = task.homes.values()
     classes = 1 if task.causal_model.classes is None else len(task.causal_model.classes)
     n_layers = given.n_layers or max(2, 1 + max(node.layer for node in nodes))
     dimensions = task.causal_model.head_dimensions

@@ -41,6 +41,7 @@ class Task(ABC):
             positions, if there is one.
         tolerance: the largest error of a numerical output that counts as correct.
         sampler: draws sequences `[row, pos]`; None to draw them uniformly.
+        network: settings of its network that differ from the default rule (`tasks.shapes`).
         crowd: the task of all variables that training draws and asks for, those of bystanders among them
             (`regimes.bystanders`); None if these are the task's own.
         noise: how far edges outside the circuit move the logits, as a share of the margin; 0 if they are
@@ -62,6 +63,7 @@ class Task(ABC):
     variant_of: str | None = None
     tolerance: float = 0.05
     sampler: InputSampler | None = None
+    network: ModelSettings = field(default_factory=ModelSettings)
     crowd: "Task | None" = None
     noise: float = 0.0
     flat: float = 0.0
@@ -159,12 +161,10 @@ class CausalTask(Task):
     Attributes:
         domain: the inputs of the task.
         alignment: the nodes of variables, by name (`"a1.h1"`); those without parents are at the embedding.
-        network: settings of its network that differ from the default rule (`tasks.shapes`).
         published: settings of the published network that differ from `network`.
     """
 
     domain: Domain = field()  # pyright: ignore[reportIncompatibleVariableOverride]  what it is made of
-    network: ModelSettings = field(default_factory=ModelSettings)
     published: ModelSettings = field(default_factory=ModelSettings)
 
     @cached_property

@@ -168,9 +168,29 @@ def test_members_are_got_by_name_and_are_not_in_the_catalogue() -> None:
     assert known_task("random_rasp[seed=123456]") is None, "a name from a file draws nothing"
 
 
+def test_variables_are_spread_at_random() -> None:
+    """In an order that computes them, at heads and layers that the program does not tell."""
+    seen: dict[str, set[str]] = {}
+    for seed in range(12):
+        plain = get_task(f"random_rasp[seed={seed}]")
+        task = get_task(f"random_rasp[seed={seed},spread=4]")
+        assert task.listing() == plain.listing() and set(task.alignment) == set(task.homes) - {
+            "tokens",
+            "indices",
+        }
+        nodes = align(task, shape(task).graph).aligned_nodes  # refuses what cannot be computed in order
+        assert len(nodes) == len(align(plain, shape(plain).graph).aligned_nodes)
+        assert (shape(task).n_layers, shape(task).n_heads) == (4, 4)
+        last = task.homes[task.causal_model.output]
+        seen.setdefault("layer", set()).add(str(last.layer))
+        seen.setdefault("head", set()).update(str(node.head) for node in nodes if node.head is not None)
+    assert seen == {"layer": {"1", "2", "3"}, "head": {"0", "1", "2", "3"}}
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
+        ("random_rasp[spread=1]", "spread=1: the program has 2 layers"),
         ("random_rasp[depth=9]", "depth"),
         ("random_rasp[sead=9]", "seed"),
         ("random_rasp[moves=0,counts=0,takes=0]", "one of them has to be more"),

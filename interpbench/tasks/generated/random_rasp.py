@@ -7,6 +7,8 @@ rare; and patching any edge of its circuit changes the answers to a share of the
 
 import string
 from collections import Counter
+from dataclasses import replace
+from itertools import combinations
 from typing import Annotated
 
 import numpy as np
@@ -14,6 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from interpbench.causal.model import NONE, Intervention, Read
+from interpbench.circuits.naming import EMBED, Node
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Share
 from interpbench.core.errors import TaskError
@@ -21,6 +24,7 @@ from interpbench.tasks.catalogue import task_family
 from interpbench.tasks.generated.expressions import Count, Expression, Move, Setting, Take
 from interpbench.tasks.generated.growth import Growth, Shares
 from interpbench.tasks.generated.shorter import shorter_program
+from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.task import RaspTask, Task
 
 INPUTS = 2048
@@ -35,6 +39,8 @@ LEAST_EFFECT = 0.05
 """The least share of pairs of inputs on which an edge of the circuit changes an answer."""
 LEAST_EDGES = 4
 """The least number of edges of the circuit, without those into the logits."""
+HEADS = 4
+"""The number of heads of a layer over which variables are spread."""
 MOST_VALUES = 12
 """The largest number of values of a variable."""
 
@@ -55,6 +61,8 @@ class RandomRasp:
         takes: the weight of heads that take the token at a computed position.
         joins: the share of functions that have two arguments.
         again: the share of arguments of heads that may be of any earlier layer; the others are of the last.
+        spread: the number of layers over which variables are spread at random, at random heads, so that who
+            knows the program does not know its circuit; 0 for where Tracr computes them.
     """
 
     seed: Annotated[int, Field(ge=0)] = 0
@@ -68,12 +76,47 @@ class RandomRasp:
     takes: Amount = 0.5
     joins: Share = 0.5
     again: Share = 0.3
+    spread: Annotated[int, Field(ge=0, le=8)] = 0
 
 
 @task_family("random_rasp", RandomRasp, listed=False)
 def random_rasp(p: RandomRasp) -> Task:
     """A program that is drawn at random."""
-    return task_of(find_program(p)[0])
+    made = task_of(find_program(p)[0])
+    if not p.spread:
+        return made
+    nodes = spread_over(made, p.spread, seeds.generator(p.seed, "random_rasp", "spread"))
+    return replace(made, alignment=nodes, network=ModelSettings(n_layers=p.spread, n_heads=HEADS))
+
+
+def spread_over(task: RaspTask, layers: int, rng: np.random.Generator) -> dict[str, str]:
+    """Returns nodes for the variables of a program, at random heads of layers that are drawn at random.
+
+    Variables that Tracr computes in one half of a layer stay together, and halves stay in order.
+
+    Raises:
+        TaskError: if the program has more layers.
+    """
+    homes = {name: node for name, node in task.default_alignment.items() if node != EMBED}
+    halves = sorted({(node.layer, node.head is None) for node in homes.values()})
+    if layers < 1 + halves[-1][0]:
+        raise TaskError(f"random_rasp: spread={layers}: the program has {1 + halves[-1][0]} layers")
+    places = [
+        chosen
+        for chosen in combinations(range(2 * layers), len(halves))
+        if all(half % 2 == is_mlp for half, (_, is_mlp) in zip(chosen, halves))
+    ]
+    chosen = dict(zip(halves, places[rng.integers(len(places))]))
+    heads = {half: rng.permutation(HEADS) for half in halves}
+    return {
+        name: str(
+            Node(
+                chosen[node.layer, node.head is None] // 2,
+                None if node.head is None else int(heads[node.layer, False][node.head]),
+            )
+        )
+        for name, node in homes.items()
+    }
 
 
 def task_of(program: Expression) -> RaspTask:
