@@ -52,7 +52,7 @@ def subcommand(name: str, summary: str, *arguments: Argument) -> Callable[[Funct
     """Registers a function as `interpbench <name>`.
 
     Args:
-        name: of the command.
+        name: of the command, of one word or two.
         summary: what `interpbench --help` says of it.
         arguments: what it takes besides `--help`.
     """
@@ -99,6 +99,15 @@ def run_subcommand(arguments: Sequence[str]) -> int:
         parser.print_help()
         return 0
     first = arguments[0]
+    group = [name.split()[1] for name in SUBCOMMANDS if name.startswith(f"{first} ")]
+    if group and arguments[1:2] not in [[name] for name in group]:
+        if arguments[1:2] in ([], ["-h"], ["--help"]):
+            return complain(f"interpbench {first} needs one of {', '.join(group)}")
+        said = did_you_mean(arguments[1], group)
+        return complain(f"unknown command {shown(' '.join(arguments[:2]))!r}{said}")
+    if group:  # commands of two words
+        first = f"{first} {arguments[1]}"
+        arguments = [first, *arguments[2:]]
     if not first.startswith("-") and first not in SUBCOMMANDS:
         return complain(f"unknown command {shown(first)!r}{did_you_mean(first, SUBCOMMANDS)}")
     if first.startswith("-") and first not in ("-h", "--help", "--version"):

@@ -16,7 +16,8 @@ Targets = Literal["mixed", "thirds", "individual", "subsets", "all"]
 Swaps = Literal["even", "deep"]
 """The ways to choose the aligned nodes that a row swaps."""
 FOR_MANY = 0.75
-"""The least share of rows of the edge term that patch a required edge where a head compares many keys."""
+"""Where a head compares many keys: the least share of rows of the edge term that patch a required edge, and
+the share of pools that are of this term alone."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -47,6 +48,9 @@ class Draws:
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
             validations. Half of this share of bases, and of sources, is drawn so by stratum. While required
             edges were wrong, at least this share of the rows of the edge term patches one.
+        edges_alone: the share of pools that have no rows for nodes, and twice as many with patched edges. Only
+            while these are wrong far more often. To swap a node is to patch all edges out of it. None for
+            0.75 where a head compares many keys, else 0.
     """
 
     swaps: Swaps = "even"
@@ -57,8 +61,11 @@ class Draws:
     together: Share = 0.67
     positions: Share = 0.0
     follow: Share = 0.5
+    edges_alone: Share | None = None
 
     def of_task(self, task: "Task") -> "Draws":
-        """Returns these settings, with the share of rows with required edges that the task needs."""
+        """Returns these settings, with what they leave to the task decided."""
         many = task.causal_model.head_dimensions > MANY
-        return replace(self, required=max(self.required, FOR_MANY)) if many and self.required else self
+        alone = FOR_MANY * many if self.edges_alone is None else self.edges_alone
+        required = max(self.required, FOR_MANY) if many and self.required else self.required
+        return replace(self, required=required, edges_alone=alone)

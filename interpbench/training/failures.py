@@ -11,8 +11,12 @@ from interpbench.core.config import STRICT, Share
 
 KEPT = 0.5
 """What is left of a share of failures after the next validation, whose rows are few."""
-LEAST = 1e-3
+LEAST = 1e-5
 """The share of wrong rows below which a failure is forgotten."""
+FAR = 4
+"""How many times as large the largest share of one group has to be for draws to follow this group alone."""
+EVEN = 1e-3
+"""The weight of rows whose strata had no failures, beside shares of wrong rows."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -48,6 +52,14 @@ class Failures:
     def shares(self, kind: Kind, places: Iterable[str]) -> np.ndarray:
         """Returns the share of wrong rows of each place, float64 `[place]`."""
         return np.array([self.targets.get(target(kind, place), 0.0) for place in places])
+
+    def are_of(self, *kinds: Kind) -> bool:
+        """Returns whether interventions of these kinds were wrong far more often than all others."""
+        worst = {True: 0.0, False: 0.0}
+        for name, share in self.targets.items():
+            among = name.partition(" ")[0] in kinds
+            worst[among] = max(worst[among], share)
+        return worst[True] > FAR * worst[False]
 
 
 NO_FAILURES = Failures()
@@ -93,7 +105,7 @@ def prefer(rng: np.random.Generator, labels: np.ndarray, failed: np.ndarray, cou
         failed: the share of wrong rows of each stratum.
         count: the number of rows to draw.
     """
-    weights = (labels * failed).max(1) + LEAST
+    weights = (labels * failed).max(1) + EVEN
     return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")[:count]
 
 

@@ -87,6 +87,7 @@ class Flatness:
                 f"trainer.batch={rows}: each of {len(sets)} sets of edges that are to be flat needs a row; "
                 f"try trainer.batch={least}"
             )
+        self.rows = rows
         edges = np.zeros((len(graph.readers), len(graph.nodes), rows), np.float32)
         for place, some in enumerate(sets):
             those = range(place, rows, len(sets))

@@ -25,11 +25,10 @@ class Guidance:
     Args:
         alignment: the nodes of the program's variables.
         objective: the weights of the losses; those that are 0 get no targets.
-        batch: the number of rows of each world in a step.
     """
 
-    def __init__(self, alignment: Alignment, objective: Objective, batch: int):
-        self.objective, self.batch = objective, batch
+    def __init__(self, alignment: Alignment, objective: Objective):
+        self.objective = objective
         self.causal_model: CausalModel = alignment.task.causal_model
         self.names = [name for names in alignment.aligned_nodes.values() for name in names]
         variables = self.causal_model.variables
@@ -49,7 +48,7 @@ class Guidance:
             values[name] = value.transpose(2, 0, 1).astype(kind)
         return values
 
-    def attended(self, traces: Sequence[Trace], reads: Edges) -> dict[str, np.ndarray]:
+    def attended(self, traces: Sequence[Trace], reads: Edges, batch: int) -> dict[str, np.ndarray]:
         """Returns the attention that is wanted of heads, `[P, T, world, row]`, times each query's weight.
 
         A query is to attend evenly to the keys that its variable attends to, but for a share of `bos_slack`
@@ -61,12 +60,13 @@ class Guidance:
         Args:
             traces: the program's variables in each world.
             reads: the interventions on reads in the last world.
+            batch: the number of rows of each world in a step.
         """
         if self.objective.attention_supervision == 0:
             return {}
-        return {name: self._shares(name, traces, _edges(traces, reads)) for name in self.lookers}
+        return {name: self._shares(name, traces, _edges(traces, reads), batch) for name in self.lookers}
 
-    def crossed(self, traces: Sequence[Trace], reads: Edges) -> dict[str, np.ndarray]:
+    def crossed(self, traces: Sequence[Trace], reads: Edges, batch: int) -> dict[str, np.ndarray]:
         """Returns the same for the queries of each row and the keys of the next one of its step."""
         if self.objective.attention_supervision == 0:
             return {}
@@ -74,12 +74,16 @@ class Guidance:
             name: self._shares(
                 name,
                 traces,
-                [self._next_keys(name, *each) for each in zip(traces, _edges(traces, reads), strict=True)],
+                [
+                    self._next_keys(name, *each, batch)
+                    for each in zip(traces, _edges(traces, reads), strict=True)
+                ],
+                batch,
             )
             for name in self.crossing
         }
 
-    def _shares(self, name: str, traces: Sequence[Trace], edges: Sequence[Edges]) -> np.ndarray:
+    def _shares(self, name: str, traces: Sequence[Trace], edges: Sequence[Edges], batch: int) -> np.ndarray:
         keys = [self.causal_model.attended(name, *each) for each in zip(traces, edges, strict=True)]
         chosen = np.stack(keys)  # [world, row, query, key]
         somewhere = np.any(chosen, axis=3)
@@ -93,17 +97,17 @@ class Guidance:
         parts = [np.ones_like(somewhere)] if many else [~somewhere, somewhere]
         weight = self.sharp if many else 1 / len(parts)
         for rows in parts:
-            count = rows.reshape(len(rows), rows.shape[1] // self.batch, -1).sum((0, 2)).clip(1)
-            share[rows] *= weight / np.broadcast_to(count.repeat(self.batch)[:, None], rows.shape)[rows, None]
+            count = rows.reshape(len(rows), rows.shape[1] // batch, -1).sum((0, 2)).clip(1)
+            share[rows] *= weight / np.broadcast_to(count.repeat(batch)[:, None], rows.shape)[rows, None]
         return share.transpose(2, 3, 0, 1)
 
-    def _next_keys(self, name: str, trace: Trace, edges: Edges) -> Edges:
+    def _next_keys(self, name: str, trace: Trace, edges: Edges, batch: int) -> Edges:
         """Returns interventions with which a head sees the next row's keys, and else what it saw before."""
         turned = dict(edges)
         for read in self.causal_model.variables[name].reads:
             if read.slot == "k":
                 seen = self.causal_model.seen(name, read, trace, edges)
-                rows = np.arange(len(seen)).reshape(-1, self.batch)
+                rows = np.arange(len(seen)).reshape(-1, batch)
                 following = seen[np.roll(rows, -1, 1).ravel()]
                 turned[name, read] = Intervention(following, np.ones(len(seen), bool))
         return turned

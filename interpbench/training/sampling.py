@@ -11,6 +11,7 @@ thus draws the same, and the causal model is run a few times for a pool instead 
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Trace, has_value
+from interpbench.circuits.certificate import Kind
 from interpbench.circuits.ground_truth import Truth
 from interpbench.core import seeds
 from interpbench.training.edge_world import EdgeWorld
@@ -37,6 +39,8 @@ from interpbench.training.world_builders import (
 )
 from interpbench.transformer.worlds import Plan
 
+KINDS_OF_EDGES: tuple[Kind, ...] = ("edges", "edge_sets", "required_edges")
+"""The interventions of the edge term."""
 SOURCES = 2
 """The number of sources that the nodes of a random subset are swapped from."""
 CANDIDATES = 4
@@ -109,7 +113,8 @@ class Sampler:
         alignment: the nodes of the program's variables.
         truth: the states of nodes and edges.
         recipe: the losses, the draws, and when losses begin and end.
-        batch: the number of rows of each world.
+        batch: the number of rows of each world. Where edges are alone (`Draws.edges_alone`), they have the
+            rows of the others, too.
         seed: the seed of all draws.
     """
 
@@ -125,7 +130,7 @@ class Sampler:
             "edge_strict": EdgeWorld(alignment, truth, recipe.draws),
         }
         self.steps = max(1, 4096 // batch)
-        self.guidance = Guidance(alignment, recipe.objective, batch)
+        self.guidance = Guidance(alignment, recipe.objective)
         self._pool: tuple[int, list[Batch]] = (-1, [])
 
     def __call__(
@@ -146,24 +151,38 @@ class Sampler:
         batch = self._pool[1][place]
         return batch if guided else dataclasses.replace(batch, values={}, attended={}, crossed={})
 
-    def worlds(self, step: int) -> tuple[str, ...]:
-        """Returns the names of the worlds of a step, which are the same for a whole pool."""
-        objective = self.recipe.objective
-        strict = self.recipe.curriculum.strict(step // self.steps * self.steps)
+    def worlds(self, step: int, failures: Failures = NO_FAILURES) -> tuple[str, ...]:
+        """Returns the names of the worlds of a step, which are the same for a whole pool.
+
+        Args:
+            step: the number of steps before this one.
+            failures: what the network did wrong in the last validations before the pool of the step.
+        """
+        objective, number = self.recipe.objective, step // self.steps
+        strict = self.recipe.curriculum.strict(number * self.steps)
         wanted = {
             "source": True,
             "iit": objective.iit > 0,
             "strict": strict and objective.strict > 0 and bool(self.forbidden_nodes),
             "edge_strict": strict and objective.edge_strict > 0,
         }
+        if failures.are_of(*KINDS_OF_EDGES) and self._alone(number):
+            wanted |= {"iit": not wanted["edge_strict"], "strict": False}
         return tuple(name for name in self.builders if wanted[name])
+
+    def _alone(self, pool: int) -> bool:
+        """Returns whether edges are alone in a pool, if nothing else was wrong."""
+        share = self.recipe.draws.edges_alone or 0.0
+        return math.floor((pool + 1) * share) > math.floor(pool * share)
 
     def _draw(self, number: int, device: torch.device, guided: bool, failures: Failures) -> list[Batch]:
         """Draws the batches of a pool: builds its worlds and puts them side by side."""
-        step, names = number * self.steps, self.worlds(number * self.steps)
+        step = number * self.steps
+        names, usual = self.worlds(step, failures), self.worlds(step)
         rng = seeds.generator(self.seed, "pool", number)
-        rows, batch = self.steps * self.batch, self.batch
-        swapped = self.interventions(rng, rows, failures=failures)
+        batch = self.batch * len(usual) // len(names)
+        rows = self.steps * batch
+        swapped = self.interventions(rng, rows, failures=failures, batch=batch)
         worlds = [self.builders[name](rng, swapped) for name in names]
         causal_model, curriculum = self.task.causal_model, self.recipe.curriculum
         nodes = np.zeros((len(self.alignment.graph.nodes), len(worlds), rows), np.int8)
@@ -198,9 +217,9 @@ class Sampler:
         traces = [world.trace for world in worlds]
         probed = self.guidance.values(traces) if guided and curriculum.probes(step) else {}
         values = {name: split(x, 2) for name, x in probed.items()}
-        attended = self.guidance.attended(traces, last.reads) if guided else {}
+        attended = self.guidance.attended(traces, last.reads, batch) if guided else {}
         looks = {name: split(x, 3) for name, x in attended.items()}
-        crossed = self.guidance.crossed(traces, last.reads) if guided else {}
+        crossed = self.guidance.crossed(traces, last.reads, batch) if guided else {}
         crosses = {name: split(x, 3) for name, x in crossed.items()}
         return [
             Batch(
@@ -226,7 +245,7 @@ class Sampler:
         """Returns each position's weight: its term's, divided by the term's number of scored positions."""
         objective, terms = self.recipe.objective, ("behaviour", *worlds[1:])
         weights = np.array([objective.weighted(term, float(outputs)) for term in terms])
-        cut = scored.reshape(len(weights), self.steps, self.batch, -1)
+        cut = scored.reshape(len(weights), self.steps, scored.shape[1] // self.steps, -1)
         count = np.maximum(cut.sum((2, 3), keepdims=True), 1)
         return (weights[:, None, None, None] * cut / count).reshape(scored.shape).astype(np.float32)
 
@@ -236,6 +255,7 @@ class Sampler:
         rows: int,
         held_out: bool = False,
         failures: Failures = NO_FAILURES,
+        batch: int | None = None,
     ) -> Swapped:
         """Draws bases, sources and interchange interventions, many of which change the output.
 
@@ -247,6 +267,7 @@ class Sampler:
             rows: the number of rows, a multiple of the batch; a row's second source is that of the next row.
             held_out: whether inputs come from the held-out part of a large domain.
             failures: what the network did wrong in the last validations.
+            batch: the number of rows of each world of a step; None for the usual one.
         """
         domain, causal_model, draws = self.task.domain, self.task.causal_model, self.recipe.draws
         aligned = self.alignment.aligned_nodes
@@ -280,7 +301,7 @@ class Sampler:
         if draws.positions:
             place = rng.integers(base.shape[1], size=rows)[:, None] == np.arange(base.shape[1])
             places = place | (rng.random((rows, 1)) >= draws.positions)
-        following = np.roll(chosen.reshape(-1, self.batch), -1, 1).ravel()
+        following = np.roll(chosen.reshape(-1, batch or self.batch), -1, 1).ravel()
         first, second = (
             {name: values[place] for name, values in trace.items()} for place in (chosen, following)
         )

@@ -41,8 +41,9 @@ class TrainerSettings:
             matrices of heads and MLPs move equally far in all directions.
         weight_decay: the optimizer's weight decay.
         schedule: the schedule of the learning rate: `one_cycle` (it rises over a tenth of the steps, then
-            falls along a cosine), `plateau` (it is halved after `plateau_patience` validations without
-            progress) or `none` (it is constant).
+            falls along a cosine), `squared` (along the square of one, so that more of the steps have low
+            rates), `plateau` (it is halved after `plateau_patience` validations without progress) or `none`
+            (it is constant).
         plateau_patience: the number of validations without progress after which `plateau` halves the rate.
         clip: the largest norm of the gradient; larger gradients are scaled down to it.
         validate_every: the number of steps between validations.
@@ -58,7 +59,7 @@ class TrainerSettings:
     learning_rate: Amount = 3e-3
     optimizer: Literal["adamw", "adam", "muon"] | None = None
     weight_decay: Amount = 0.0
-    schedule: Literal["one_cycle", "plateau", "none"] = "one_cycle"
+    schedule: Literal["one_cycle", "squared", "plateau", "none"] = "one_cycle"
     plateau_patience: Count = 5
     clip: Amount = 1.0
     validate_every: Count = 100

@@ -159,7 +159,8 @@ class Step:
             noise = self.noise.loss(self.network, worlds.sources, logits)
             others["noise"] = objective.weighted("noise", noise)
         if self.flatness is not None:
-            moved = self.flatness.loss(self.network, batch.tokens[0], batch.weights[:, 0])
+            rows = slice(self.flatness.rows)  # where edges are alone there are more
+            moved = self.flatness.loss(self.network, batch.tokens[0, rows], batch.weights[:, 0, rows])
             others["flatness"] = objective.weighted("flatness", moved)
         for loss in others.values():
             total = total + loss

@@ -108,9 +108,10 @@ def learning_rate(
         validations: the validations so far.
         guided: the number of the first steps that are guided.
     """
-    if settings.schedule == "one_cycle":
+    if settings.schedule in ("one_cycle", "squared"):
         done = step / settings.steps
         down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - PEAK) / (1 - PEAK))))
+        down = down**2 if settings.schedule == "squared" else down
         return settings.learning_rate * max(min(1.0, (done + 1e-3) / PEAK) * down, 1e-4)
     if settings.schedule == "none":
         return settings.learning_rate

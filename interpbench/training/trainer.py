@@ -288,7 +288,8 @@ class Trainer:
         """Returns the weighted losses of the last step, summed by term."""
         sums = losses.sum((0, 2)).tolist()
         terms: dict[str, float] = {}
-        for name, value in zip(self.sampler.worlds(self.progress.step - 1), sums):
+        worlds = self.sampler.worlds(self.progress.step - 1, self.progress.followed)
+        for name, value in zip(worlds, sums):
             key = "behaviour" if name == "source" else name
             terms[key] = terms.get(key, 0.0) + value
         return {**terms, **{name: float(loss.detach()) for name, loss in self.others.items()}}

@@ -200,7 +200,7 @@ def test_patched_edges_change_the_keys_that_a_row_brings() -> None:
     )
     read = next(read for read in model.variables[name].reads if read.slot == "k")
     patched = np.arange(rows) % 2 == 0
-    seen = dict(guidance._next_keys(name, first, {(name, read): Intervention(other["key"], patched)}))
+    seen = dict(guidance._next_keys(name, first, {(name, read): Intervention(other["key"], patched)}, rows))
     for row in range(rows):
         following = (row + 1) % rows
         brought = other["key"][following] if patched[following] else first["key"][following]

@@ -20,10 +20,17 @@ def test_failures_fade_when_they_are_no_longer_seen() -> None:
     second = first.then(Failures({"variables a0.h0": 0.1, "nodes m1": 0.5}, {}, {"output: 1": 0.3}))
     assert second.targets == {"nodes m1": 0.5, "variables a0.h0": 0.3}
     assert second.bases == {"output: 0": 0.1} and second.sources == {"output: 1": 0.3}
-    for _ in range(12):
+    for _ in range(17):
         second = second.then(Failures())
     assert second == Failures(), "and are forgotten"
     assert Failures({"edges x": 0.9}).then(Failures({"edges x": 0.9})).targets == {"edges x": 1.0}
+
+
+def test_failures_are_of_kinds_that_were_wrong_far_more_often_than_others() -> None:
+    made = Failures({"nodes m1": 0.01, "edges a0.h0->m1": 0.05})
+    assert made.are_of("edges") and not made.are_of("nodes") and made.are_of("nodes", "edges")
+    assert not Failures({"nodes m1": 0.01, "edges a0.h0->m1": 0.04}).are_of("edges"), "four times is not far"
+    assert not Failures().are_of("edges"), "nothing was wrong"
 
 
 def test_a_missed_certificate_is_followed_until_the_next_one() -> None:

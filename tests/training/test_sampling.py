@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from interpbench.alignment.structure import structural_ends, structural_reads
-from interpbench.causal.model import Intervention, changed
+from interpbench.causal.model import MANY, Intervention, changed
 from interpbench.circuits.ground_truth import State
 from interpbench.training.draws import Draws
+from interpbench.training.failures import Failures
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
@@ -125,16 +126,22 @@ def test_probes_ask_for_the_programs_variables_in_every_world(name):
                 np.testing.assert_allclose(value, trace[name][0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["max_with_previous", "frac_prevs", "ioi_published_prompts"])
-def test_edge_rows_answer_what_the_program_answers_edge_by_edge(name):
+@pytest.mark.parametrize(
+    ("name", "alone"),
+    [("max_with_previous", 0.0), ("frac_prevs", 0.0), ("ioi_published_prompts", 0.0), ("frac_prevs", 1.0)],
+)
+def test_edge_rows_answer_what_the_program_answers_edge_by_edge(name, alone):
     """Row by row: each patched read gets its parent's value from the row's own source for it."""
     _, alignment, truth = setting(name)
-    sampler = Sampler(alignment, truth, Recipe(draws=Draws(required=0.5, own_sources=0.7)), 16, 0)
-    batch, model = sampler(1, CPU), alignment.task.causal_model
+    draws = Draws(required=0.5, own_sources=0.7, edges_alone=alone)
+    sampler = Sampler(alignment, truth, Recipe(draws=draws), 16, 0)
+    batch, model = sampler(1, CPU, failures=Failures({"edge_sets all": 0.1})), alignment.task.causal_model
+    rows = batch.tokens.shape[1]
+    assert rows == (32 if alone else 16), "edges have the rows of the other terms as well"
     tokens = batch.tokens[:, :, 1:].numpy()
     tokens = np.where(tokens > len(alignment.task.vocab), -1, tokens)
-    for row in range(16):
-        sources = [model.run(tokens[0, [(row + shift) % 16]]) for shift in range(2)]
+    for row in range(rows):
+        sources = [model.run(tokens[0, [(row + shift) % rows]]) for shift in range(2)]
         edges, swaps = {}, {}
         for (reader, writer), reads in structural_reads(alignment).items():
             source = sources[int(batch.edge_sources[writer, row])]
@@ -226,3 +233,29 @@ def test_none_is_never_trained_on():
     outputs = alignment.task.causal_model.outputs(batch.tokens[0, :, 1:].numpy())
     assert (outputs < 0).any()
     assert not batch.weights[:, 0].numpy().T[outputs < 0].any()
+
+
+@pytest.mark.parametrize("name", ["sort_digits", "identity_by_attention"])
+def test_edges_are_alone_while_little_else_is_wrong(name: str) -> None:
+    """They have the rows of the other terms then, in three of four pools; guidance goes on as before."""
+    _, alignment, truth = setting(name)
+    draws = Draws(edges_alone=0.75)
+    sampler, usual = (Sampler(alignment, truth, Recipe(draws=one), 64, 0) for one in (draws, Draws()))
+    edges = Failures({"required_edges x": 0.5, "nodes y": 0.01})
+    alone = ("source", "edge_strict")
+    pools = [sampler(step, CPU, failures=edges) for step in range(0, 8 * sampler.steps, sampler.steps)]
+    assert [batch.worlds == alone for batch in pools] == 2 * [False, True, True, True]
+    for batch in pools[1:4]:
+        rows = 64 * len(usual.worlds(0)) // 2
+        assert batch.tokens.shape[:2] == (2, rows) and batch.nodes.shape[1:] == (2, rows)
+        assert not batch.nodes.any() and batch.edges is not None and batch.edges.shape[2] == rows
+        assert sampler.worlds(sampler.steps, edges) == alone
+    others = Failures({"required_edges x": 0.5, "nodes y": 0.2})
+    for given in (others, Failures()):
+        mixed, plain = (one(usual.steps, CPU, failures=given) for one in (sampler, usual))
+        assert mixed.worlds == plain.worlds != alone
+        assert all(torch.equal(a, b) for a, b in zip(mixed.tensors().values(), plain.tensors().values()))
+    task = alignment.task
+    many = task.causal_model.head_dimensions > MANY
+    assert Draws().of_task(task).edges_alone == (0.75 if many else 0.0)
+    assert Draws(edges_alone=0.5).of_task(task).edges_alone == 0.5

@@ -155,5 +155,5 @@ def derived(
 
 
 def network_of(task: Task, settings: ModelSettings) -> ModelSettings:
-    """Returns settings of a network, over those that a hand-written task has of its own."""
-    return settings.over(task.network) if isinstance(task, CausalTask) else settings
+    """Returns settings of a network, over those that a task has of its own."""
+    return settings.over(task.network)

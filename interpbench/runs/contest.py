@@ -1,0 +1,338 @@
+"""Contests: makes one of networks that are trained for it, checks it, ranks entries, reveals the answers."""
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from pydantic import TypeAdapter
+
+from interpbench.alignment.alignment import align
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.blind import Key, ProblemRecord, key_path, load_problem, write_problem
+from interpbench.checkpoints.contests import (
+    CONTEST,
+    FORMAT,
+    KEYS,
+    REVEALED,
+    SEALED,
+    ContestRecord,
+    Sealed,
+    contest_id,
+    draw,
+    drawn_task,
+    keys_of,
+    names_of,
+    packed,
+    private_of,
+    problems_of,
+    read_contest,
+    read_sealed,
+    read_secret,
+)
+from interpbench.circuits.ground_truth import Truth
+from interpbench.circuits.io.form import Contents, forms
+from interpbench.circuits.io.score_files import read_scores
+from interpbench.core.console import console
+from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, ScoresError, TrainingError
+from interpbench.core.estimate import Estimate
+from interpbench.core.exports import version_of
+from interpbench.core.files import (
+    MOST_JSON,
+    check_writable,
+    locked,
+    read_bytes,
+    sha256,
+    write_bytes,
+    write_json,
+    write_text,
+)
+from interpbench.core.text import shown
+from interpbench.discovery.isolated_run import apply
+from interpbench.discovery.known_methods import EXAMPLES
+from interpbench.discovery.method import get_method
+from interpbench.runs.api import train
+from interpbench.runs.method_lists import with_settings
+from interpbench.runs.score import ranked
+from interpbench.scoring.comparison import Comparison, compare_methods, mean_interval
+from interpbench.scoring.curves import compare
+from interpbench.tasks.catalogue import get_task
+
+log = logging.getLogger(__name__)
+ATTEMPTS = 5
+"""The number of programs that are tried for a problem."""
+GUIDE = "README.md"
+RESULTS = "contest-results.json"
+LEVEL = "qkv_edge"
+METRICS = ("auroc", "average_precision")
+"""What entries are scored by; they are ranked by the first one."""
+Trained = Callable[[str, int, Path], Path | None]
+"""A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
+not certified."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an entrant has reached.
+
+    Attributes:
+        values: each of `METRICS` on each problem, by metric and problem.
+        means: their means over problems, with the ends of their intervals.
+        answers: the SHA-256 of each answer.
+    """
+
+    values: dict[str, dict[str, float]]
+    means: dict[str, Estimate]
+    answers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ContestResults:
+    """The result of a contest.
+
+    Attributes:
+        contest: the id of the contest.
+        version: the version of InterpBench that scored it.
+        entries: the entries by name, the best first.
+        comparisons: every two of them, by the first metric.
+        refused: why other entries were not scored.
+    """
+
+    contest: str
+    version: str
+    entries: dict[str, Entry]
+    comparisons: list[Comparison]
+    refused: dict[str, str]
+
+
+def train_certified(task: str, seed: int, out: Path) -> Path | None:
+    """Trains a network by the default recipe; returns its folder, or None if it is not certified."""
+    try:
+        outcome = train(task, seed=seed, out=str(out))
+    except TrainingError as error:
+        log.info("%s", error)
+        return None
+    return outcome.folder if outcome.certified else None
+
+
+def make_contest(
+    folder: Path, models: int, seed_file: Path, task: str, trained: Trained = train_certified
+) -> str:
+    """Makes a contest, and returns its id. The same command goes on where it was interrupted.
+
+    Args:
+        folder: the folder to give away; what is kept is in the folder beside it (`private_of`).
+        models: the number of problems.
+        seed_file: the file of the secret, which is drawn if it is not there.
+        task: the task without its seed, such as `random_rasp[spread=4,regime=alive]`.
+        trained: trains and certifies a network.
+
+    Raises:
+        InterpBenchError: if the folder is there, the task is none, or too many programs were not certified.
+    """
+    if folder.exists():
+        raise ConfigError(f"{folder} is there already; a contest is written to a folder of its own")
+    names, private = names_of(models), private_of(folder)
+    secret = read_secret(seed_file)
+    get_task(drawn_task(secret, task, names[0], 0))  # says what is wrong with the task
+    check_writable(private)
+    private.chmod(0o700)
+    with locked(private):
+        attempts: dict[str, int] = {}
+        places: dict[str, Path] = {}
+        for name in names:
+            attempts[name], places[name] = _certified(secret, task, name, private / "runs", trained)
+            log.info("problem %s of %d is certified", name, models)
+        sealed = packed(Sealed(FORMAT, secret, task, attempts, len(names) + sum(attempts.values())))
+        made = private / "public"
+        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(private / KEYS, ignore_errors=True)
+        (private / KEYS).mkdir(mode=0o700)
+        ids: dict[str, str] = {}
+        for name, place in places.items():
+            ids[name] = write_problem(place, made / name).id
+            key_path(made / name).rename(private / KEYS / f"{name}.key.json")
+        record = packed(ContestRecord(FORMAT, version_of("interpbench"), ids, sha256(sealed)))
+        guide = Template(Path(__file__).parents[1].joinpath("checkpoints/contest.md").read_text())
+        write_bytes(private / SEALED, sealed, 0o600)
+        write_bytes(made / GUIDE, guide.substitute(count=models).encode())
+        write_bytes(made / CONTEST, record)
+        made.rename(folder)
+    log.info("contest: %s, to be given away", folder)
+    log.info("id:      %s", contest_id(folder))
+    log.info("private: %s, to be kept until all answers are in", private)
+    return contest_id(folder)
+
+
+def _certified(secret: str, task: str, name: str, out: Path, trained: Trained) -> tuple[int, Path]:
+    """Returns the first attempt of a problem whose network is certified, and where it is."""
+    for attempt in range(ATTEMPTS):
+        drawn = drawn_task(secret, task, name, attempt)
+        place = trained(drawn, draw(secret, name, attempt, "network") % (1 << 31), out)
+        if place is not None:
+            return attempt, place
+        log.info("problem %s: attempt %d was not certified", name, attempt + 1)
+    raise TrainingError(
+        f"problem {name}: none of {ATTEMPTS} programs was certified; try an easier task than {task}"
+    )
+
+
+def check_contest(folder: Path) -> ContestRecord:
+    """Checks that a contest is whole; once it is revealed, also that it is what was sealed.
+
+    Then every program is drawn again from the secret, and its circuit is compared with that of the key.
+
+    Raises:
+        CheckpointError: in one line, if it is not.
+    """
+    record = read_contest(folder)
+    log.info("contest %s: %d problems, complete and unchanged", contest_id(folder), len(record.problems))
+    place = folder / REVEALED
+    if not place.exists():
+        log.info("not revealed: what is sealed has the SHA-256 %s", record.commitment)
+        return record
+    sealed, keys = read_sealed(place, record), keys_of(folder, place, record)
+    for name, problem in problems_of(folder, record).items():
+        _check_key(name, sealed.task_of(name), keys[name], problem)
+    log.info(
+        "revealed: %s; every circuit is the one that was sealed (%d programs drawn, %d given up)",
+        sealed.task,
+        sealed.programs,
+        sealed.programs - len(record.problems),
+    )
+    return record
+
+
+def _check_key(name: str, task: str, key: Key, problem: ProblemRecord) -> None:
+    """Checks that a key is that of the program which the secret draws.
+
+    Raises:
+        CheckpointError: if its task or its truth is another one.
+    """
+    drawn = get_task(task)
+    graph = problem.shape.graph
+    truth = find_truth(align(drawn, graph))
+    if key.task != drawn.name or Truth.from_json(graph, key.truth).to_json() != truth.to_json():
+        raise CheckpointError(f"problem {name}: its key is not of the program that the secret draws")
+
+
+def answer_contest(folder: Path, method: str, out: Path) -> None:
+    """Writes the answers of a registered method, a CSV file for each problem.
+
+    Args:
+        folder: the contest.
+        method: the name of the method, with settings as in `eap_ig+steps=10`.
+        out: the folder of the entrant.
+
+    Raises:
+        InterpBenchError: if there is no such method, or it has no scores for a problem.
+    """
+    name, settings = with_settings(method)
+    for problem in read_contest(folder).problems:
+        scores = apply(get_method(name, settings), load_problem(folder / problem, EXAMPLES), name)
+        write_text(out / f"{problem}.csv", forms()["csv"].write(Contents(scores.graph, scores)))
+        log.info("problem %s: %s", problem, out / f"{problem}.csv")
+
+
+def score_contest(
+    folder: Path, answers: Path, private: Path | None = None, absolute: bool = False
+) -> ContestResults:
+    """Ranks entries, prints a table and writes `contest-results.json` into the folder of answers.
+
+    Args:
+        folder: the contest.
+        answers: a folder for each entrant, which holds a file of scores for each problem, called by it.
+        private: the private folder; None for the revealed one, or the one beside the contest.
+        absolute: whether edges are ranked by the absolute values of their scores.
+
+    Raises:
+        InterpBenchError: if the contest is damaged, the keys are missing, or no entry can be scored.
+    """
+    record = read_contest(folder)
+    place = private or (folder / REVEALED if (folder / REVEALED).exists() else private_of(folder))
+    keys, problems = keys_of(folder, place, record), problems_of(folder, record)
+    truths = {name: Truth.from_json(problems[name].shape.graph, key.truth) for name, key in keys.items()}
+    entrants = sorted(path for path in answers.glob("*") if path.is_dir() and not path.name.startswith("."))
+    if not entrants:
+        raise ScoresError(f"there are no folders of entrants in {shown(answers)}")
+    entries: dict[str, Entry] = {}
+    refused: dict[str, str] = {}
+    for entrant in entrants:
+        try:
+            entries[entrant.name] = _entry(entrant, record, truths, absolute)
+        except InterpBenchError as error:
+            refused[entrant.name] = str(error)
+            log.error("not scored: %s: %s", shown(entrant.name), error)
+    if not entries:
+        raise ScoresError(f"no entry in {shown(answers)} can be scored")
+    first = METRICS[0]
+    best = dict(sorted(entries.items(), key=lambda each: -each[1].means[first].value))
+    programs = {name: name for name in record.problems}
+    comparisons = compare_methods({name: entry.values[first] for name, entry in best.items()}, programs)
+    found = ContestResults(contest_id(folder), version_of("interpbench"), best, comparisons, refused)
+    write_json(answers / RESULTS, TypeAdapter(ContestResults).dump_python(found, mode="json"))
+    _show(found)
+    log.info("results: %s", answers / RESULTS)
+    return found
+
+
+def _entry(entrant: Path, record: ContestRecord, truths: Mapping[str, Truth], absolute: bool) -> Entry:
+    """Returns the scores of an entrant's answers to all problems."""
+    values: dict[str, dict[str, float]] = {metric: {} for metric in METRICS}
+    answers: dict[str, str] = {}
+    for name, truth in truths.items():
+        files = sorted(path for path in entrant.glob(f"{name}.*") if path.is_file())
+        if len(files) != 1:
+            said = "no answer" if not files else f"{len(files)} answers"
+            raise ScoresError(f"{said} to problem {name}; each needs one file, {name}.json or {name}.csv")
+        found = read_scores(files[0], truth.graph)
+        if found.problem not in (None, record.problems[name]):
+            raise ScoresError(f"{files[0].name} answers another problem, {shown(found.problem)}")
+        answers[name] = sha256(read_bytes(files[0], MOST_JSON))
+        metrics = compare(truth, ranked(found, absolute))[LEVEL].metrics
+        for metric in METRICS:
+            values[metric][name] = metrics[metric].value
+    means = {metric: mean_interval(list(of.values()), list(truths)) for metric, of in values.items()}
+    return Entry(values, means, answers)
+
+
+def _show(found: ContestResults) -> None:
+    """Prints a contest's table: each entry, and how sure it is that it is better than the next one."""
+    from interpbench.reports.tables import rows_table
+
+    names = list(found.entries)
+    against = {frozenset((one.first, one.second)): one for one in found.comparisons}
+    rows: list[dict[str, object]] = []
+    for place, (name, entry) in enumerate(found.entries.items()):
+        row: dict[str, object] = {"rank": place + 1, "entry": name}
+        for metric, mean in entry.means.items():
+            row[metric] = f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]"
+        if place + 1 < len(names):
+            one = against[frozenset((name, names[place + 1]))]
+            row["better than the next"] = f"{one.difference.value:+.3f}, p = {one.adjusted:.2g}"
+        rows.append(row)
+    console().print(rows_table(rows))
+
+
+def reveal_contest(folder: Path, private: Path | None = None) -> Path:
+    """Copies the secret and the keys into a contest, and checks that they are what was sealed.
+
+    Args:
+        folder: the contest.
+        private: the private folder; None for the one beside the contest.
+
+    Raises:
+        CheckpointError: if they are not.
+    """
+    record, place = read_contest(folder), private or private_of(folder)
+    sealed = read_sealed(place, record)
+    keys_of(folder, place, record)
+    target = folder / REVEALED
+    for name in record.problems:
+        path = Path(KEYS) / f"{name}.key.json"
+        write_bytes(target / path, read_bytes(place / path, MOST_JSON))
+    write_bytes(target / SEALED, packed(sealed))
+    check_contest(folder)
+    return target

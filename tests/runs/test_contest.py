@@ -1,0 +1,262 @@
+"""Contests: made by a secret, checked by entrants, scored, and revealed so that anyone can verify them."""
+
+import json
+import logging
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from interpbench.checkpoints.contests import drawn_task, private_of, read_contest, read_secret
+from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, TrainingError
+from interpbench.core.files import sha256
+from interpbench.runs.cli import run_subcommand
+from interpbench.runs.contest import (
+    ATTEMPTS,
+    RESULTS,
+    check_contest,
+    make_contest,
+    reveal_contest,
+    score_contest,
+)
+from interpbench.runs.train import train
+from interpbench.runs.train_settings import TrainConfig
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.training.settings import CertificateSettings
+
+QUICK = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, attacks=0)
+MODELS = 3
+
+
+def compiled(task: str, seed: int, out: Path) -> Path:
+    """Returns the compiled network of a task, instead of a trained one."""
+    made = TrainConfig(
+        task=task,
+        seed=seed,
+        model=ModelSettings(kind="compiled"),
+        certificate=QUICK,
+        device="cpu",
+        out=str(out),
+    )
+    return train(made).folder
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A contest, which no test may change."""
+    folder = tmp_path_factory.mktemp("contest") / "contest"
+    make_contest(folder, MODELS, folder.with_name("secret"), "random_rasp[depth=2]", compiled)
+    return folder
+
+
+@pytest.fixture
+def contest(original: Path, tmp_path: Path) -> Path:
+    """A copy of the contest with its private folder."""
+    shutil.copytree(private_of(original), private_of(tmp_path / "contest"))
+    return Path(shutil.copytree(original, tmp_path / "contest"))
+
+
+def test_a_contest_gives_away_neither_programs_nor_circuits(original: Path) -> None:
+    private = private_of(original)
+    assert sorted(path.name for path in original.iterdir()) == ["01", "02", "03", "README.md", "contest.json"]
+    public = b"".join(path.read_bytes() for path in sorted(original.rglob("*")) if path.is_file())
+    secret = read_secret(original.with_name("secret"))
+    for given_away in (secret, "random_rasp", str(int(secret, 16))):
+        assert given_away.encode() not in public
+    for path in (original.with_name("secret"), private / "sealed.json", *(private / "keys").iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    sealed = json.loads((private / "sealed.json").read_text())
+    tasks = {json.loads(path.read_text())["task"] for path in (private / "keys").iterdir()}
+    assert tasks == {
+        get_task(drawn_task(secret, sealed["task"], name, 0)).name for name in ("01", "02", "03")
+    }
+    assert len(tasks) == MODELS
+
+
+def test_the_whole_secret_decides_what_is_drawn() -> None:
+    one = drawn_task("0" * 64, "random_rasp[depth=3,regime=alive]", "01", 0)
+    assert one == drawn_task("0" * 64, "random_rasp[depth=3,regime=alive]", "01", 0)
+    others = [
+        drawn_task("0" * 63 + "1", "random_rasp[depth=3,regime=alive]", "01", 0),
+        drawn_task("1" + "0" * 63, "random_rasp[depth=3,regime=alive]", "01", 0),
+        drawn_task("0" * 64, "random_rasp[depth=3,regime=alive]", "02", 0),
+        drawn_task("0" * 64, "random_rasp[depth=3,regime=alive]", "01", 1),
+    ]
+    assert len({one, *others}) == 5
+    homes = {
+        tuple(map(str, get_task(drawn_task("0" * 64, "random_rasp[regime=alive]", name, 0)).homes.values()))
+        for name in ("01", "02", "03", "04", "05", "06")
+    }
+    assert len(homes) > 4, "where the circuit is depends on the secret, too"
+
+
+def test_the_same_command_goes_on(tmp_path: Path) -> None:
+    """What was certified before an interruption is not trained again; a program may fail, and is counted."""
+    first, again = list[str](), list[str]()
+
+    def interrupted(task: str, seed: int, out: Path) -> Path | None:
+        first.append(task)
+        if len(first) == 3:
+            raise KeyboardInterrupt
+        return compiled(task, seed, out) if len(first) == 2 else None
+
+    def whole(task: str, seed: int, out: Path) -> Path | None:
+        again.append(task)
+        return compiled(task, seed, out) if len(again) > 1 else None
+
+    with pytest.raises(KeyboardInterrupt):
+        make_contest(tmp_path / "c", 2, tmp_path / "secret", "random_rasp", interrupted)
+    assert not (tmp_path / "c").exists()
+    make_contest(tmp_path / "c", 2, tmp_path / "secret", "random_rasp", whole)
+    assert first == again and len(set(first)) == 3
+    private = private_of(tmp_path / "c")
+    assert len(list((private / "runs").glob("*/*/certificate.json"))) == 2
+    sealed = json.loads((private / "sealed.json").read_text())
+    assert sealed["attempts"] == {"01": 1, "02": 0} and sealed["programs"] == 3
+
+
+def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    with pytest.raises(TrainingError, match=f"problem 01: none of {ATTEMPTS} programs was certified"):
+        make_contest(tmp_path / "c", 1, secret, "random_rasp", lambda *_: None)
+    for task, said in [
+        ("hist", "draws members of random_rasp"),
+        ("random_rasp[seed=3]", "leave seed= out"),
+        ("random_rasp[dept=3]", "depth"),
+        ("random_rasp[regime=alife]", "alive"),
+    ]:
+        with pytest.raises(InterpBenchError, match=said):
+            make_contest(tmp_path / "c", 1, secret, task, compiled)
+    secret.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        make_contest(tmp_path / "c", 1, secret, "random_rasp", compiled)
+    secret.write_text("1234")
+    secret.chmod(0o600)
+    with pytest.raises(ConfigError, match="64 hexadecimal digits"):
+        make_contest(tmp_path / "c", 1, secret, "random_rasp", compiled)
+    (tmp_path / "c").mkdir()
+    with pytest.raises(ConfigError, match="is there already"):
+        make_contest(tmp_path / "c", 1, tmp_path / "other", "random_rasp", compiled)
+
+
+def test_entries_are_ranked(contest: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    answers = tmp_path / "answers"
+    for method in ("eap_ig", "random"):
+        assert (
+            run_subcommand(["contest", "answer", str(contest), method, "--out", str(answers / method)]) == 0
+        )
+    for name in read_contest(contest).problems:  # an entrant that knows the truth
+        key = json.loads((private_of(contest) / "keys" / f"{name}.key.json").read_text())
+        rows = (answers / "random" / f"{name}.csv").read_text().splitlines()
+        edges = [row.rpartition(",")[0] for row in rows[1:] if "->" in row]
+        required = set(key["truth"]["qkv_edge"]["required"])
+        told = ["edge,score", *(f"{edge},{int(edge in required)}" for edge in edges)]
+        (answers / "oracle").mkdir(exist_ok=True)
+        (answers / "oracle" / f"{name}.csv").write_text("\n".join(told))
+    (answers / "lazy").mkdir()
+    found = score_contest(contest, answers)
+    assert [*found.entries][::2] == ["oracle", "random"]
+    oracle = found.entries["oracle"]
+    assert oracle.means["auroc"].value == 1 and set(oracle.values["auroc"]) == {"01", "02", "03"}
+    assert "no answer to problem 01" in found.refused["lazy"]
+    assert oracle.answers["02"] == sha256((answers / "oracle" / "02.csv").read_bytes())
+    assert json.loads((answers / RESULTS).read_text())["contest"] == found.contest
+    assert len(found.comparisons) == 3 and found.comparisons[0].programs == MODELS
+    assert run_subcommand(["contest", "score", str(contest), str(answers)]) == 1, "one was refused"
+    assert "oracle" in capsys.readouterr().out
+
+
+def test_what_is_revealed_is_what_was_sealed(contest: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    check_contest(contest)
+    assert "not revealed" in caplog.text
+    reveal_contest(contest)
+    assert "every circuit is the one that was sealed (3 programs drawn, 0 given up)" in caplog.text
+    shutil.rmtree(private_of(contest))
+    assert run_subcommand(["contest", "check", str(contest)]) == 0
+
+
+def _another_answer(contest: Path) -> None:
+    path = private_of(contest) / "keys" / "01.key.json"
+    key = json.loads(path.read_text())
+    key["truth"]["qkv_edge"]["required"].pop()
+    path.write_text(json.dumps(key))
+
+
+def _another_secret(contest: Path) -> None:
+    path = private_of(contest) / "sealed.json"
+    path.write_text(path.read_text().replace('"programs": 3', '"programs": 4'))
+
+
+def _another_network(contest: Path) -> None:
+    path = contest / "02" / "model.safetensors"
+    weights = load_file(path)
+    weights["embed.W_E"] = weights["embed.W_E"] + np.float32(1e-3)
+    save_file(weights, path)
+
+
+def _another_problem(contest: Path) -> None:
+    shutil.rmtree(contest / "02")
+    shutil.copytree(contest / "01", contest / "02")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_another_answer, "is not the key that this problem was committed to"),
+        (_another_secret, "is not what this contest was committed to"),
+        (_another_network, "is damaged or changed"),
+        (_another_problem, "is not the problem 02 of this contest"),
+    ],
+)
+def test_nothing_can_be_changed_afterwards(contest: Path, change, said: str) -> None:
+    change(contest)
+    with pytest.raises(CheckpointError, match=said):
+        reveal_contest(contest)
+
+
+def test_a_host_that_seals_another_circuit_is_found_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All hashes are right, as the host made them; the circuit is not that of the program it drew."""
+
+    def another(task: str, seed: int, out: Path) -> Path:
+        return compiled("random_rasp[seed=1]" if "seed=1]" not in task else "random_rasp[seed=2]", seed, out)
+
+    make_contest(tmp_path / "c", 1, tmp_path / "secret", "random_rasp", another)
+    check_contest(tmp_path / "c")
+    with pytest.raises(
+        CheckpointError, match="problem 01: its key is not of the program that the secret draws"
+    ):
+        reveal_contest(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["contest"], "contest needs one of answer, check, make, reveal, score"),
+        (["contest", "chekc"], "did you mean check"),
+        (["contest", "check", "nowhere"], "nowhere"),
+        (["contest", "make", "--models", "0"], "--models 0 is not a number from 1 to 1000"),
+        (["contest", "make", "--modles", "3"], "--models"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = run_subcommand(arguments)
+    except InterpBenchError as error:
+        assert said in str(error)
+    else:
+        assert status == 2 and said in capsys.readouterr().err
