@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 
 from interpbench.core.files import write_text
 from interpbench.reports.palette import COLOURS, Picture, save
-from interpbench.tasks.generated.expressions import Change, Count, Expression, Join, Move, Take
+from interpbench.tasks.generated.expressions import Changed, Combined, Counted, Expression, Moved, Taken
 from interpbench.tasks.generated.random_rasp import (
     ANSWERED,
     LEAST_EDGES,
@@ -117,7 +117,7 @@ class Drawn:
     @property
     def heads(self) -> int:
         """The number of heads."""
-        return sum(isinstance(one, Move | Count | Take) for one in self.operations)
+        return sum(isinstance(one, Moved | Counted | Taken) for one in self.operations)
 
     @property
     def fan_in(self) -> float:
@@ -143,7 +143,7 @@ def drawn(settings: RandomRasp, seeds: int) -> list[Drawn]:
 
 def kind(one: Expression) -> str:
     """Returns what an expression does, in a word."""
-    return one.function if isinstance(one, Change | Join) else type(one).__name__.lower()
+    return one.function if isinstance(one, Changed | Combined) else type(one).__name__.lower()
 
 
 def row(name: str, programs: Sequence[Drawn]) -> str:
@@ -157,7 +157,7 @@ def row(name: str, programs: Sequence[Drawn]) -> str:
     cells = [
         f"`{name}`",
         f"{np.mean([one.heads for one in programs]):.1f}",
-        *(f"{kinds[each] / seeds:.2f}" for each in (Move, Count, Take, Join, Change)),
+        *(f"{kinds[each] / seeds:.2f}" for each in (Moved, Counted, Taken, Combined, Changed)),
         f"{np.mean([one.fan_in for one in programs]):.2f}",
         f"{np.median(edges):.0f} ({min(edges)} to {max(edges)})",
         f"{np.mean([one.shared for one in programs]):.0%}",

@@ -112,7 +112,14 @@ def drawn_task(secret: str, task: str, problem: str, attempt: int) -> str:
 
 
 def draw(secret: str, problem: str, attempt: int, what: str) -> int:
-    """Returns a seed of a problem, of 63 bits, which the whole secret decides."""
+    """Returns a seed of a problem, of 63 bits, which the whole secret decides.
+
+    Args:
+        secret: what seeds are derived from.
+        problem: the name of the problem.
+        attempt: how many programs were drawn for it before.
+        what: what the seed is for.
+    """
     return seeds.derive(int(secret, 16), "contest", problem, attempt, what)
 
 

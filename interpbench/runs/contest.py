@@ -68,7 +68,7 @@ RESULTS = "contest-results.json"
 LEVEL = "qkv_edge"
 METRICS = ("auroc", "average_precision")
 """What entries are scored by; they are ranked by the first one."""
-Trained = Callable[[str, int, Path], Path | None]
+CertifiedTraining = Callable[[str, int, Path], Path | None]
 """A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
 not certified."""
 
@@ -108,7 +108,13 @@ class ContestResults:
 
 
 def train_certified(task: str, seed: int, out: Path) -> Path | None:
-    """Trains a network by the default recipe; returns its folder, or None if it is not certified."""
+    """Trains a network by the default recipe; returns its folder, or None if it is not certified.
+
+    Args:
+        task: the name of the task.
+        seed: the seed of the training.
+        out: the folder in which the folder of the run is.
+    """
     try:
         outcome = train(task, seed=seed, out=str(out))
     except TrainingError as error:
@@ -118,7 +124,7 @@ def train_certified(task: str, seed: int, out: Path) -> Path | None:
 
 
 def make_contest(
-    folder: Path, models: int, seed_file: Path, task: str, trained: Trained = train_certified
+    folder: Path, models: int, seed_file: Path, task: str, trained: CertifiedTraining = train_certified
 ) -> str:
     """Makes a contest, and returns its id. The same command goes on where it was interrupted.
 
@@ -166,7 +172,7 @@ def make_contest(
     return contest_id(folder)
 
 
-def _certified(secret: str, task: str, name: str, out: Path, trained: Trained) -> tuple[int, Path]:
+def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedTraining) -> tuple[int, Path]:
     """Returns the first attempt of a problem whose network is certified, and where it is."""
     for attempt in range(ATTEMPTS):
         drawn = drawn_task(secret, task, name, attempt)

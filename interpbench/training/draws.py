@@ -48,9 +48,9 @@ class Draws:
         follow: the share of rows whose single target is drawn in proportion to what was wrong in the last
             validations. Half of this share of bases, and of sources, is drawn so by stratum. While required
             edges were wrong, at least this share of the rows of the edge term patches one.
-        edges_alone: the share of pools that have no rows for nodes, and twice as many with patched edges. Only
-            while these are wrong far more often. To swap a node is to patch all edges out of it. None for
-            0.75 where a head compares many keys, else 0.
+        edges_alone: the share of pools that have no rows for nodes, and twice as many with patched edges.
+            Only while these are wrong far more often. To swap a node is to patch all edges out of it. None
+            for 0.75 where a head compares many keys, else 0.
     """
 
     swaps: Swaps = "even"

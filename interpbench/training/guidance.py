@@ -67,7 +67,13 @@ class Guidance:
         return {name: self._shares(name, traces, _edges(traces, reads), batch) for name in self.lookers}
 
     def crossed(self, traces: Sequence[Trace], reads: Edges, batch: int) -> dict[str, np.ndarray]:
-        """Returns the same for the queries of each row and the keys of the next one of its step."""
+        """Returns the same for the queries of each row and the keys of the next one of its step.
+
+        Args:
+            traces: the program's variables in each world.
+            reads: the interventions on reads in the last world.
+            batch: the number of rows of each world in a step.
+        """
         if self.objective.attention_supervision == 0:
             return {}
         return {

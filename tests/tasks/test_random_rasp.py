@@ -12,15 +12,15 @@ from interpbench.circuits.ground_truth import State
 from interpbench.core.errors import InterpBenchError
 from interpbench.tasks.catalogue import catalogue, get_task, known_task
 from interpbench.tasks.generated.expressions import (
-    Change,
-    Count,
+    Changed,
+    Combined,
+    Counted,
     Expression,
-    Join,
-    Move,
-    Setting,
-    Take,
+    InputSizes,
+    Moved,
+    Taken,
 )
-from interpbench.tasks.generated.growth import Growth, Shares
+from interpbench.tasks.generated.growth import Growth, OperationShares
 from interpbench.tasks.generated.random_rasp import (
     LEAST_EFFECT,
     LIKELIEST,
@@ -34,13 +34,15 @@ from interpbench.tasks.generated.random_rasp import (
 from interpbench.tasks.generated.shorter import read_by, shorter_program
 from interpbench.tasks.shapes import shape
 
-SMALL = Setting(3, 4, True)
+SMALL = InputSizes(3, 4, True)
 X = Expression(SMALL)
 
 
 def grown(causal: bool, count: int, layers: int = 2) -> list[Expression]:
     """Returns random expressions of any number of layers."""
-    grow = Growth(Setting(4, 5, causal), Shares(1, 1, 1, 0.5, 0.3), np.random.default_rng(int(causal)))
+    grow = Growth(
+        InputSizes(4, 5, causal), OperationShares(1, 1, 1, 0.5, 0.3), np.random.default_rng(int(causal))
+    )
     return [grow(layers) for _ in range(count)]
 
 
@@ -102,17 +104,17 @@ def test_programs_of_fewer_layers_are_all_tried() -> None:
     literal = {each.key: each for each in one if each.half == 2}
     for function in ("least", "is", "most", "plus"):
         for each, constant in product(mlps, range(3)):
-            made = Change(SMALL, function, constant, each)
+            made = Changed(SMALL, function, constant, each)
             literal[made.key] = made
     for function in ("equal", "less", "larger", "smaller", "sum", "distance"):
         for first, second in product(mlps, repeat=2):
-            made = Join(SMALL, function, first, second)
+            made = Combined(SMALL, function, first, second)
             literal[made.key] = made
     outputs = {each.of(inputs).tobytes() for each in (*literal.values(), *one)}
     rng = np.random.default_rng(0)
-    grow = Growth(SMALL, Shares(1, 1, 1, 0.5, 0.3), rng)
+    grow = Growth(SMALL, OperationShares(1, 1, 1, 0.5, 0.3), rng)
     deep = [made for made in (grow(2) for _ in range(300)) if made.layers == 2]
-    deep += [Change(SMALL, "plus", 0, Move(SMALL, -1, Move(SMALL, -1, X)))]
+    deep += [Changed(SMALL, "plus", 0, Moved(SMALL, -1, Moved(SMALL, -1, X)))]
     told = [shorter_program(made, inputs) is not None for made in deep]
     assert any(told) and not all(told)
     for made, shorter in zip(deep, told):
@@ -123,10 +125,10 @@ def test_programs_of_fewer_layers_are_all_tried() -> None:
 @pytest.mark.parametrize(
     ("made", "shorter"),
     [
-        (Move(SMALL, -1, Move(SMALL, -1, X)), "move(-2,x)"),
-        (Change(SMALL, "least", 1, Change(SMALL, "is", 1, Take(SMALL, X))), "is(take(x),1)"),
-        (Join(SMALL, "larger", Count(SMALL, "less", X, X), X), None),
-        (Count(SMALL, "equal", Take(SMALL, X), X), None),
+        (Moved(SMALL, -1, Moved(SMALL, -1, X)), "move(-2,x)"),
+        (Changed(SMALL, "least", 1, Changed(SMALL, "is", 1, Taken(SMALL, X))), "is(take(x),1)"),
+        (Combined(SMALL, "larger", Counted(SMALL, "less", X, X), X), None),
+        (Counted(SMALL, "equal", Taken(SMALL, X), X), None),
     ],
 )
 def test_what_a_program_of_fewer_layers_computes_is_found(made: Expression, shorter: str | None) -> None:
@@ -137,21 +139,21 @@ def test_what_a_program_of_fewer_layers_computes_is_found(made: Expression, shor
 
 
 def test_equal_programs_have_one_canonical_form() -> None:
-    count = Count(SMALL, "less", X, Move(SMALL, -1, X))
-    assert Join(SMALL, "sum", X, count).key == Join(SMALL, "sum", count, X).key
-    assert Join(SMALL, "less", X, count).key != Join(SMALL, "less", count, X).key
-    assert Count(SMALL, "less", Move(SMALL, -1, X), X).key != count.key
-    assert [each.key for each in Join(SMALL, "sum", count, Move(SMALL, -1, X))].count("move(-1,x)") == 1
+    count = Counted(SMALL, "less", X, Moved(SMALL, -1, X))
+    assert Combined(SMALL, "sum", X, count).key == Combined(SMALL, "sum", count, X).key
+    assert Combined(SMALL, "less", X, count).key != Combined(SMALL, "less", count, X).key
+    assert Counted(SMALL, "less", Moved(SMALL, -1, X), X).key != count.key
+    assert [each.key for each in Combined(SMALL, "sum", count, Moved(SMALL, -1, X))].count("move(-1,x)") == 1
 
 
 def test_a_program_is_described_in_words() -> None:
-    count = Count(SMALL, "less", X, Move(SMALL, -1, X))
-    assert describe(Join(SMALL, "less", count, X)) == (
+    count = Counted(SMALL, "less", X, Moved(SMALL, -1, X))
+    assert describe(Combined(SMALL, "less", count, X)) == (
         "A is the token 1 to the left; "
         "B is the number of positions up to here whose token is less than A here; "
         "the output is whether B is less than the token."
     )
-    assert describe(Count(SMALL, "equal", X, X)) == (
+    assert describe(Counted(SMALL, "equal", X, X)) == (
         "the output is the number of positions up to here whose token is equal to the token here."
     )
 

@@ -6,20 +6,20 @@ even ones: half 1 is the attention of the first layer, half 2 its MLP. Each is c
 Tracr may compute it later.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from tracr.rasp.rasp import SOp
 
 from interpbench.causal.model import NONE
+from interpbench.tasks.generated.number_functions import CHANGES, JOINS, PREDICATES
 from interpbench.tasks.programs.ops import at_offset, rasp, select, take, tokens
 
 
 @dataclass(frozen=True)
-class Setting:
+class InputSizes:
     """What the expressions of a program have in common.
 
     Attributes:
@@ -34,75 +34,6 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Comparing:
-    """A way to compare two numbers.
-
-    Attributes:
-        of: the function of arrays.
-        words: what it is in words, between the two.
-    """
-
-    of: Callable[[Any, Any], Any]
-    words: str
-
-
-PREDICATES: dict[str, Comparing] = {
-    "equal": Comparing(np.equal, "equal to"),
-    "less": Comparing(np.less, "less than"),
-    "more": Comparing(np.greater, "more than"),
-    "different": Comparing(np.not_equal, "different from"),
-}
-"""Which keys a head counts, compared with its query."""
-
-
-@dataclass(frozen=True)
-class Joining:
-    """A function of two numbers.
-
-    Attributes:
-        of: the function of two arrays and the number of tokens.
-        words: a template with the words for both.
-        symmetric: whether its arguments may be turned.
-    """
-
-    of: Callable[[Any, Any, int], Any]
-    words: str
-    symmetric: bool = True
-
-
-JOINS: dict[str, Joining] = {
-    "equal": Joining(lambda a, b, n: a == b, "whether {} equals {}"),
-    "less": Joining(lambda a, b, n: a < b, "whether {} is less than {}", False),
-    "larger": Joining(lambda a, b, n: np.maximum(a, b), "the larger of {} and {}"),
-    "smaller": Joining(lambda a, b, n: np.minimum(a, b), "the smaller of {} and {}"),
-    "sum": Joining(lambda a, b, n: (a + b) % n, "the sum (modulo {n}) of {} and {}"),
-    "distance": Joining(lambda a, b, n: np.abs(a - b), "the distance between {} and {}"),
-}
-CHANGES: dict[str, Joining] = {
-    "least": Joining(lambda a, c, n: a >= c, "whether {} is at least {}", False),
-    "is": Joining(lambda a, c, n: a == c, "whether {} is {}", False),
-    "most": Joining(lambda a, c, n: np.minimum(a, c), "{}, but at most {}", False),
-    "plus": Joining(lambda a, c, n: (a + c) % n, "{} plus {} (modulo {n})", False),
-}
-"""Functions of a number and a constant."""
-
-
-def constants(function: str, values: tuple[int, ...], modulus: int) -> tuple[int, ...]:
-    """Returns the constants with which a function of `CHANGES` makes some values alike, or turns them.
-
-    Args:
-        function: the name of the function.
-        values: the values, in ascending order.
-        modulus: the number of tokens.
-    """
-    if function == "plus":
-        return tuple(range(1, modulus))
-    if function == "is":
-        return values if len(values) > 2 else ()
-    return values[1:] if function == "least" and len(values) > 2 else values[1:-1]
-
-
-@dataclass(frozen=True)
 class Expression:
     """The base class of expressions, and the tokens themselves.
 
@@ -110,7 +41,7 @@ class Expression:
         setting: what all expressions of the program have in common.
     """
 
-    setting: Setting
+    setting: InputSizes
 
     @property
     def parts(self) -> tuple["Expression", ...]:
@@ -175,8 +106,13 @@ def _mlp(*parts: Expression) -> int:
 
 
 @dataclass(frozen=True)
-class Move(Expression):
-    """The value some positions away; None beyond the ends of the sequence."""
+class Moved(Expression):
+    """The value some positions away; None beyond the ends of the sequence.
+
+    Attributes:
+        offset: the number of positions to the right; negative to the left.
+        moved: the expression whose value it is.
+    """
 
     offset: int
     moved: Expression
@@ -222,8 +158,14 @@ class Move(Expression):
 
 
 @dataclass(frozen=True)
-class Count(Expression):
-    """The number of positions whose key compares in a way with the query of this one."""
+class Counted(Expression):
+    """The number of positions whose key compares in a way with the query of this one.
+
+    Attributes:
+        predicate: how, one of `PREDICATES`.
+        keys: what is compared at each position.
+        queries: what it is compared with here.
+    """
 
     predicate: str
     keys: Expression
@@ -272,7 +214,7 @@ class Count(Expression):
 
 
 @dataclass(frozen=True)
-class Take(Expression):
+class Taken(Expression):
     """The token at the position that another expression says; None if there is none, or it is not seen."""
 
     place: Expression
@@ -309,8 +251,14 @@ class Take(Expression):
 
 
 @dataclass(frozen=True)
-class Change(Expression):
-    """A function of an expression and a constant."""
+class Changed(Expression):
+    """A function of an expression and a constant.
+
+    Attributes:
+        function: the function, one of `CHANGES`.
+        constant: the constant.
+        changed: the expression.
+    """
 
     function: str
     constant: int
@@ -358,8 +306,14 @@ class Change(Expression):
 
 
 @dataclass(frozen=True)
-class Join(Expression):
-    """A function of two expressions."""
+class Combined(Expression):
+    """A function of two expressions.
+
+    Attributes:
+        function: the function, one of `JOINS`.
+        first: its first argument.
+        second: its second argument.
+    """
 
     function: str
     first: Expression
@@ -406,4 +360,4 @@ class Join(Expression):
             lambda a, b: int(function(np.int64(a), np.int64(b), n)),
             self.first.rasp(made),
             self.second.rasp(made),
-        ).named("joined")
+        ).named("combined")

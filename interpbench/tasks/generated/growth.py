@@ -5,25 +5,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from interpbench.tasks.generated.expressions import (
-    CHANGES,
-    JOINS,
-    PREDICATES,
-    Change,
-    Count,
+    Changed,
+    Combined,
+    Counted,
     Expression,
-    Join,
-    Move,
-    Setting,
-    Take,
-    constants,
+    InputSizes,
+    Moved,
+    Taken,
 )
+from interpbench.tasks.generated.number_functions import CHANGES, JOINS, PREDICATES, constants
 
 FARTHEST = 2
 """The largest number of positions that a value is moved by."""
 
 
 @dataclass(frozen=True)
-class Shares:
+class OperationShares:
     """How often each kind of operation is drawn, relative to the others, and what its arguments are.
 
     Attributes:
@@ -51,14 +48,14 @@ class Growth:
         rng: the random generator.
     """
 
-    def __init__(self, setting: Setting, shares: Shares, rng: np.random.Generator):
+    def __init__(self, setting: InputSizes, shares: OperationShares, rng: np.random.Generator):
         self.setting, self.shares, self.rng = setting, shares, rng
         self.tokens = Expression(setting)
 
     def __call__(self, layers: int) -> Expression:
         """Returns an expression of about so many layers; those of its parts decide."""
         head = self._head(layers)
-        if isinstance(head, Count) and self.rng.random() < 0.5:
+        if isinstance(head, Counted) and self.rng.random() < 0.5:
             return head
         if self.rng.random() >= self.shares.joins:
             return self._change(head)
@@ -83,20 +80,20 @@ class Growth:
         if kind == 0:
             sides = (-1,) if self.setting.causal else (-1, 1)
             offset = int(self.rng.choice(sides) * self.rng.integers(1, FARTHEST + 1))
-            return Move(self.setting, offset, read)
+            return Moved(self.setting, offset, read)
         if kind == 1:
             predicate = str(self.rng.choice(list(PREDICATES)))
             asked = self.rng.integers(3)
             keys = self.tokens if asked == 1 else read
             queries = self.tokens if asked == 2 else read
-            return Count(self.setting, predicate, keys, queries)
-        return Take(self.setting, read)
+            return Counted(self.setting, predicate, keys, queries)
+        return Taken(self.setting, read)
 
     def _change(self, read: Expression) -> Expression:
         chosen = {name: constants(name, read.values, self.setting.values) for name in CHANGES}
         function = str(self.rng.choice([name for name, there in chosen.items() if there]))
-        return Change(self.setting, function, int(self.rng.choice(chosen[function])), read)
+        return Changed(self.setting, function, int(self.rng.choice(chosen[function])), read)
 
     def _join(self, first: Expression, second: Expression) -> Expression:
         pair = [first, second] if self.rng.random() < 0.5 else [second, first]
-        return Join(self.setting, str(self.rng.choice(list(JOINS))), *pair)
+        return Combined(self.setting, str(self.rng.choice(list(JOINS))), *pair)

@@ -21,8 +21,8 @@ from interpbench.core import seeds
 from interpbench.core.config import STRICT, Amount, Share
 from interpbench.core.errors import TaskError
 from interpbench.tasks.catalogue import task_family
-from interpbench.tasks.generated.expressions import Count, Expression, Move, Setting, Take
-from interpbench.tasks.generated.growth import Growth, Shares
+from interpbench.tasks.generated.expressions import Counted, Expression, InputSizes, Moved, Taken
+from interpbench.tasks.generated.growth import Growth, OperationShares
 from interpbench.tasks.generated.shorter import shorter_program
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.task import RaspTask, Task
@@ -94,6 +94,11 @@ def spread_over(task: RaspTask, layers: int, rng: np.random.Generator) -> dict[s
 
     Variables that Tracr computes in one half of a layer stay together, and halves stay in order.
 
+    Args:
+        task: the task.
+        layers: the number of layers of the network.
+        rng: the random generator.
+
     Raises:
         TaskError: if the program has more layers.
     """
@@ -149,8 +154,8 @@ def find_program(p: RandomRasp) -> tuple[Expression, Counter[str]]:
     """
     if not p.moves + p.counts + p.takes:
         raise TaskError("random_rasp: moves, counts and takes are all 0; one of them has to be more")
-    setting, refused = Setting(p.values, p.length, p.causal), Counter[str]()
-    shares = Shares(p.moves, p.counts, p.takes, p.joins, p.again)
+    setting, refused = InputSizes(p.values, p.length, p.causal), Counter[str]()
+    shares = OperationShares(p.moves, p.counts, p.takes, p.joins, p.again)
     rng = seeds.generator(p.seed, "random_rasp")
     inputs = rng.integers(p.values, size=(INPUTS, p.length)).astype(np.int16)
     grow = Growth(setting, shares, rng)
@@ -174,7 +179,7 @@ def fault(program: Expression, p: RandomRasp, inputs: np.ndarray) -> str | None:
     """
     if program.layers != p.depth:
         return "another depth"
-    per_layer = Counter(one.layers for one in program if isinstance(one, Move | Count | Take))
+    per_layer = Counter(one.layers for one in program if isinstance(one, Moved | Counted | Taken))
     if max(per_layer.values()) > p.heads:
         return "too many heads in a layer"
     if max(len(one.values) for one in program) > MOST_VALUES:

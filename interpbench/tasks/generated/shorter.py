@@ -11,19 +11,16 @@ import numpy as np
 
 from interpbench.causal.model import NONE
 from interpbench.tasks.generated.expressions import (
-    CHANGES,
-    JOINS,
-    PREDICATES,
-    Change,
-    Count,
+    Changed,
+    Combined,
+    Counted,
     Expression,
-    Join,
-    Move,
-    Setting,
-    Take,
-    constants,
+    InputSizes,
+    Moved,
+    Taken,
 )
 from interpbench.tasks.generated.growth import FARTHEST
+from interpbench.tasks.generated.number_functions import CHANGES, JOINS, PREDICATES, constants
 
 FIRST = 16
 """The number of inputs that all programs are compared on; those that agree are compared on all."""
@@ -45,7 +42,7 @@ def shorter_program(program: Expression, inputs: np.ndarray) -> Expression | Non
     return None
 
 
-def _alike(wanted: np.ndarray, inputs: np.ndarray, setting: Setting, layers: int) -> Iterator[Expression]:
+def _alike(wanted: np.ndarray, inputs: np.ndarray, setting: InputSizes, layers: int) -> Iterator[Expression]:
     """Yields the programs of so many layers that answer like this on these inputs."""
     read = read_by(setting, layers)
     values = np.stack([one.of(inputs).ravel() for one in read])
@@ -60,7 +57,7 @@ def _alike(wanted: np.ndarray, inputs: np.ndarray, setting: Setting, layers: int
         one = read[place]
         for function, constant in changes_of(one):
             if (np.asarray(CHANGES[function].of(values[place], constant, setting.values)) == target).all():
-                yield Change(setting, function, constant, one)
+                yield Changed(setting, function, constant, one)
     for function, joining in JOINS.items():
         left = right = np.arange(len(here))
         pairs = np.stack(np.meshgrid(left, right), -1).reshape(-1, 2).astype(np.int32)
@@ -70,19 +67,19 @@ def _alike(wanted: np.ndarray, inputs: np.ndarray, setting: Setting, layers: int
             made = joining.of(column[pairs[:, 0]], column[pairs[:, 1]], setting.values)
             none = (column[pairs] == NONE).any(1)
             pairs = pairs[(made == target[sample]) & ~none]
-        yield from (Join(setting, function, read[here[a]], read[here[b]]) for a, b in pairs.tolist())
+        yield from (Combined(setting, function, read[here[a]], read[here[b]]) for a, b in pairs.tolist())
 
 
-def read_by(setting: Setting, layers: int) -> list[Expression]:
+def read_by(setting: InputSizes, layers: int) -> list[Expression]:
     """Returns all that an MLP of a layer, 1 or 2, may read or write, without what is made of it there."""
     tokens = Expression(setting)
     found: list[Expression] = [tokens]
     for layer in range(1, layers + 1):
         if layer > 1:
             before = [one for one in found if one.half < 2 * layer - 2]
-            found += [Change(setting, *told, one) for one in before for told in changes_of(one)]
+            found += [Changed(setting, *told, one) for one in before for told in changes_of(one)]
             found += [
-                Join(setting, function, a, b)
+                Combined(setting, function, a, b)
                 for function, (a, b) in product(JOINS, product(before, repeat=2))
                 if (a.key < b.key or (a.key != b.key and not JOINS[function].symmetric))
             ]
@@ -97,13 +94,13 @@ def changes_of(one: Expression) -> Iterator[tuple[str, int]]:
             yield function, constant
 
 
-def heads_of(setting: Setting, read: list[Expression]) -> list[Expression]:
+def heads_of(setting: InputSizes, read: list[Expression]) -> list[Expression]:
     """Returns all heads that read some expressions."""
     tokens = Expression(setting)
     sides = (-1,) if setting.causal else (-1, 1)
     offsets = [side * far for side in sides for far in range(1, FARTHEST + 1)]
-    found: list[Expression] = [Move(setting, offset, one) for one in read for offset in offsets]
-    found += [Take(setting, one) for one in read]
+    found: list[Expression] = [Moved(setting, offset, one) for one in read for offset in offsets]
+    found += [Taken(setting, one) for one in read]
     for one, predicate in product(read, PREDICATES):
-        found += [Count(setting, predicate, *pair) for pair in ((one, one), (tokens, one), (one, tokens))]
+        found += [Counted(setting, predicate, *pair) for pair in ((one, one), (tokens, one), (one, tokens))]
     return found
