@@ -143,7 +143,8 @@ def _training(checkpoint: Checkpoint) -> str:
     if record.cpu_seconds:
         spent += f", {record.cpu_seconds:,.0f} s of processors"
     guided = f" ({record.guided:,} guided)" if record.guided else ""
-    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps{guided}, {spent}."
+    begun = ", from the weights of another run" if record.training.get("start") else ""
+    head = f"Kind: {record.kind}. Seed {record.seed}, {record.steps:,} steps{guided}{begun}, {spent}."
     return f"{head}\n\n{_table({**_flat(record.training), **_flat({'versions': record.versions})})}"
 
 

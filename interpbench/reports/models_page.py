@@ -132,6 +132,8 @@ def _cells(model: Model) -> dict[str, str]:
     needed = len(truth.required)
     steps = f"{record.steps:,}" + (f" ({record.guided:,})" if record.guided else "")
     spent = f"{record.cpu_seconds:,.0f} s" if record.cpu_seconds else f"{record.seconds:,.0f} s\\*"
+    if record.training.get("start"):  # of other weights than random ones
+        steps, spent = f"… + {steps}", f"… + {spent}"
     sign = "±" if record.classes is None else ""
     effects = None if model.certificate is None else model.certificate.effects
     return {
