@@ -3,13 +3,28 @@
 from argparse import Namespace
 from pathlib import Path
 
+from interpbench.checkpoints.contests import CONTEST as CONTEST_FILE
+from interpbench.checkpoints.contests import drawn_task
 from interpbench.core.errors import ConfigError
+from interpbench.core.text import shown
 from interpbench.runs.subcommand import argument, subcommand
 
 CONTEST = argument("contest", help="the folder of the contest")
 PRIVATE = argument("--private", help="the private folder; CONTEST.private if left out and there")
 TASK = "random_rasp[depth=3,regime=alive]"
 """The task of contests unless one says otherwise."""
+
+
+def _folder(arguments: Namespace) -> Path:
+    """Returns the folder of the contest.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    folder = Path(arguments.contest)
+    if not (folder / CONTEST_FILE).is_file():
+        raise ConfigError(f"{shown(arguments.contest)} is no contest: it has no {CONTEST_FILE}")
+    return folder
 
 
 @subcommand(
@@ -23,6 +38,7 @@ TASK = "random_rasp[depth=3,regime=alive]"
 def _make(arguments: Namespace) -> int:
     if not 1 <= arguments.models <= 1000:
         raise ConfigError(f"--models {arguments.models} is not a number from 1 to 1000")
+    drawn_task("0" * 64, arguments.task, "01", 0)  # says what is wrong with the task
     from interpbench.runs.contest import make_contest
 
     make_contest(Path(arguments.out), arguments.models, Path(arguments.seed_file), arguments.task)
@@ -35,9 +51,10 @@ def _make(arguments: Namespace) -> int:
     CONTEST,
 )
 def _check(arguments: Namespace) -> int:
+    folder = _folder(arguments)
     from interpbench.runs.contest import check_contest
 
-    check_contest(Path(arguments.contest))
+    check_contest(folder)
     return 0
 
 
@@ -49,10 +66,10 @@ def _check(arguments: Namespace) -> int:
     argument("--out", help="the folder of the entrant; answers/METHOD if left out"),
 )
 def _answer(arguments: Namespace) -> int:
+    folder, out = _folder(arguments), Path(arguments.out or f"answers/{arguments.method}")
     from interpbench.runs.contest import answer_contest
 
-    out = Path(arguments.out or f"answers/{arguments.method}")
-    answer_contest(Path(arguments.contest), arguments.method, out)
+    answer_contest(folder, arguments.method, out)
     return 0
 
 
@@ -65,16 +82,17 @@ def _answer(arguments: Namespace) -> int:
     argument("--absolute", action="store_true", help="rank signed scores by magnitude"),
 )
 def _score(arguments: Namespace) -> int:
+    folder, private = _folder(arguments), Path(arguments.private) if arguments.private else None
     from interpbench.runs.contest import score_contest
 
-    private = Path(arguments.private) if arguments.private else None
-    found = score_contest(Path(arguments.contest), Path(arguments.answers), private, arguments.absolute)
+    found = score_contest(folder, Path(arguments.answers), private, arguments.absolute)
     return 1 if found.refused else 0
 
 
 @subcommand("contest reveal", "publish the secret and the answers in the contest", CONTEST, PRIVATE)
 def _reveal(arguments: Namespace) -> int:
+    folder = _folder(arguments)
     from interpbench.runs.contest import reveal_contest
 
-    reveal_contest(Path(arguments.contest), Path(arguments.private) if arguments.private else None)
+    reveal_contest(folder, Path(arguments.private) if arguments.private else None)
     return 0

@@ -157,13 +157,22 @@ NAMES = {
     **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
     **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
     **{"export-problem": ["export-problem", "hsit"], "verify-problem": ["verify-problem", "problme"]},
+    **{
+        "contest make": ["contest", "make", "--task", "hsit"],
+        "contest check": ["contest", "check", "contset"],
+    },
+    **{
+        "contest score": ["contest", "score", "contset", "x"],
+        "contest reveal": ["contest", "reveal", "contset"],
+    },
+    **{"contest answer": ["contest", "answer", "contset", "eap"]},
     **{"train": ["train", "task=hsit"], "evaluate": ["evaluate", "checkpoint=hsit"]},
 }
 """A wrong name for each command; of those that take none, a wrong option."""
 
 
 TYPED = {
-    (wrong, command): NAMES[command] if wrong == "name" else [command, "--hepl"]
+    (wrong, command): NAMES[command] if wrong == "name" else [*command.split(), "--hepl"]
     for wrong in ("name", "option")
     for command in SUBCOMMANDS
 }

@@ -220,7 +220,7 @@ def edge_effects(task: RaspTask, inputs: np.ndarray) -> dict[tuple[int, str], fl
         for read in variable.reads:
             if read.parent != "indices":
                 end, start = homes[name], homes[read.parent]
-                edges.setdefault((end.layer, f"{start}->{end}<{read.slot}>"), []).append((name, read))
+                edges.setdefault((end.layer, f"{start} to {end} ({read.slot})"), []).append((name, read))
     return {
         edge: float(
             model.effective(
