@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.checkpoints.blind import Key, ProblemRecord, open_key, problem_id, read_problem
 from interpbench.checkpoints.record import read_numbered
 from interpbench.core import seeds
-from interpbench.core.config import MOST, STRICT, Count, Sha256, Steps, TaskName, checked
+from interpbench.core.config import MOST, STRICT, Sha256, TaskName, checked
 from interpbench.core.errors import CheckpointError, ConfigError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_bytes
 from interpbench.tasks.family import REGIME, split_name, split_regimes
@@ -28,6 +28,8 @@ from interpbench.tasks.regimes.regime import regimes
 FORMAT = 1
 CONTEST, SEALED, KEYS, REVEALED = "contest.json", "sealed.json", "keys", "revealed"
 MOST_PROBLEMS = 1000
+ATTEMPTS = 5
+"""The number of programs that may be drawn for a problem: a host cannot go on until one suits."""
 FAMILY = "random_rasp"
 """The family of tasks that contests are drawn from."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -62,14 +64,17 @@ class Sealed:
         task: the task without its seed, such as `random_rasp[spread=4,regime=alive]`.
         attempts: for each problem, how many programs before its own were given up, as no network of theirs
             was certified.
-        programs: the number of programs that were drawn, certified or not.
     """
 
     format: int
     secret: Secret
     task: TaskName
-    attempts: dict[ProblemName, Steps]
-    programs: Count
+    attempts: dict[ProblemName, Annotated[int, Field(ge=0, lt=ATTEMPTS)]]
+
+    @property
+    def given_up(self) -> int:
+        """The number of programs that were given up."""
+        return sum(self.attempts.values())
 
     def task_of(self, problem: str) -> str:
         """Returns the name of a problem's task."""

@@ -13,6 +13,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.blind import Key, ProblemRecord, key_path, load_problem, write_problem
 from interpbench.checkpoints.contests import (
+    ATTEMPTS,
     CONTEST,
     FORMAT,
     KEYS,
@@ -61,8 +62,6 @@ from interpbench.scoring.curves import compare
 from interpbench.tasks.catalogue import get_task
 
 log = logging.getLogger(__name__)
-ATTEMPTS = 5
-"""The number of programs that are tried for a problem."""
 GUIDE = "README.md"
 RESULTS = "contest-results.json"
 LEVEL = "qkv_edge"
@@ -151,7 +150,7 @@ def make_contest(
         for name in names:
             attempts[name], places[name] = _certified(secret, task, name, private / "runs", trained)
             log.info("problem %s of %d is certified", name, models)
-        sealed = packed(Sealed(FORMAT, secret, task, attempts, len(names) + sum(attempts.values())))
+        sealed = packed(Sealed(FORMAT, secret, task, attempts))
         made = private / "public"
         shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(private / KEYS, ignore_errors=True)
@@ -205,8 +204,8 @@ def check_contest(folder: Path) -> ContestRecord:
     log.info(
         "revealed: %s; every circuit is the one that was sealed (%d programs drawn, %d given up)",
         sealed.task,
-        sealed.programs,
-        sealed.programs - len(record.problems),
+        len(record.problems) + sealed.given_up,
+        sealed.given_up,
     )
     return record
 

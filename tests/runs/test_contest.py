@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from interpbench.checkpoints.contests import drawn_task, private_of, read_contest, read_secret
+from interpbench.checkpoints.contests import ATTEMPTS, drawn_task, private_of, read_contest, read_secret
 from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, TrainingError
 from interpbench.core.files import sha256
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.contest import (
-    ATTEMPTS,
     RESULTS,
     check_contest,
     make_contest,
@@ -119,7 +118,7 @@ def test_the_same_command_goes_on(tmp_path: Path) -> None:
     private = private_of(tmp_path / "c")
     assert len(list((private / "runs").glob("*/*/certificate.json"))) == 2
     sealed = json.loads((private / "sealed.json").read_text())
-    assert sealed["attempts"] == {"01": 1, "02": 0} and sealed["programs"] == 3
+    assert sealed["attempts"] == {"01": 1, "02": 0}
 
 
 def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
@@ -192,7 +191,7 @@ def _another_answer(contest: Path) -> None:
 
 def _another_secret(contest: Path) -> None:
     path = private_of(contest) / "sealed.json"
-    path.write_text(path.read_text().replace('"programs": 3', '"programs": 4'))
+    path.write_text(path.read_text().replace('"03": 0', '"03": 1'))
 
 
 def _another_network(contest: Path) -> None:
@@ -262,3 +261,14 @@ def test_what_is_wrong_is_said_in_a_line(
         assert said in str(error)
     else:
         assert status == 2 and said in capsys.readouterr().err
+
+
+def test_a_host_who_draws_until_a_program_suits_is_found_out(contest: Path) -> None:
+    """The commitment is to what the host says; so many attempts are none that `contest make` makes."""
+    place, path = private_of(contest), contest / "contest.json"
+    (place / "sealed.json").write_text((place / "sealed.json").read_text().replace('"02": 0', '"02": 7'))
+    record = json.loads(path.read_text())
+    record["commitment"] = sha256((place / "sealed.json").read_bytes())
+    path.write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match=r"attempts.02: .*less than 5.*7"):
+        reveal_contest(contest)
