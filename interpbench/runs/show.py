@@ -5,6 +5,7 @@ from itertools import compress
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_gates import KINDS, find_gates
@@ -65,7 +66,8 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
     record = record_of(task)
     truth = Truth.from_json(alignment.graph, record.truth)
     number = "" if task.legacy_id is None else f" (published number {task.legacy_id})"
-    console.print(f"[bold]{terminal(task.name)}[/]{number}: {terminal(task.description)}\n", highlight=False)
+    said = escape(printable(task.description))  # whole, however long
+    console.print(f"[bold]{terminal(task.name)}[/]{number}: {said}\n", highlight=False)
     if isinstance(task, RegimeTask):
         console.print(f"The task {task.base.name} in a regime.\n", highlight=False)
     elif task.program_name != task.name:

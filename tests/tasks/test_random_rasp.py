@@ -1,15 +1,18 @@
 """Random programs: what they compute, that they are what their settings say, and that none is shorter."""
 
+import io
 from itertools import product
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.causal.model import NONE
 from interpbench.circuits.ground_truth import State
 from interpbench.core.errors import InterpBenchError
+from interpbench.runs.show import show_task
 from interpbench.tasks.catalogue import catalogue, get_task, known_task
 from interpbench.tasks.generated.expressions import (
     Changed,
@@ -156,6 +159,14 @@ def test_a_program_is_described_in_words() -> None:
     assert describe(Counted(SMALL, "equal", X, X)) == (
         "the output is the number of positions up to here whose token is equal to the token here."
     )
+
+
+def test_the_whole_description_is_shown() -> None:
+    name = "random_rasp[seed=7,depth=3,values=6]"
+    console = Console(record=True, width=1000, file=io.StringIO())
+    show_task(console, name)
+    said = get_task(name).description
+    assert len(said) > 200 and said in console.export_text()
 
 
 def test_members_are_got_by_name_and_are_not_in_the_catalogue() -> None:
