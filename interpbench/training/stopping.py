@@ -23,7 +23,9 @@ CLEARLY = 5e-3
 NEARLY = 0.02
 """How far a rate of a validation may be below `stop_at` for training to go on without visible progress."""
 PEAK = 0.1
-"""The share of a schedule `one_cycle` after which its learning rate is highest."""
+"""The share of a cycle of the learning rate after which the rate is highest."""
+AGAIN = 0.1
+"""The highest learning rate after a restart, as a share of that before it."""
 LOSS = "loss/"
 """The prefix of the names of losses in a line."""
 
@@ -108,11 +110,12 @@ def learning_rate(
         validations: the validations so far.
         guided: the number of the first steps that are guided.
     """
-    if settings.schedule in ("one_cycle", "squared"):
-        done = step / settings.steps
+    if settings.cycles:
+        cycle = max(index for index, start in enumerate(settings.cycles) if start <= step)
+        start, end = (*settings.cycles, settings.steps)[cycle : cycle + 2]
+        done = (step - start) / (end - start)
         down = 0.5 * (1 + math.cos(math.pi * max(0.0, (done - PEAK) / (1 - PEAK))))
-        down = down**2 if settings.schedule == "squared" else down
-        return settings.learning_rate * max(min(1.0, (done + 1e-3) / PEAK) * down, 1e-4)
+        return settings.learning_rate * AGAIN**cycle * max(min(1.0, (done + 1e-3) / PEAK) * down, 1e-4)
     if settings.schedule == "none":
         return settings.learning_rate
     halvings = sum(
@@ -146,7 +149,8 @@ def guided_steps(settings: TrainerSettings, recipe: Recipe, validations: Sequenc
     if recipe.curriculum.guided == 1:
         return settings.steps
     good = (line.step for line in validations if line.validation.lowest >= settings.stop_at)
-    return min(int(recipe.curriculum.guided * settings.steps), next(good, settings.steps))
+    first = next((start for start in settings.cycles if start), settings.steps)
+    return min(int(recipe.curriculum.guided * first), next(good, settings.steps))
 
 
 def tries_certificate(
@@ -198,8 +202,8 @@ def hopeless(
         guided: the number of the first steps that are guided.
         guidance: the settings that would guide the training (`Objective.guidance`).
     """
-    peak = int(PEAK * settings.steps) if settings.schedule == "one_cycle" else 0
-    count, last = stale(validations, guided, peak)[-1], validations[-1].validation
+    peaks = (start + int(PEAK * settings.steps) for start in settings.cycles)
+    count, last = stale(validations, guided, *peaks)[-1], validations[-1].validation
     if count < settings.patience or last.lowest >= settings.stop_at - NEARLY:
         return None
     return (

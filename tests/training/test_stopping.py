@@ -6,6 +6,7 @@ import math
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from interpbench.tasks.catalogue import get_task
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
@@ -129,6 +130,26 @@ def test_schedules() -> None:
         learning_rate(plateau, 0, lines(*[0.5] * count)) / plateau.learning_rate for count in range(1, 7)
     ]
     assert halvings == [1, 1, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_a_restart_is_a_cycle_of_low_rates_after_guidance() -> None:
+    restart = dataclasses.replace(SETTINGS, schedule="restart")
+    rates = [learning_rate(restart, step, []) for step in range(1000)]
+    first = dataclasses.replace(SETTINGS, max_steps=750)
+    assert rates[:750] == [learning_rate(first, step, []) for step in range(750)]
+    again = dataclasses.replace(SETTINGS, max_steps=250, learning_rate=SETTINGS.learning_rate / 10)
+    assert rates[750:] == pytest.approx([learning_rate(again, step, []) for step in range(250)])
+    assert guided_steps(restart, recipe(0.8), []) == 600 and guided_steps(restart, recipe(1.0), []) == 1000
+    found = lines(0.8, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.4, 0.4)
+    assert hopeless(restart, found, 16) is None, "after the restart, progress is measured anew"
+
+
+def test_only_many_keys_have_a_restart() -> None:
+    many = TrainerSettings().of_task(get_task("sort_digits"))
+    assert (many.schedule, many.steps, many.cycles) == ("restart", 11_000, (0, 8250))
+    few = TrainerSettings().of_task(get_task("hist"))
+    assert (few.schedule, few.steps, few.cycles) == ("one_cycle", 8000, (0,))
+    assert TrainerSettings(schedule="none").of_task(get_task("sort_digits")).cycles == ()
 
 
 def recipe(guided: float, probe: float = 1.0) -> Recipe:

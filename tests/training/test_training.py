@@ -213,7 +213,7 @@ def test_an_interrupted_certificate_is_made_when_the_run_goes_on(tmp_path, monke
     )
 
 
-@pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle"])
+@pytest.mark.parametrize("schedule", ["plateau", "none", "one_cycle", "restart"])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
 def test_schedules_and_optimizers(schedule, optimizer):
     settings = dataclasses.replace(
