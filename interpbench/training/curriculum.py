@@ -17,7 +17,7 @@ class Curriculum:
             program sooner without them.
         probe_until: the steps after which probes are no longer trained; None for never. A trained network may
             then represent variables in another way than linearly.
-        guided: the share of the schedule after which probes and attention supervision end; with a restart, of
+        guided: the share of the schedule after which probes and attention supervision end. With a restart, of
             the steps before it. They end sooner with the first validation that reaches `trainer.stop_at`. 1
             for guidance to the end. Validations during guidance do not count for a certificate, but with 1.
     """
