@@ -57,16 +57,14 @@ from interpbench.discovery.method import get_method
 from interpbench.runs.api import train
 from interpbench.runs.method_lists import with_settings
 from interpbench.runs.score import ranked
-from interpbench.scoring.comparison import Comparison, compare_methods, mean_interval
-from interpbench.scoring.curves import compare
+from interpbench.scoring.comparison import Comparison
+from interpbench.scoring.ranked_entries import ENTRY_METRICS, entry_values, rank_entries
 from interpbench.tasks.catalogue import get_task
 
 log = logging.getLogger(__name__)
 GUIDE = "README.md"
 RESULTS = "contest-results.json"
 LEVEL = "qkv_edge"
-METRICS = ("auroc", "average_precision")
-"""What entries are scored by; they are ranked by the first one."""
 CertifiedTraining = Callable[[str, int, Path], Path | None]
 """A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
 not certified."""
@@ -77,7 +75,7 @@ class Entry:
     """What an entrant has reached.
 
     Attributes:
-        values: each of `METRICS` on each problem, by metric and problem.
+        values: each of `ENTRY_METRICS` on each problem, by metric and problem.
         means: their means over problems, with the ends of their intervals.
         answers: the SHA-256 of each answer.
     """
@@ -262,7 +260,9 @@ def score_contest(
     entrants = sorted(path for path in answers.glob("*") if path.is_dir() and not path.name.startswith("."))
     if not entrants:
         raise ScoresError(f"there are no folders of entrants in {shown(answers)}")
-    entries: dict[str, Entry] = {}
+    from interpbench.reports.tables import rows_table
+
+    entries: dict[str, tuple[dict[str, dict[str, float]], dict[str, str]]] = {}
     refused: dict[str, str] = {}
     for entrant in entrants:
         try:
@@ -272,20 +272,26 @@ def score_contest(
             log.error("not scored: %s: %s", shown(entrant.name), error)
     if not entries:
         raise ScoresError(f"no entry in {shown(answers)} can be scored")
-    first = METRICS[0]
-    best = dict(sorted(entries.items(), key=lambda each: -each[1].means[first].value))
     programs = {name: name for name in record.problems}
-    comparisons = compare_methods({name: entry.values[first] for name, entry in best.items()}, programs)
-    found = ContestResults(contest_id(folder), version_of("interpbench"), best, comparisons, refused)
+    best = rank_entries({name: values for name, (values, _) in entries.items()}, programs)
+    found = ContestResults(
+        contest_id(folder),
+        version_of("interpbench"),
+        {name: Entry(entries[name][0], means, entries[name][1]) for name, means in best.means.items()},
+        best.comparisons,
+        refused,
+    )
     write_json(answers / RESULTS, TypeAdapter(ContestResults).dump_python(found, mode="json"))
-    _show(found)
+    console().print(rows_table(best.rows()))
     log.info("results: %s", answers / RESULTS)
     return found
 
 
-def _entry(entrant: Path, record: ContestRecord, truths: Mapping[str, Truth], absolute: bool) -> Entry:
-    """Returns the scores of an entrant's answers to all problems."""
-    values: dict[str, dict[str, float]] = {metric: {} for metric in METRICS}
+def _entry(
+    entrant: Path, record: ContestRecord, truths: Mapping[str, Truth], absolute: bool
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """Returns the scores of an entrant's answers to all problems, and the SHA-256 of each answer."""
+    values: dict[str, dict[str, float]] = {metric: {} for metric in ENTRY_METRICS}
     answers: dict[str, str] = {}
     for name, truth in truths.items():
         files = sorted(path for path in entrant.glob(f"{name}.*") if path.is_file())
@@ -296,29 +302,9 @@ def _entry(entrant: Path, record: ContestRecord, truths: Mapping[str, Truth], ab
         if found.problem not in (None, record.problems[name]):
             raise ScoresError(f"{files[0].name} answers another problem, {shown(found.problem)}")
         answers[name] = sha256(read_bytes(files[0], MOST_JSON))
-        metrics = compare(truth, ranked(found, absolute))[LEVEL].metrics
-        for metric in METRICS:
-            values[metric][name] = metrics[metric].value
-    means = {metric: mean_interval(list(of.values()), list(truths)) for metric, of in values.items()}
-    return Entry(values, means, answers)
-
-
-def _show(found: ContestResults) -> None:
-    """Prints a contest's table: each entry, and how sure it is that it is better than the next one."""
-    from interpbench.reports.tables import rows_table
-
-    names = list(found.entries)
-    against = {frozenset((one.first, one.second)): one for one in found.comparisons}
-    rows: list[dict[str, object]] = []
-    for place, (name, entry) in enumerate(found.entries.items()):
-        row: dict[str, object] = {"rank": place + 1, "entry": name}
-        for metric, mean in entry.means.items():
-            row[metric] = f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]"
-        if place + 1 < len(names):
-            one = against[frozenset((name, names[place + 1]))]
-            row["better than the next"] = f"{one.difference.value:+.3f}, p = {one.adjusted:.2g}"
-        rows.append(row)
-    console().print(rows_table(rows))
+        for metric, value in entry_values(truth, ranked(found, absolute), LEVEL).items():
+            values[metric][name] = value
+    return values, answers
 
 
 def reveal_contest(folder: Path, private: Path | None = None) -> Path:
