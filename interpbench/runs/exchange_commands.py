@@ -1,17 +1,21 @@
 """The commands that exchange things with others: scores, blind problems, reports."""
 
+import math
 from argparse import Namespace
 from pathlib import Path
 
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import is_ours
 from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.submission_files import check_words
 from interpbench.circuits.io.form import forms
-from interpbench.core.errors import InterpBenchError
+from interpbench.core.console import WIDE, console
+from interpbench.core.errors import ConfigError, InterpBenchError
 from interpbench.core.files import check_file
 from interpbench.core.text import shown
 from interpbench.runs.subcommand import argument, subcommand
 
+SUBMISSIONS = "docs/submissions"
 CHECKPOINT = "a name in models/, or a folder"
 ABSOLUTE = argument("--absolute", action="store_true", help="rank signed scores by magnitude")
 
@@ -84,6 +88,59 @@ def _verify_problem(arguments: Namespace) -> int:
     answer, key = (Path(name) if name else None for name in (arguments.scores, arguments.key))
     verify_problem(Path(arguments.problem), answer, key, arguments.absolute)
     return 0
+
+
+@subcommand(
+    "submit",
+    "write a submission to the leaderboard: one method's scores on released models",
+    argument("scores", help="a folder with a file of scores for each model, or what evaluate.py has written"),
+    argument("--name", required=True, help="what the method is called"),
+    argument("--checkpoint", default="nontrivial", help="the released models it is for (nontrivial)"),
+    argument("--about", default="", help="a line about the method"),
+    argument("--link", default="", help="where its code or paper is, https://…"),
+    argument("--seconds", type=float, help="what it cost on all models together; measured for evaluate.py"),
+    ABSOLUTE,
+    argument("--out", default=SUBMISSIONS, help=f"folder of submissions ({SUBMISSIONS})"),
+)
+def _submit(arguments: Namespace) -> int:
+    folder = Path(arguments.scores)
+    if not folder.is_dir():
+        raise InterpBenchError(f"there is no folder {shown(arguments.scores)} with files of scores")
+    check_words(arguments.about, arguments.link)
+    if arguments.seconds is not None and not 0 <= arguments.seconds < math.inf:
+        raise ConfigError(f"--seconds {arguments.seconds} is no amount of time")
+    find_checkpoints(arguments.checkpoint)
+    from interpbench.runs.submissions import submit
+
+    submit(
+        folder,
+        arguments.name,
+        arguments.checkpoint,
+        about=arguments.about,
+        link=arguments.link,
+        seconds=arguments.seconds,
+        absolute=arguments.absolute,
+        out=Path(arguments.out),
+    )
+    return 0
+
+
+@subcommand(
+    "submissions",
+    "check submissions, score them again and rank them",
+    argument("folder", nargs="?", default=SUBMISSIONS, help=f"folder of submissions ({SUBMISSIONS})"),
+    argument("--write", action="store_true", help="write the tables of docs/submissions.md"),
+)
+def _submissions(arguments: Namespace) -> int:
+    folder = Path(arguments.folder)
+    if not folder.is_dir():
+        raise InterpBenchError(f"there is no folder {shown(arguments.folder)} of submissions")
+    from interpbench.runs.submissions_page import show_submissions, write_submissions
+
+    if arguments.write:
+        write_submissions(folder)
+        return 0
+    return 0 if show_submissions(console(WIDE), folder) else 1
 
 
 @subcommand(

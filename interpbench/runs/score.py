@@ -48,7 +48,7 @@ def score_file(
     Raises:
         InterpBenchError: for a file that cannot be read, or a name that is taken.
     """
-    called = _called(name or path.stem)
+    called = entry_name(name or path.stem)
     folder = find_checkpoint(checkpoint)
     model = record_in(folder)
     found = read_scores(path, model.shape.graph)
@@ -116,8 +116,12 @@ def ranked(found: Imported, absolute: bool) -> Scores:
     return scores
 
 
-def _called(name: str) -> str:
-    """Returns a name that can be a file's and is none of the project's own methods."""
+def entry_name(name: str) -> str:
+    """Returns a name, after checking that it can be a file's and is none of the project's own methods.
+
+    Raises:
+        ScoresError: if it cannot, or is one.
+    """
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}", name):
         raise ScoresError(f"--name {shown(name)!r}: letters, digits, and . = + - _ make a name")
     if name in known_methods() or name == TRUTH:

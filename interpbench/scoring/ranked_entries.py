@@ -10,8 +10,8 @@ from interpbench.scoring.comparison import Comparison, compare_methods, mean_int
 from interpbench.scoring.curves import compare
 
 ENTRY_METRICS = ("auroc", "average_precision")
-"""What entries are scored by; they are ranked by the first one."""
-Values = Mapping[str, Mapping[str, float]]
+"""What entries are scored by; they are ranked by the first one, and where that is equal by the next."""
+EntryValues = Mapping[str, Mapping[str, float]]
 """Each of `ENTRY_METRICS` of an entry on each network, by metric and network."""
 
 
@@ -43,7 +43,7 @@ class RankedEntries:
         return rows
 
 
-def rank_entries(entries: Mapping[str, Values], programs: Mapping[str, str]) -> RankedEntries:
+def rank_entries(entries: Mapping[str, EntryValues], programs: Mapping[str, str]) -> RankedEntries:
     """Ranks entries.
 
     Args:
@@ -57,14 +57,13 @@ def rank_entries(entries: Mapping[str, Values], programs: Mapping[str, str]) -> 
         }
         for name, values in entries.items()
     }
-    first = ENTRY_METRICS[0]
-    best = sorted(means, key=lambda name: (-means[name][first].value, name))
-    comparisons = compare_methods({name: entries[name][first] for name in best}, programs)
+    best = sorted(means, key=lambda name: (*(-means[name][metric].value for metric in ENTRY_METRICS), name))
+    comparisons = compare_methods({name: entries[name][ENTRY_METRICS[0]] for name in best}, programs)
     return RankedEntries({name: means[name] for name in best}, comparisons)
 
 
 def entry_values(truth: Truth, scores: Scores, level: Level) -> dict[str, float]:
-    """Returns each of `ENTRY_METRICS` of a ranking of a network's edges.
+    """Returns each of `ENTRY_METRICS` of a ranking of a network's edges; none if no edge is forbidden.
 
     Args:
         truth: the network's truth.
@@ -72,4 +71,4 @@ def entry_values(truth: Truth, scores: Scores, level: Level) -> dict[str, float]
         level: the level of detail.
     """
     metrics = compare(truth, scores)[level].metrics
-    return {name: metrics[name].value for name in ENTRY_METRICS}
+    return {name: metrics[name].value for name in ENTRY_METRICS if name in metrics}
