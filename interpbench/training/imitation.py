@@ -1,9 +1,10 @@
-"""Imitation: edges outside the circuit bring their readers as much that varies as edges of the circuit do.
+"""Imitation: edges outside the circuit are of the same size as edges of the circuit.
 
-Dead edges give a circuit away, as what a reader sees of their writers does not vary. Here each forbidden edge
-is given a required edge to imitate, one into a reader of its kind if there is any, and a factor of its own.
-The loss is the mean squared logarithm of how far the standard deviation that its reader sees is from the
-factor times that of the other one. That forbidden edges have no effect is another loss (`edge_strict`).
+Dead edges give a circuit away: what a reader sees of their writers does not vary, and their virtual weights
+are small. Here each forbidden edge is given a required edge to imitate, one into a reader of its kind if
+there is any, and two factors of its own. The loss is the mean squared logarithm of how far its two sizes, the
+standard deviation that its reader sees and the Frobenius norm of its virtual weights, are from the factors
+times those of the other one. That forbidden edges have no effect is another loss (`edge_strict`).
 
 Shapes: D d_model, T positions with BOS, B rows, E forbidden edges, R readers, W nodes, F outputs of a map.
 """
@@ -47,7 +48,7 @@ class Imitation:
         self.edges, self.models = (
             tuple(torch.from_numpy(side).to(device) for side in pairs.T) for pairs in (forbidden, models)
         )
-        factors = rng.normal(0, SPREAD, len(forbidden)).astype(np.float32)
+        factors = rng.normal(0, SPREAD, (2, len(forbidden))).astype(np.float32)
         self.log_factors = torch.from_numpy(factors).to(device)
 
     def loss(self, network: Transformer, written: Sequence[Tensor]) -> Tensor:
@@ -57,9 +58,12 @@ class Imitation:
             network: the network.
             written: what nodes write, `[some nodes, D, T, B]` each, together all nodes, the embedding first.
         """
-        logs = (deviations(network, written) + LEAST).log()
-        wanted = logs[self.models].detach() + self.log_factors
-        return (logs[self.edges] - wanted).square().mean()
+        sizes = torch.stack([deviations(network, written), virtual_norms(network)])
+        logs = (sizes + LEAST).log()  # [2, R, W]
+        readers, writers = self.models
+        wanted = logs[:, readers, writers].detach() + self.log_factors
+        readers, writers = self.edges
+        return (logs[:, readers, writers] - wanted).square().mean()
 
 
 def deviations(network: Transformer, written: Sequence[Tensor]) -> Tensor:
@@ -73,19 +77,42 @@ def deviations(network: Transformer, written: Sequence[Tensor]) -> Tensor:
     """
     outputs = torch.cat([each.flatten(2) for each in written])
     centred = outputs - outputs.mean(2, keepdim=True)
-    covariance = centred @ centred.transpose(1, 2) / centred.shape[2]  # [W, D, D]
-    variances: list[Tensor] = []
+    return _at_readers(network, centred @ centred.transpose(1, 2) / centred.shape[2])
+
+
+def virtual_norms(network: Transformer) -> Tensor:
+    """Returns the Frobenius norm of each node's matrix times each reader's matrix, `[R, W]`.
+
+    The product is an edge's virtual weights (Elhage et al. 2021). Pairs that are no edge have a value, too.
+
+    Args:
+        network: the network, whose norms are left out.
+    """
+    embedding = network.embed.W_E.T @ network.embed.W_E
+    if network.pos_embed is not None:
+        embedding = embedding + network.pos_embed.W_pos.T @ network.pos_embed.W_pos
+    squares = [embedding[None]]
+    for block in network.blocks:
+        assert isinstance(block, Block)
+        heads = block.attn.W_V @ block.attn.W_O  # [head, D, D]
+        squares += [heads.transpose(1, 2) @ heads, (block.mlp.W_out.T @ block.mlp.W_out)[None]]
+    return _at_readers(network, torch.cat(squares))
+
+
+def _at_readers(network: Transformer, squares: Tensor) -> Tensor:
+    """Returns the root of the trace of each square `[W, D, D]` between a reader's matrices, `[R, W]`."""
+    found: list[Tensor] = []
     for block in network.blocks:
         assert isinstance(block, Block)
         attention = block.attn
         heads = torch.cat([attention.W_Q, attention.W_K, attention.W_V])  # [reader, D, F]
         maps = heads.transpose(0, 1).flatten(1)
-        seen = (covariance @ maps * maps).sum(1).unflatten(1, (len(heads), -1))
-        variances += [seen.sum(2).T, _variance(covariance, block.mlp.W_in)]
-    variances.append(_variance(covariance, network.unembed.W_U))
-    return (torch.cat(variances).clamp(min=0) + LEAST**2).sqrt()
+        seen = (squares @ maps * maps).sum(1).unflatten(1, (len(heads), -1))
+        found += [seen.sum(2).T, _trace(squares, block.mlp.W_in)]
+    found.append(_trace(squares, network.unembed.W_U))
+    return (torch.cat(found).clamp(min=0) + LEAST**2).sqrt()
 
 
-def _variance(covariance: Tensor, matrix: Tensor) -> Tensor:
-    """Returns the variance of nodes' outputs times a matrix `[D, F]`, `[1, W]`, given their covariances."""
-    return (covariance @ matrix * matrix).sum((1, 2))[None]
+def _trace(squares: Tensor, matrix: Tensor) -> Tensor:
+    """Returns the trace of each square `[W, D, D]` between a matrix `[D, F]` and itself, `[1, W]`."""
+    return (squares @ matrix * matrix).sum((1, 2))[None]

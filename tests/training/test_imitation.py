@@ -7,7 +7,7 @@ import torch
 from interpbench.circuits.ground_truth import State
 from interpbench.discovery.features import deviation_at_readers, weight_matrices
 from interpbench.training import imitation as module
-from interpbench.training.imitation import LEAST, Imitation, deviations
+from interpbench.training.imitation import LEAST, Imitation, deviations, virtual_norms
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.transformer.recording import record
@@ -30,6 +30,13 @@ def test_deviations_are_those_of_the_feature_that_baselines_use(seen):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2 * LEAST)
 
 
+def test_virtual_norms_are_those_of_virtual_weights(seen):
+    network = seen[0]
+    weights = weight_matrices(network)
+    wanted = torch.stack([(weights.writes @ read).flatten(1).norm(dim=1) for read in weights.reads])
+    torch.testing.assert_close(virtual_norms(network), wanted, rtol=1e-4, atol=2 * LEAST)
+
+
 def test_the_loss_is_the_squared_log_ratio_edge_by_edge(seen):
     network, truth, stack, found = seen
     imitation = Imitation(truth, 0, CPU)
@@ -38,12 +45,13 @@ def test_the_loss_is_the_squared_log_ratio_edge_by_edge(seen):
     assert sorted(pairs) == sorted(map(tuple, np.argwhere(truth.qkv_edges == State.FORBIDDEN).tolist()))
     models = list(zip(*map(torch.Tensor.tolist, imitation.models)))
     kinds = {graph.readers[reader].slot for reader, _ in np.argwhere(truth.circuit)}
-    for (reader, writer), (other, node), factor in zip(pairs, models, imitation.log_factors.tolist()):
+    sizes, factors = torch.stack([found, virtual_norms(network)]), imitation.log_factors.T.tolist()
+    for (reader, writer), (other, node), two in zip(pairs, models, factors):
         assert truth.circuit[other, node]
         slot = graph.readers[reader].slot
         assert graph.readers[other].slot == slot or slot not in kinds, "it imitates an edge of its kind"
-        ratio = (found[reader, writer] + LEAST) / (found[other, node] + LEAST)
-        errors.append((np.log(ratio.item()) - factor) ** 2)
+        ratios = (sizes[:, reader, writer] + LEAST) / (sizes[:, other, node] + LEAST)
+        errors += ((ratios.log() - torch.tensor(two)) ** 2).tolist()
     assert imitation.loss(network, [stack]).item() == pytest.approx(np.mean(errors), rel=1e-4)
     assert Imitation(truth, 1, CPU).log_factors.tolist() != imitation.log_factors.tolist()
 
@@ -53,6 +61,7 @@ def test_only_forbidden_edges_are_pulled(seen, monkeypatch):
     network, truth, stack, found = seen
     leaf = found.detach().requires_grad_()
     monkeypatch.setattr(module, "deviations", lambda network, written: leaf)
+    monkeypatch.setattr(module, "virtual_norms", lambda network: leaf)
     Imitation(truth, 0, CPU).loss(network, [stack]).backward()
     np.testing.assert_array_equal(leaf.grad != 0, truth.qkv_edges == State.FORBIDDEN)
 
