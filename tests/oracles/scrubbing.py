@@ -1,0 +1,85 @@
+"""Causal scrubbing of a transformer as the literal recursion: one sample, one path, one component at a time.
+
+It takes the inputs that were drawn, and nothing else, from the project.
+"""
+
+from tests.oracles.transformer import run
+
+
+def before(image, names):
+    """Returns which of a network's writers a reader reads, in order."""
+    if image == "logits":
+        return names
+    layer = int(image.split("<")[0].split(".")[0][1:])
+    below = [name for name in names if name == "embed" or int(name.split(".")[0][1:]) < layer]
+    return below if image[0] == "a" else below + [name for name in names if name.startswith(f"a{layer}.")]
+
+
+def scrubbed_logits(model, rows, hypothesis, draws, classes):
+    """Returns the logits of each sample, a list of vectors, one for each position.
+
+    Args:
+        model: the network.
+        rows: the inputs, lists of token ids.
+        hypothesis: the hypothesis.
+        draws: which inputs are drawn, by path.
+        classes: the classes of inputs, by claim.
+    """
+    clean = [run(model, row)[1] for row in rows]
+    claims = hypothesis.claims
+    split = any("<" in claim.image for claim in claims.values())
+    names = list(clean[0])
+
+    def read_by(claim, image, path, current):
+        """Returns what a reader sees of each writer, for each sample: outputs of a run, by writer."""
+        important = {claims[parent].image: parent for parent in hypothesis.parents(claim)}
+        seen = [{} for _ in current]
+        for writer in before(image, names):
+            if writer in important:
+                name = important[writer]
+                found = value(
+                    name, f"{path}/{name}", draws.agreeing(f"{path}/{name}", classes[name], current)
+                )
+            else:
+                found = [clean[other][writer] for other in draws.other(path, current, writer)]
+            for sample, vectors in enumerate(found):
+                seen[sample][writer] = vectors
+        return seen
+
+    def value(claim, path, current):
+        """Returns what a claim's node writes, for each sample: a vector for each position."""
+        image = claims[claim].image
+        if image == "embed":
+            return [clean[place]["embed"] for place in current]
+        inputs = {}
+        if image[0] == "a" and split:
+            own = {claims[parent].image: parent for parent in hypothesis.parents(claim)}
+            for slot in "qkv":
+                reader = f"{image}<{slot}>"
+                if reader in own:
+                    name = own[reader]
+                    further = f"{path}/{name}"
+                    inputs[reader] = read_by(
+                        name, reader, further, draws.agreeing(further, classes[name], current)
+                    )
+                else:
+                    other = draws.other(path, current, reader)
+                    inputs[reader] = [{w: clean[place][w] for w in before(reader, names)} for place in other]
+        elif image[0] == "a":
+            seen = read_by(claim, image, path, current)
+            inputs = {f"{image}<{slot}>": seen for slot in "qkv"}
+        else:
+            inputs = {image: read_by(claim, image, path, current)}
+        made = []
+        for sample in range(len(current)):
+            routes = {
+                (writer, reader, position): {writer: vectors}
+                for reader, seen in inputs.items()
+                for writer, vectors in seen[sample].items()
+                for position in range(len(vectors))
+            }
+            logits, outputs = run(model, rows[current[sample]], routes=routes)
+            made.append(logits if image == "logits" else outputs[image])
+        return made
+
+    return value(hypothesis.output, hypothesis.output, draws.root)

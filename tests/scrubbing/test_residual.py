@@ -1,0 +1,142 @@
+"""The fast scrubbing of a transformer is the literal recursion, and that of any graph of functions."""
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.circuits.graph import Graph
+from interpbench.core.errors import TaskError
+from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.computational_graph import ComputationalGraph, Operation, scrub_graph
+from interpbench.scrubbing.draws import Draws
+from interpbench.scrubbing.hypothesis import Claim, Hypothesis
+from interpbench.scrubbing.program_claims import structure_hypothesis
+from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
+from tests.builders import SHAPES, inputs, network, shape_name
+from tests.oracles.scrubbing import scrubbed_logits
+
+ROWS, SAMPLES = 6, 3
+SAMPLINGS = ("node", "edge", "global", "exact")
+
+
+def claimed(graph: Graph, seed: int, split: bool, rows: int = ROWS) -> Hypothesis:
+    """Returns a hypothesis of a random circuit whose nodes are functions of random values."""
+    rng = np.random.default_rng(seed)
+    circuit = graph.legal & (rng.random(graph.legal.shape) < 0.25)
+    circuit[-1, -1] = circuit[-1, 1] = True
+    found = structure_hypothesis(graph, circuit, split)
+    claims = {
+        name: claim if name == "embed" or rng.random() < 0.3 else Claim(name, rng.integers(0, 3, rows))
+        for name, claim in found.claims.items()
+    }
+    return Hypothesis(claims, found.edges, "embed", "logits")
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("shape", SHAPES[:5], ids=shape_name)
+def test_s5_it_is_the_literal_recursion(shape, split, sampling):
+    model, tokens = network(*shape), inputs(0, ROWS)
+    hypothesis = claimed(model.cfg.graph, 1, split)
+    draws = Draws(0, SAMPLES, Classes.of(np.zeros(ROWS), ROWS), sampling)
+    classes = hypothesis.classes(ROWS)
+    with torch.no_grad():
+        wanted = scrubbed_logits(model, tokens.tolist(), hypothesis, draws, classes)
+    found = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
+    expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    assert (found - ScrubbedNetwork(model, tokens).logits[..., draws.root]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_it_is_that_of_any_graph_of_functions(sampling):
+    model, tokens = network(*SHAPES[1]), inputs(0, ROWS)
+    hypothesis = claimed(model.cfg.graph, 2, split=True)
+    draws = Draws(3, 40, Classes.of(np.zeros(ROWS), ROWS), sampling)
+    scrubbed = scrub_graph(as_graph(model), hypothesis, tokens, draws)
+    found = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
+    torch.testing.assert_close(found, scrubbed.permute(2, 1, 0), rtol=1e-12, atol=1e-12)
+
+
+def as_graph(model) -> ComputationalGraph:
+    """Returns a network as a graph of functions of `[S, T, D]`, by its own layers."""
+    operations: dict[str, Operation] = {}
+    biases = [block.attn.b_O for block in model.blocks]
+
+    def summed(layer: int):
+        return lambda *read: sum(read) + sum(biases[:layer])
+
+    def turned(x):
+        return x.permute(2, 1, 0)
+
+    parents = network_parents(model.cfg.graph, True)
+    for name in sorted(parents, key=_depth):
+        if name == "embed":
+            compute = lambda tokens: turned(model.embedding(tokens))  # noqa: E731
+        elif "<" in name:
+            compute = summed(int(name[1]))
+        elif name == "logits":
+            compute = lambda *read: turned(  # noqa: E731
+                model.unembed(model.ln_final(turned(summed(model.cfg.n_layers)(*read))))
+            )
+        elif name[0] == "m":
+            layer = int(name[1])
+            block = model.blocks[layer]
+
+            def compute(*read, block=block, layer=layer):
+                return turned(block.mlp(block.ln2(turned(summed(layer + 1)(*read)))))
+        else:
+            block, head = model.blocks[int(name[1])], int(name.split("h")[1])
+
+            def compute(*read, block=block, head=head):
+                normed = block.ln1(torch.stack([turned(x) for x in read]))
+                q, k, v = block.attn.project_each(normed, block.attn.maps(heads=[head]))
+                mixed = block.attn.mix(block.attn.pattern(q, k), v)
+                return turned(block.attn.write(mixed, [head])[0])
+
+        operations[name] = Operation(parents[name], compute)
+    return ComputationalGraph(operations, "logits")
+
+
+def _depth(name: str) -> tuple[int, int, str]:
+    """Returns where a node is in the order of computation."""
+    if name == "logits":
+        return 99, 0, name
+    return (
+        (-1, 0, name)
+        if name == "embed"
+        else (int(name[1]), 0 if "<" in name else 2 if name[0] == "m" else 1, name)
+    )
+
+
+def test_results_do_not_depend_on_chunks(monkeypatch):
+    model, tokens = network(*SHAPES[0]), inputs(0, ROWS)
+    hypothesis = claimed(model.cfg.graph, 1, True)
+    draws = Draws(0, 50, Classes.of(np.zeros(ROWS), ROWS))
+    whole = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
+    monkeypatch.setattr("interpbench.scrubbing.residual.ROWS", 64)
+    torch.testing.assert_close(ScrubbedNetwork(model, tokens).scrub(hypothesis, draws), whole)
+
+
+def test_s2_everything_with_all_claims_and_identities_is_the_network():
+    """If every edge is important and no input agrees with another, nothing is resampled."""
+    model, tokens = network(*SHAPES[1]), inputs(0, ROWS)
+    graph = model.cfg.graph
+    for split in (False, True):
+        hypothesis = structure_hypothesis(graph, graph.legal, split)
+        draws = Draws(0, 9, Classes.of(np.zeros(ROWS), ROWS))
+        scrubbed = ScrubbedNetwork(model, tokens)
+        found = scrubbed.scrub(hypothesis, draws)
+        torch.testing.assert_close(found, scrubbed.logits[..., draws.root], rtol=1e-12, atol=1e-12)
+
+
+def test_paths_are_counted_before_they_are_run():
+    graph = network(*SHAPES[0]).cfg.graph
+    hypothesis = structure_hypothesis(graph, graph.legal, False)
+    # embed is read by 6 heads, 2 MLPs and the logits on all paths to them
+    assert hypothesis.paths["m1"] == 1 and hypothesis.paths["a1.h0"] == 2
+    assert hypothesis.paths["m0"] == 1 + 1 + 3 * 2 and hypothesis.paths["a0.h2"] == 2 * hypothesis.paths["m0"]
+    assert hypothesis.paths["embed"] == 2 * hypothesis.paths["a0.h0"] * 2
+    deep = Graph(8, 8)
+    with pytest.raises(TaskError, match="paths, and at most 20,000 are run"):
+        structure_hypothesis(deep, deep.legal, False).check(network_parents(deep, False), "embed", "logits")
