@@ -1,0 +1,239 @@
+"""Causal scrubbing of a checkpoint against its own program, or against a circuit that a method found."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter
+from rich.console import Console
+
+from interpbench.alignment.alignment import Alignment
+from interpbench.causal.model import Trace
+from interpbench.checkpoints.find import find_checkpoint
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.io.score_files import read_scores
+from interpbench.core import seeds
+from interpbench.core.errors import TaskError
+from interpbench.core.estimate import Estimate
+from interpbench.core.files import write_json
+from interpbench.core.process import prepare_torch
+from interpbench.reports.tables import rows_table
+from interpbench.runs.certify import subject_of
+from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.draws import Draws, Sampling
+from interpbench.scrubbing.hypothesis import Hypothesis
+from interpbench.scrubbing.program_claims import PROGRAM_LEVELS, program_hypothesis, structure_hypothesis
+from interpbench.scrubbing.recovered import Behaviour, Recovered, recovered
+from interpbench.scrubbing.residual import ScrubbedNetwork
+from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest, claim_reports, negative_tests
+from interpbench.tasks.task import Task
+from interpbench.transformer.model import Transformer
+
+log = logging.getLogger(__name__)
+SAMPLINGS: tuple[Sampling, ...] = ("node", "edge", "global", "exact")
+MOST_INPUTS = 1024
+"""The number of inputs among which claims exchange theirs; all of a task's if there are no more."""
+
+
+@dataclass(frozen=True)
+class ScrubReport:
+    """What scrubbing says of a network.
+
+    Attributes:
+        task: the name of the task.
+        inputs: the number of inputs.
+        samples: the number of samples of each number.
+        paths: the number of paths of each hypothesis.
+        results: what is recovered, by hypothesis and by how unimportant parents are resampled.
+        claims: how much each claim of the strongest hypothesis says, by node.
+        negative: the negative test of each node that carries variables.
+    """
+
+    task: str
+    inputs: int
+    samples: int
+    paths: dict[str, int]
+    results: dict[str, dict[Sampling, Recovered]]
+    claims: dict[str, ClaimReport]
+    negative: dict[str, NegativeTest]
+
+    def save(self, path: Path) -> None:
+        """Writes the report as JSON."""
+        write_json(path, TypeAdapter(ScrubReport).dump_python(self, mode="json"))
+
+
+def scrub_program(
+    network: Transformer,
+    alignment: Alignment,
+    circuit: np.ndarray,
+    *,
+    found: np.ndarray | None = None,
+    inputs: int = MOST_INPUTS,
+    samples: int = 1000,
+    samplings: Sequence[Sampling] = SAMPLINGS,
+    seed: int = 0,
+) -> ScrubReport:
+    """Scrubs a network against its program, or against a circuit alone.
+
+    Args:
+        network: the network.
+        alignment: the nodes of the program's variables.
+        circuit: the edges of the program's circuit, bool `[R, W]`.
+        found: the edges of another circuit, which is scrubbed instead; None for the program.
+        inputs: the number of inputs.
+        samples: the number of samples.
+        samplings: how unimportant parents are resampled, each in turn.
+        seed: the seed of inputs and draws.
+
+    Raises:
+        TaskError: if a hypothesis has too many paths.
+    """
+    task = alignment.task
+    tokens = inputs_of(task, inputs, seed)
+    trace = task.causal_model.run(tokens)
+    labels = trace[task.causal_model.output]
+    behaviour = Behaviour(labels, task.scored(labels), task.causal_model.numerical, task.tolerance)
+    ids = torch.from_numpy(task.token_ids(tokens)).to(network.unembed.W_U.device)
+    scrubbed = ScrubbedNetwork(network, ids)
+    hypotheses = _hypotheses(alignment, circuit, found, trace)
+    lengths = Classes.of((tokens >= 0).sum(1), len(tokens))
+    results: dict[str, dict[Sampling, Recovered]] = {}
+    for name, hypothesis in hypotheses.items():
+        results[name] = {}
+        for sampling in samplings:
+            draws = Draws(seed, samples, lengths, sampling)
+            logits = scrubbed.scrub(hypothesis, draws)
+            results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
+    claims: dict[str, ClaimReport] = {}
+    negative: dict[str, NegativeTest] = {}
+    if found is None:
+        draws = Draws(seed, samples, lengths)
+        strongest = hypotheses[PROGRAM_LEVELS[-1]]
+        claims = claim_reports(scrubbed, strongest, draws, behaviour)
+        tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
+        negative = {str(node): test for node, test in tests.items()}
+    paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
+    return ScrubReport(task.name, len(tokens), samples, paths, results, claims, negative)
+
+
+def _hypotheses(
+    alignment: Alignment, circuit: np.ndarray, found: np.ndarray | None, trace: Trace
+) -> dict[str, Hypothesis]:
+    """Returns the hypotheses by name, the strongest last."""
+    if found is not None:
+        return {"circuit": structure_hypothesis(alignment.graph, found, split=True)}
+    return {level: program_hypothesis(alignment, circuit, trace, level) for level in PROGRAM_LEVELS}
+
+
+def inputs_of(task: Task, count: int, seed: int) -> np.ndarray:
+    """Returns inputs `[N, pos]` that have an answer: all of a task's if there are no more, else drawn.
+
+    Raises:
+        TaskError: if fewer than two have an answer.
+    """
+    domain = task.domain
+    tokens = (
+        domain.all() if domain.size <= count else domain.draw(seeds.generator(seed, "scrub inputs"), count)
+    )
+    answered = task.scored(task.causal_model.outputs(tokens)).any(1)
+    if answered.sum() < 2:
+        raise TaskError(f"task {task.name}: fewer than two of {len(tokens)} inputs have an answer")
+    return tokens[answered]
+
+
+def scrub_checkpoint(
+    name: str, *, circuit: Path | None = None, inputs: int = MOST_INPUTS, samples: int = 1000, seed: int = 0
+) -> ScrubReport:
+    """Scrubs a checkpoint, as `scrub_program` does.
+
+    Args:
+        name: the checkpoint, as `interpbench.load` takes it.
+        circuit: a file of scores or of a circuit, in any form that `read_scores` knows: as many of its best
+            edges as the program's circuit has are scrubbed instead of the program; None for the program.
+        inputs: the number of inputs.
+        samples: the number of samples.
+        seed: the seed of inputs and draws.
+
+    Raises:
+        InterpBenchError: if there is no such checkpoint, or the file cannot be read.
+    """
+    prepare_torch()
+    checkpoint = load_checkpoint(find_checkpoint(name), certificate=False)
+    subject = subject_of(checkpoint)
+    found = None if circuit is None else best_edges(circuit, checkpoint, int(subject.truth.circuit.sum()))
+    return scrub_program(
+        checkpoint.network,
+        subject.alignment,
+        subject.truth.circuit,
+        found=found,
+        inputs=inputs,
+        samples=samples,
+        seed=seed,
+    )
+
+
+def best_edges(path: Path, checkpoint: Checkpoint, count: int) -> np.ndarray:
+    """Returns the circuit of a file, or its best edges, bool `[R, W]`.
+
+    Args:
+        path: the file.
+        checkpoint: the checkpoint that it is of.
+        count: the number of edges, if the file has scores only.
+    """
+    graph = checkpoint.network.cfg.graph
+    read = read_scores(path, graph)
+    if read.circuit is not None:
+        return read.circuit & graph.legal
+    scores = np.where(graph.legal, read.scores.edges, -np.inf)
+    chosen = np.argsort(-scores, axis=None, kind="stable")[:count]
+    return np.isin(np.arange(scores.size), chosen).reshape(scores.shape) & graph.legal
+
+
+def show_report(console: Console, report: ScrubReport) -> None:
+    """Prints a report."""
+    console.print(rows_table([_result(name, report) for name in report.results]))
+    first = next(iter(next(iter(report.results.values())).values()))
+    log.info(
+        "%s: %d inputs, %d samples; the loss of the network is %.4g, of its outputs on other inputs %.4g, of "
+        "the best constant %.4g",
+        *(report.task, report.inputs, report.samples),
+        *(first.network.value, first.shuffled.value, first.constant),
+    )
+    if report.claims:
+        console.print(rows_table([_claim(name, report) for name in reversed(report.claims)]))
+        log.info(
+            "a claim is vacuous where inputs are alone; one that survives other inputs' values says nothing"
+        )
+
+
+def _result(name: str, report: ScrubReport) -> dict[str, object]:
+    row: dict[str, object] = {"hypothesis": name, "paths": report.paths[name]}
+    row |= {f"% ({sampling})": percent(one) for sampling, one in report.results[name].items()}
+    first = next(iter(report.results[name].values()))
+    return row | {"loss": round(first.scrubbed.value, 4), "answers changed": round(first.changed.value, 4)}
+
+
+def _claim(name: str, report: ScrubReport) -> dict[str, object]:
+    one, test = report.claims[name], report.negative.get(name)
+    row: dict[str, object] = {"claim about": name, "inputs alone": round(one.alone, 3)}
+    row["effective class"] = round(one.effective_size, 1)
+    row["% with others' values"] = "–" if one.permuted is None else f"{one.permuted.value:.1f}"
+    row["of another class: right"] = "–" if test is None else f"{test.right.value:.3f}"
+    row["of which it matters"] = "–" if test is None else f"{test.matters:.3f}"
+    row["of its class: right"] = "–" if test is None else f"{test.kept.value:.3f}"
+    return row
+
+
+def percent(one: Recovered) -> str:
+    """Returns the percentage of the loss that is recovered, with its interval, or a dash."""
+    return "–" if one.percent is None else estimate(one.percent)
+
+
+def estimate(found: Estimate) -> str:
+    """Returns an estimate of a percentage as text."""
+    low, high = found.ends
+    return f"{found.value:.1f} [{low:.1f}, {high:.1f}]"
