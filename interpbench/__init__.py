@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         load_problem,
         plot_circuit,
         plot_roc,
+        scrub,
         show,
         train,
     )
@@ -49,6 +50,7 @@ __all__ = [
     "load_problem",
     "plot_circuit",
     "plot_roc",
+    "scrub",
     "show",
     "tasks",
     "train",

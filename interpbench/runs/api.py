@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interpbench.circuits.ground_truth import Level, Truth
     from interpbench.circuits.scores import Scores
     from interpbench.reports.palette import Picture
+    from interpbench.runs.scrub import ScrubReport
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.results import LevelScores
     from interpbench.tasks.problem import Problem
@@ -137,6 +138,27 @@ def discover(
         checkpoint = load(checkpoint)
     problem = load_pairs(checkpoint.folder).problem(checkpoint.network, examples, seed)
     return apply(get_method(method, settings), problem, method_name(method))
+
+
+def scrub(checkpoint: "Checkpoint | str | int | Path", **settings: Any) -> "ScrubReport":
+    """Scrubs a network against its own program, or against a circuit that was found (`circuit=path`).
+
+    Args:
+        checkpoint: a loaded checkpoint, or what `load` takes.
+        **settings: those of `runs.scrub.scrub_checkpoint`: `circuit`, `inputs`, `samples`, `seed`.
+
+    Examples:
+        >>> import interpbench
+        >>> report = interpbench.scrub("hist")                     # doctest: +SKIP
+        >>> report.results["features"]["node"].percent             # doctest: +SKIP
+
+    Raises:
+        InterpBenchError: if there is no such checkpoint, or a hypothesis has too many paths.
+    """
+    from interpbench.runs.scrub import scrub_checkpoint
+
+    name = str(checkpoint) if isinstance(checkpoint, str | int | Path) else str(checkpoint.folder)
+    return scrub_checkpoint(name, **settings)
 
 
 def compare(truth: "Truth", scores: "Scores", structural: bool = False) -> "dict[Level, LevelScores]":

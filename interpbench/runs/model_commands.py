@@ -7,15 +7,15 @@ from pathlib import Path
 
 from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import is_ours
-from interpbench.checkpoints.find import find_checkpoints
+from interpbench.checkpoints.find import find_checkpoint, find_checkpoints
 from interpbench.checkpoints.hub import target_of
 from interpbench.checkpoints.index import check_grade
 from interpbench.checkpoints.record import task_of
 from interpbench.circuits.grades import GRADES, RELEASED, Grade, Standard
 from interpbench.core.config import convert
 from interpbench.core.console import WIDE, console
-from interpbench.core.errors import ScoresError
-from interpbench.core.files import check_writable
+from interpbench.core.errors import ConfigError, ScoresError
+from interpbench.core.files import check_file, check_writable
 from interpbench.core.text import shown
 from interpbench.runs.subcommand import argument, subcommand
 from interpbench.scoring.leaderboard_rows import BOARD
@@ -224,3 +224,34 @@ def _certify(arguments: argparse.Namespace) -> int:
         own_task=arguments.task,
     )
     return 0 if good else 1
+
+
+@subcommand(
+    "scrub",
+    "causal scrubbing: how much of its loss a network keeps under a hypothesis",
+    argument("checkpoint", help="a name in models/, or a folder"),
+    argument("--circuit", metavar="FILE", help="scrub a circuit that was found, instead of the program"),
+    argument("--inputs", type=int, default=1024, help="inputs among which claims exchange theirs (1024)"),
+    argument("--samples", type=int, default=1000, help="samples of each number (1000)"),
+    argument("--seed", type=int, default=0, help="seed of inputs and draws (0)"),
+    argument("--json", metavar="FILE", help="write all numbers to a file"),
+)
+def _scrub(arguments: argparse.Namespace) -> int:
+    for option, least in (("inputs", 2), ("samples", 2)):
+        value = getattr(arguments, option)
+        if not least <= value <= MOST_PAIRS:
+            raise ConfigError(f"--{option} {value} is not a number from {least} to {MOST_PAIRS:,}")
+    find_checkpoint(arguments.checkpoint)
+    circuit = Path(arguments.circuit) if arguments.circuit else None
+    if circuit is not None and not circuit.is_file():
+        raise ConfigError(f"there is no file {shown(arguments.circuit)} of a circuit")
+    if arguments.json:
+        check_file(Path(arguments.json))
+    from interpbench.runs.scrub import scrub_checkpoint, show_report
+
+    numbers = {name: getattr(arguments, name) for name in ("inputs", "samples", "seed")}
+    report = scrub_checkpoint(arguments.checkpoint, circuit=circuit, **numbers)
+    show_report(console(WIDE), report)
+    if arguments.json:
+        report.save(Path(arguments.json))
+    return 0

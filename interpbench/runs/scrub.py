@@ -18,7 +18,6 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.io.score_files import read_scores
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
-from interpbench.core.estimate import Estimate
 from interpbench.core.files import write_json
 from interpbench.core.process import prepare_torch
 from interpbench.reports.tables import rows_table
@@ -230,10 +229,7 @@ def _claim(name: str, report: ScrubReport) -> dict[str, object]:
 
 def percent(one: Recovered) -> str:
     """Returns the percentage of the loss that is recovered, with its interval, or a dash."""
-    return "–" if one.percent is None else estimate(one.percent)
-
-
-def estimate(found: Estimate) -> str:
-    """Returns an estimate of a percentage as text."""
-    low, high = found.ends
-    return f"{found.value:.1f} [{low:.1f}, {high:.1f}]"
+    if one.percent is None:
+        return "–"
+    value, low, high = (f"{number:.1f}" for number in (one.percent.value, *one.percent.ends))
+    return value if low == value == high else f"{value} [{low}, {high}]"

@@ -108,7 +108,7 @@ class Behaviour:
             return float((weights * (values - mean) ** 2).sum())
         shares = np.bincount(np.where(scored, labels, 0).reshape(-1), weights.reshape(-1))
         shares = shares[shares > 0]
-        return float(-(shares * np.log(shares)).sum())
+        return max(0.0, float(-(shares * np.log(shares)).sum()))
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ NAMES = {
     **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
     **{"shortcuts": ["shortcuts", "hsit"], "exam": ["exam", "--rows", "docs/exma"]},
     **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
+    **{"scrub": ["scrub", "hsit"]},
     **{"submit": ["submit", ".", "--name", "mine", "--checkpoint", "hsit"]},
     **{"submissions": ["submissions", "docs/submisions"]},
     **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
