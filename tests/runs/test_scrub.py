@@ -1,0 +1,142 @@
+"""`interpbench scrub`: certified and compiled networks keep their loss, and wrong hypotheses lose it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import interpbench
+from interpbench.alignment.alignment import align
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.find import find_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.core.errors import ConfigError, InterpBenchError, TaskError
+from interpbench.rasp.compile import compile_program
+from interpbench.rasp.weights import compiled_network
+from interpbench.runs.certify import subject_of
+from interpbench.runs.cli import run_subcommand
+from interpbench.runs.score import convert_file
+from interpbench.runs.scrub import SAMPLINGS, inputs_of, scrub_checkpoint, scrub_program
+from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
+from interpbench.tasks.catalogue import get_task
+from tests.builders import setting
+
+FEW = {"inputs": 256, "samples": 200}
+
+
+@pytest.mark.parametrize("name", ["hist", "detect_abc", "frac_prevs", "equals_two_back[regime=normed]"])
+def test_certified_networks_keep_their_loss_at_all_levels(name: str) -> None:
+    report = scrub_checkpoint(name, **FEW)
+    assert tuple(report.results) == PROGRAM_LEVELS
+    for level, by_sampling in report.results.items():
+        assert tuple(by_sampling) == SAMPLINGS
+        for found in by_sampling.values():
+            assert found.percent is not None and found.percent.value > 99, level
+            assert found.changed.value < 0.01 and found.scrubbed.value < found.constant
+    for claim, test in report.negative.items():
+        assert test.right.value > 0.98 and test.kept.value > 0.98, claim
+
+
+@pytest.mark.parametrize("name", ["hist", "paren_balance", "sum_last_two", "frac_prevs"])
+def test_compiled_networks_keep_their_loss(name: str) -> None:
+    task = replace(get_task(name), alignment={})  # variables are where Tracr places them
+    network = compiled_network(compile_program(task.program))
+    alignment = align(task, network.cfg.graph)
+    truth = find_truth(alignment, pairs=500)
+    report = scrub_program(network, alignment, truth.circuit, **FEW)
+    for by_sampling in report.results.values():
+        for found in by_sampling.values():
+            assert found.percent is not None and found.percent.value == pytest.approx(100, abs=1)
+
+
+def test_an_untrained_network_has_nothing_to_recover() -> None:
+    network, alignment, truth = setting("hist")
+    report = scrub_program(network, alignment, truth.circuit, samplings=("node",), **FEW)
+    assert report.results["features"]["node"].network.value > report.results["features"]["node"].constant
+
+
+def test_a_circuit_without_a_required_edge_loses_most() -> None:
+    checkpoint = load_checkpoint(find_checkpoint("detect_abc"), certificate=False)
+    subject = subject_of(checkpoint)
+    circuit = subject.truth.circuit
+    whole = scrub_program(checkpoint.network, subject.alignment, circuit, found=circuit, **FEW)
+    assert whole.results["circuit"]["node"].percent.value > 99  # pyright: ignore[reportOptionalMemberAccess]
+    assert not whole.claims and not whole.negative
+    for reader, writer in np.argwhere(circuit):
+        less = circuit.copy()
+        less[reader, writer] = False
+        found = scrub_program(
+            checkpoint.network, subject.alignment, circuit, found=less, samplings=("node",), **FEW
+        )
+        percent = found.results["circuit"]["node"].percent
+        assert percent is not None and percent.value < 90, (reader, writer)
+
+
+def test_claims_whose_values_are_given_to_other_inputs_lose() -> None:
+    report = scrub_checkpoint("detect_abc", **FEW)
+    permuted = report.claims["m2"].permuted
+    assert permuted is not None and permuted.value < 50
+    assert report.claims["m2"].alone < 0.2 and report.claims["m2"].effective_size > 5
+
+
+def test_a_circuit_of_a_file_is_scrubbed(tmp_path: Path) -> None:
+    convert_file("truth", tmp_path / "truth.json", "hist")
+    out = tmp_path / "report.json"
+    assert (
+        run_subcommand(
+            [
+                "scrub",
+                "hist",
+                "--circuit",
+                str(tmp_path / "truth.json"),
+                "--samples",
+                "100",
+                "--json",
+                str(out),
+            ]
+        )
+        == 0
+    )
+    said = json.loads(out.read_text())
+    assert said["results"]["circuit"]["node"]["percent"][0] > 99
+    scores = tmp_path / "scores.csv"
+    graph = load_checkpoint(find_checkpoint("hist"), certificate=False).network.cfg.graph
+    scores.write_text(
+        "edge,score\n" + "".join(f"{edge},{-place}\n" for place, edge in enumerate(graph.edges))
+    )
+    report = interpbench.scrub("hist", circuit=scores, **FEW)
+    assert report.results["circuit"]["node"].percent.value < 50  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    first, second = (scrub_checkpoint("hist", seed=3, **FEW) for _ in range(2))
+    assert first.results == second.results
+    assert scrub_checkpoint("hist", seed=4, **FEW).results != first.results
+
+
+def test_inputs_have_an_answer() -> None:
+    task = get_task("frac_prevs")
+    assert len(inputs_of(task, 64, 0)) == 64 and len(inputs_of(task, 10**6, 0)) == task.domain.size
+    with pytest.raises(TaskError, match="fewer than two of"):
+        inputs_of(task, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hist", "--samples", "1"], "--samples 1 is not a number from 2"),
+        (["hist", "--inputs", "0"], "--inputs 0 is not a number from 2"),
+        (["hist", "--circuit", "nothing.json"], "there is no file nothing.json"),
+    ],
+)
+def test_wrong_calls(arguments: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        run_subcommand(["scrub", *arguments])
+
+
+def test_a_damaged_circuit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "wrong.csv").write_text("edge,score\nembed->a9.h0<q>,1\n")
+    with pytest.raises(InterpBenchError, match="a9"):
+        scrub_checkpoint("hist", circuit=tmp_path / "wrong.csv", **FEW)
