@@ -7,9 +7,10 @@ import torch
 from interpbench.circuits.graph import Graph
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.computational_graph import ComputationalGraph, Operation, scrub_graph
+from interpbench.scrubbing.computational_graph import scrub_graph
 from interpbench.scrubbing.draws import Draws
 from interpbench.scrubbing.hypothesis import Claim, Hypothesis
+from interpbench.scrubbing.network_graph import network_graph
 from interpbench.scrubbing.program_claims import structure_hypothesis
 from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
 from tests.builders import SHAPES, inputs, network, shape_name
@@ -49,64 +50,16 @@ def test_s5_it_is_the_literal_recursion(shape, split, sampling):
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_it_is_that_of_any_graph_of_functions(sampling):
-    model, tokens = network(*SHAPES[1]), inputs(0, ROWS)
-    hypothesis = claimed(model.cfg.graph, 2, split=True)
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_name)
+def test_it_is_that_of_any_graph_of_functions(shape, split, sampling):
+    model, tokens = network(*shape), inputs(0, ROWS)
+    hypothesis = claimed(model.cfg.graph, 2, split)
     draws = Draws(3, 40, Classes.of(np.zeros(ROWS), ROWS), sampling)
-    scrubbed = scrub_graph(as_graph(model), hypothesis, tokens, draws)
+    with torch.no_grad():
+        scrubbed = scrub_graph(network_graph(model, split), hypothesis, tokens, draws)
     found = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
     torch.testing.assert_close(found, scrubbed.permute(2, 1, 0), rtol=1e-12, atol=1e-12)
-
-
-def as_graph(model) -> ComputationalGraph:
-    """Returns a network as a graph of functions of `[S, T, D]`, by its own layers."""
-    operations: dict[str, Operation] = {}
-    biases = [block.attn.b_O for block in model.blocks]
-
-    def summed(layer: int):
-        return lambda *read: sum(read) + sum(biases[:layer])
-
-    def turned(x):
-        return x.permute(2, 1, 0)
-
-    parents = network_parents(model.cfg.graph, True)
-    for name in sorted(parents, key=_depth):
-        if name == "embed":
-            compute = lambda tokens: turned(model.embedding(tokens))  # noqa: E731
-        elif "<" in name:
-            compute = summed(int(name[1]))
-        elif name == "logits":
-            compute = lambda *read: turned(  # noqa: E731
-                model.unembed(model.ln_final(turned(summed(model.cfg.n_layers)(*read))))
-            )
-        elif name[0] == "m":
-            layer = int(name[1])
-            block = model.blocks[layer]
-
-            def compute(*read, block=block, layer=layer):
-                return turned(block.mlp(block.ln2(turned(summed(layer + 1)(*read)))))
-        else:
-            block, head = model.blocks[int(name[1])], int(name.split("h")[1])
-
-            def compute(*read, block=block, head=head):
-                normed = block.ln1(torch.stack([turned(x) for x in read]))
-                q, k, v = block.attn.project_each(normed, block.attn.maps(heads=[head]))
-                mixed = block.attn.mix(block.attn.pattern(q, k), v)
-                return turned(block.attn.write(mixed, [head])[0])
-
-        operations[name] = Operation(parents[name], compute)
-    return ComputationalGraph(operations, "logits")
-
-
-def _depth(name: str) -> tuple[int, int, str]:
-    """Returns where a node is in the order of computation."""
-    if name == "logits":
-        return 99, 0, name
-    return (
-        (-1, 0, name)
-        if name == "embed"
-        else (int(name[1]), 0 if "<" in name else 2 if name[0] == "m" else 1, name)
-    )
 
 
 def test_results_do_not_depend_on_chunks(monkeypatch):

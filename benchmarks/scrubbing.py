@@ -1,0 +1,122 @@
+"""Causal scrubbing: how long it takes, in forward passes and against the recursion path by path.
+
+1. A hypothesis of 66 paths about a network of GPT-2's shape with random weights: the time of scrubbing 64
+   samples, over that of a forward pass on 64 inputs.
+2. 1,000 samples of `sort_digits`, scrubbed against its program: the time for each sample, over that of the
+   recursion for one sample at a time (`computational_graph`), of the same draws.
+
+All on one thread, side by side; the least of some repetitions counts.
+
+Run: `python -m benchmarks.scrubbing`.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from interpbench.alignment.alignment import align
+from interpbench.checkpoints.find import find_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.naming import EMBED
+from interpbench.core import seeds
+from interpbench.core.process import prepare_torch
+from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.computational_graph import scrub_graph
+from interpbench.scrubbing.draws import Draws
+from interpbench.scrubbing.hypothesis import Claim, Hypothesis
+from interpbench.scrubbing.network_graph import network_graph
+from interpbench.scrubbing.program_claims import program_hypothesis
+from interpbench.scrubbing.residual import LOGITS, ScrubbedNetwork
+from interpbench.tasks.catalogue import get_task
+from interpbench.transformer.config import TransformerConfig
+from interpbench.transformer.model import Transformer
+
+PATHS = 66
+TIMES = 3
+
+
+def seconds(run: Callable[[], object], times: int = TIMES) -> float:
+    """Returns the least time of some runs."""
+    found: list[float] = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def of_paths(least: int, layers: int, inputs: int) -> Hypothesis:
+    """Returns a hypothesis of a head and an MLP in each layer; the first few also read those before them.
+
+    Args:
+        least: the least number of paths.
+        layers: the number of layers of the network.
+        inputs: the number of inputs.
+    """
+    rng = seeds.generator(0, "claims")
+    nodes = [name for layer in range(layers) for name in (f"a{layer}.h{layer}", f"m{layer}")]
+    claims = {name: Claim(name, rng.integers(0, 4, inputs)) for name in nodes}
+    claims |= {str(EMBED): Claim(str(EMBED)), LOGITS: Claim(LOGITS)}
+    edges = [pair for name in nodes for pair in ((str(EMBED), name), (name, LOGITS))]
+    for pair in pairwise(nodes):
+        made = Hypothesis(claims, tuple(edges), str(EMBED), LOGITS)
+        if sum(made.paths.values()) >= least:
+            return made
+        edges.append(pair)
+    raise ValueError(f"{layers} layers have fewer than {least} paths")
+
+
+def gpt2(samples: int = 64, length: int = 16) -> tuple[int, float, float]:
+    """Returns the number of paths, and the seconds of scrubbing and of a forward pass."""
+    network = Transformer(TransformerConfig(12, 12, 768, 64, 3072, 1000, 1000, length, "LN", "gelu_new"))
+    network.requires_grad_(False)
+    tokens = torch.from_numpy(seeds.generator(0, "tokens").integers(0, 1000, (samples, length)))
+    hypothesis = of_paths(PATHS, 12, samples)
+    draws = Draws(0, samples, Classes.of(np.zeros(samples), samples))
+    scrubbed = ScrubbedNetwork(network, tokens)
+    return (
+        sum(hypothesis.paths.values()),
+        seconds(lambda: scrubbed.scrub(hypothesis, draws)),
+        seconds(lambda: network(tokens)),
+    )
+
+
+def sort(samples: int = 1000, few: int = 20) -> tuple[int, float, float]:
+    """Returns the number of paths, and the seconds of a sample, together with others and by recursion."""
+    checkpoint = load_checkpoint(find_checkpoint("sort_digits"), certificate=False)
+    task, network = get_task("sort_digits"), checkpoint.network
+    tokens = task.domain.draw(seeds.generator(0, "inputs"), samples)
+    trace, ids = task.causal_model.run(tokens), torch.from_numpy(task.token_ids(tokens))
+    alignment = align(task, network.cfg.graph)
+    hypothesis = program_hypothesis(alignment, checkpoint.truth.circuit, trace, "features")
+    scrubbed = ScrubbedNetwork(network, ids)
+    everything, classes = Classes.of(np.zeros(samples), samples), hypothesis.classes(samples)
+    fast = seconds(lambda: scrubbed.scrub(hypothesis, Draws(0, samples, everything), classes)) / samples
+    graph = network_graph(network, split=True)
+    graph.run(ids)
+
+    def literal() -> None:
+        for seed in range(few):
+            scrub_graph(graph, hypothesis, ids, Draws(seed, 1, everything), classes)
+
+    with torch.no_grad():
+        clean = seconds(lambda: graph.run(ids))
+        slow = seconds(literal) / few - clean
+    return sum(hypothesis.paths.values()), fast, slow
+
+
+def main() -> None:
+    """Measures, and prints ratios."""
+    prepare_torch()
+    torch.set_num_threads(1)
+    paths, scrubbing, forward = gpt2()
+    print(f"GPT-2's shape, {paths} paths: {scrubbing / forward:.1f} forward passes")
+    paths, fast, slow = sort()
+    print(f"sort_digits, {paths} paths: {slow / fast:.0f} times faster for each sample than path by path")
+
+
+if __name__ == "__main__":
+    main()
