@@ -1,7 +1,7 @@
 """Causal scrubbing of a checkpoint against its own program, or against a circuit that a method found."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,13 @@ from interpbench.runs.certify import subject_of
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.draws import Draws, Sampling
 from interpbench.scrubbing.hypothesis import Hypothesis
-from interpbench.scrubbing.program_claims import PROGRAM_LEVELS, program_hypothesis, structure_hypothesis
+from interpbench.scrubbing.positions import PositionDraws, position_classes, scrub_positions
+from interpbench.scrubbing.program_claims import (
+    PROGRAM_LEVELS,
+    position_values,
+    program_hypothesis,
+    structure_hypothesis,
+)
 from interpbench.scrubbing.recovered import Behaviour, Recovered, recovered
 from interpbench.scrubbing.residual import ScrubbedNetwork
 from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest, claim_reports, negative_tests
@@ -34,6 +40,8 @@ from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
 SAMPLINGS: tuple[Sampling, ...] = ("node", "edge", "global", "exact")
+POSITIONS = "positions"
+"""The name of the hypothesis with a claim for each node at each position."""
 MOST_INPUTS = 1024
 """The number of inputs among which claims exchange theirs; all of a task's if there are no more."""
 
@@ -46,7 +54,7 @@ class ScrubReport:
         task: the name of the task.
         inputs: the number of inputs.
         samples: the number of samples of each number.
-        paths: the number of paths of each hypothesis.
+        paths: the number of paths of each hypothesis that is run path by path.
         results: what is recovered, by hypothesis and by how unimportant parents are resampled.
         claims: how much each claim of the strongest hypothesis says, by node.
         negative: the negative test of each node that carries variables.
@@ -107,16 +115,51 @@ def scrub_program(
             draws = Draws(seed, samples, lengths, sampling)
             logits = scrubbed.scrub(hypothesis, draws)
             results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
+    paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
     claims: dict[str, ClaimReport] = {}
     negative: dict[str, NegativeTest] = {}
     if found is None:
+        strict = program_hypothesis(alignment, circuit, trace, "split")
+        values = position_values(alignment, trace)
+        results[POSITIONS] = {
+            sampling: _by_position(scrubbed, strict, values, behaviour, lengths, sampling, seed)
+            for sampling in samplings
+            if sampling in ("node", "exact")
+        }
         draws = Draws(seed, samples, lengths)
         strongest = hypotheses[PROGRAM_LEVELS[-1]]
         claims = claim_reports(scrubbed, strongest, draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
         negative = {str(node): test for node, test in tests.items()}
-    paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
     return ScrubReport(task.name, len(tokens), samples, paths, results, claims, negative)
+
+
+def _by_position(
+    scrubbed: ScrubbedNetwork,
+    hypothesis: Hypothesis,
+    values: Mapping[str, np.ndarray],
+    behaviour: Behaviour,
+    lengths: Classes,
+    sampling: Sampling,
+    seed: int,
+) -> Recovered:
+    """Returns what is recovered with a claim for each node at each position.
+
+    Args:
+        scrubbed: the network.
+        hypothesis: which nodes read which.
+        values: the values of nodes, `[N, pos, variable]`, by name; those of other nodes agree with none.
+        behaviour: the behaviour that is to be recovered.
+        lengths: the classes of inputs of one length.
+        sampling: how unimportant parents are resampled.
+        seed: the seed of draws.
+    """
+    count, length = scrubbed.count, scrubbed.logits.shape[1]
+    classes = dict.fromkeys(hypothesis.claims, [Classes.of(None, count)] * length)
+    classes |= position_classes(values, length, lengths.ids)
+    draws = PositionDraws(seed, count, length, lengths, sampling)
+    logits = scrub_positions(scrubbed, hypothesis, classes, draws)
+    return recovered(behaviour, logits, scrubbed.logits, np.arange(count), seed)
 
 
 def _hypotheses(
@@ -210,7 +253,7 @@ def show_report(console: Console, report: ScrubReport) -> None:
 
 
 def _result(name: str, report: ScrubReport) -> dict[str, object]:
-    row: dict[str, object] = {"hypothesis": name, "paths": report.paths[name]}
+    row: dict[str, object] = {"hypothesis": name, "paths": report.paths.get(name)}
     row |= {f"% ({sampling})": percent(one) for sampling, one in report.results[name].items()}
     first = next(iter(report.results[name].values()))
     return row | {"loss": round(first.scrubbed.value, 4), "answers changed": round(first.changed.value, 4)}

@@ -1,6 +1,7 @@
 """The hypotheses that follow from a program: its variables are the claims, their nodes the images.
 
-There are four levels, from the weakest to the strongest claim.
+There are five levels, from the weakest to the strongest claim: four about whole nodes, and one about each
+node at each position (`positions`).
 """
 
 from typing import Literal
@@ -48,6 +49,20 @@ def program_hypothesis(
             values[node] = np.concatenate([trace[name].astype(np.float64) for name in names], 1)
     split = level in ("split", "features")
     return _hypothesis(alignment.graph, circuit, split, values)
+
+
+def position_values(alignment: Alignment, trace: Trace) -> dict[str, np.ndarray]:
+    """Returns the values of each node's variables at each position, `[N, pos, variable]`, by the node's name.
+
+    Args:
+        alignment: the nodes of the program's variables.
+        trace: the program's variables on the inputs, `[N, pos]` each.
+    """
+    nodes = {EMBED: ("tokens",), **alignment.aligned_nodes}
+    return {
+        str(node): np.stack([trace[name].astype(np.float64) for name in names], 2)
+        for node, names in nodes.items()
+    }
 
 
 def _hypothesis(graph: Graph, circuit: np.ndarray, split: bool, values: dict[Node, np.ndarray]) -> Hypothesis:

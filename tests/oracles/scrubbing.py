@@ -83,3 +83,61 @@ def scrubbed_logits(model, rows, hypothesis, draws, classes):
         return made
 
     return value(hypothesis.output, hypothesis.output, draws.root)
+
+
+def scrubbed_positions(model, rows, hypothesis, classes, draws):
+    """Returns the logits of each input, a list of vectors, one for each position.
+
+    Args:
+        model: the network.
+        rows: the inputs, lists of token ids.
+        hypothesis: the hypothesis, with the inputs of heads.
+        classes: the classes of inputs, by claim and position.
+        draws: which inputs are drawn, by claim.
+    """
+    clean = [run(model, row)[1] for row in rows]
+    claims, names, known = hypothesis.claims, list(clean[0]), {}
+
+    def read_by(name, image, query, position, place):
+        """Returns what a reader sees of each writer at a position, for the query of an input."""
+        parents = hypothesis.parents(name) if name in claims else ()
+        important = {claims[parent].image: parent for parent in parents}
+        seen = {}
+        for writer in before(image, names):
+            if writer in important:
+                parent = important[writer]
+                queries = image.endswith(("<k>", "<v>"))
+                drawn = draws.agreeing(name, parent, classes[parent], queries)
+                other = drawn[query][position][place] if queries else drawn[position][place]
+                seen[writer] = {position: value(parent, position, other)}
+            else:
+                seen[writer] = clean[draws.other(name)[query][place]][writer]
+        return seen
+
+    def value(claim, position, place):
+        """Returns what a claim's node writes at a position if the input is the one at a place."""
+        image = claims[claim].image
+        if image == "embed":
+            return clean[place]["embed"][position]
+        if (claim, position, place) not in known:
+            routes = {}
+
+            def put(name, reader, at):
+                for writer, vectors in read_by(name, reader, position, at, place).items():
+                    routes[writer, reader, at] = {writer: vectors}
+
+            if image[0] == "a":
+                own = {claims[parent].image: parent for parent in hypothesis.parents(claim)}
+                for slot in "qkv":
+                    reader = f"{image}<{slot}>"
+                    name = own.get(reader, f"{claim}/{reader}")
+                    for at in [position] if slot == "q" else range(len(rows[place])):
+                        put(name, reader, at)
+            else:
+                put(claim, image, position)
+            logits, outputs = run(model, rows[place], routes=routes)
+            known[claim, position, place] = (logits if image == "logits" else outputs[image])[position]
+        return known[claim, position, place]
+
+    length = len(rows[0])
+    return [[value(hypothesis.output, at, place) for at in range(length)] for place in range(len(rows))]

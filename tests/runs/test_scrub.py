@@ -18,7 +18,7 @@ from interpbench.rasp.weights import compiled_network
 from interpbench.runs.certify import subject_of
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.score import convert_file
-from interpbench.runs.scrub import SAMPLINGS, inputs_of, scrub_checkpoint, scrub_program
+from interpbench.runs.scrub import POSITIONS, SAMPLINGS, inputs_of, scrub_checkpoint, scrub_program
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
 from interpbench.tasks.catalogue import get_task
 from tests.builders import setting
@@ -29,9 +29,9 @@ FEW = {"inputs": 256, "samples": 200}
 @pytest.mark.parametrize("name", ["hist", "detect_abc", "frac_prevs", "equals_two_back[regime=normed]"])
 def test_certified_networks_keep_their_loss_at_all_levels(name: str) -> None:
     report = scrub_checkpoint(name, **FEW)
-    assert tuple(report.results) == PROGRAM_LEVELS
+    assert tuple(report.results) == (*PROGRAM_LEVELS, POSITIONS)
     for level, by_sampling in report.results.items():
-        assert tuple(by_sampling) == SAMPLINGS
+        assert tuple(by_sampling) == (("node", "exact") if level == POSITIONS else SAMPLINGS)
         for found in by_sampling.values():
             assert found.percent is not None and found.percent.value > 99, level
             assert found.changed.value < 0.01 and found.scrubbed.value < found.constant

@@ -1,0 +1,61 @@
+"""Scrubbing with a claim at each position is the literal recursion over nodes and positions."""
+
+import numpy as np
+import pytest
+import torch
+
+from interpbench.core.errors import TaskError
+from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.positions import PositionDraws, position_classes, scrub_positions
+from interpbench.scrubbing.program_claims import structure_hypothesis
+from interpbench.scrubbing.residual import ScrubbedNetwork
+from tests.builders import SHAPES, inputs, network, shape_name
+from tests.oracles.scrubbing import scrubbed_positions
+
+ROWS, LENGTH = 4, 4
+
+
+def everything() -> Classes:
+    return Classes.of(np.zeros(ROWS), ROWS)
+
+
+def claimed(model, seed: int):
+    """Returns a random circuit, and values of its nodes at each position."""
+    rng = np.random.default_rng(seed)
+    graph = model.cfg.graph
+    circuit = graph.legal & (rng.random(graph.legal.shape) < 0.2)
+    circuit[-1, -1] = circuit[-1, 1] = True
+    hypothesis = structure_hypothesis(graph, circuit, split=True)
+    nodes = [name for name in hypothesis.claims if "<" not in name]
+    values = {name: rng.integers(0, 2, (ROWS, LENGTH - 1)) for name in nodes}
+    return hypothesis, position_classes(values, LENGTH)
+
+
+@pytest.mark.parametrize("sampling", ["node", "exact"])
+@pytest.mark.parametrize("shape", SHAPES[:5], ids=shape_name)
+def test_s11_it_is_the_literal_recursion(shape, sampling):
+    model, tokens = network(*shape), inputs(0, ROWS)
+    hypothesis, classes = claimed(model, 3)
+    draws = PositionDraws(0, ROWS, LENGTH, everything(), sampling)
+    with torch.no_grad():
+        wanted = scrubbed_positions(model, tokens.tolist(), hypothesis, classes, draws)
+    scrubbed = ScrubbedNetwork(model, tokens)
+    found = scrub_positions(scrubbed, hypothesis, classes, draws)
+    expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    assert (found - scrubbed.logits).abs().max() > 1e-3
+
+
+def test_if_no_input_agrees_with_another_and_all_is_important_it_is_the_network():
+    model, tokens = network(*SHAPES[1]), inputs(0, ROWS)
+    hypothesis = structure_hypothesis(model.cfg.graph, model.cfg.graph.legal, split=True)
+    alone = [Classes(np.arange(ROWS))] * LENGTH
+    classes = dict.fromkeys(hypothesis.claims, alone)
+    scrubbed = ScrubbedNetwork(model, tokens)
+    found = scrub_positions(scrubbed, hypothesis, classes, PositionDraws(0, ROWS, LENGTH, everything()))
+    torch.testing.assert_close(found, scrubbed.logits, rtol=1e-12, atol=1e-12)
+
+
+def test_values_are_at_all_positions():
+    with pytest.raises(TaskError, match="claim 'm0' has values at 2 positions, not 3"):
+        position_classes({"m0": np.zeros((ROWS, 2))}, LENGTH)
