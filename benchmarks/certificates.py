@@ -31,7 +31,7 @@ from interpbench.circuits.grades import grade
 from interpbench.circuits.ground_truth import Truth, required_edges
 from interpbench.core import seeds
 from interpbench.core.process import prepare_torch
-from interpbench.runs.certify import subject_of
+from interpbench.runs.subject import subject_of
 from interpbench.training.interventional_accuracy import Activations, Evaluation
 from interpbench.training.measure_certificate import certify
 

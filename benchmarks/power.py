@@ -46,7 +46,7 @@ from interpbench.core.process import prepare_torch
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method
 from interpbench.reports.palette import COLOURS, Picture, save
-from interpbench.runs.certify import subject_of
+from interpbench.runs.subject import subject_of
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs

@@ -8,7 +8,8 @@ from typing import Any
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.checkpoints.record import read_record
 from interpbench.circuits.ground_truth import State, Truth
-from interpbench.runs.certify import rows_of_all_pairs, subject_of
+from interpbench.runs.certify import rows_of_all_pairs
+from interpbench.runs.subject import subject_of
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 

@@ -3,30 +3,28 @@
 import logging
 import secrets
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from interpbench.alignment.alignment import Alignment, align
-from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.certificate_file import read_certificate, write_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.index import INDEX
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.checkpoints.record import task_of
 from interpbench.circuits.certificate import Certificate, Identity, Kind, name_of
 from interpbench.circuits.grades import RELEASED, Grade, Standard, grade, said_of
-from interpbench.circuits.ground_truth import State, Truth
+from interpbench.circuits.ground_truth import State
 from interpbench.core.console import console
-from interpbench.core.errors import CheckpointError
+from interpbench.core.errors import CheckpointError, TaskError
 from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.reports.certificates import certificate_table
+from interpbench.runs.scrub import POSITIONS, percent, scrub_program
+from interpbench.runs.subject import Subject, subject_of
+from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
-from interpbench.tasks.task import Task
 from interpbench.training.intervention_tests import InterventionTests
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.measure_certificate import certify
@@ -34,22 +32,10 @@ from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
+SCRUBBED = 512, 500
+"""How many inputs and samples scrubbing has beside a certificate."""
 MOST_COUNTED = 1000
 """The largest number of inputs of which the pairs on which a swap has an answer are counted anew."""
-
-
-class Subject(NamedTuple):
-    """What a checkpoint is to be measured against; none of it is the checkpoint's word but the alignment.
-
-    Attributes:
-        task: the task, from the catalogue or the user's own file.
-        alignment: which node carries each of its variables.
-        truth: the states of nodes and edges, computed anew from the task.
-    """
-
-    task: Task
-    alignment: Alignment
-    truth: Truth
 
 
 def certify_checkpoints(
@@ -102,6 +88,7 @@ def certify_checkpoints(
         terminal.print(certificate_table(certificate, standard))
         if checkpoint.record.kind == "published":
             terminal.print(_claims(checkpoint), highlight=False)
+        log.info("scrubbed: %s", _scrubbed(checkpoint, subject))
         reached = grade(certificate, standard).reaches(least)
         log.info("%s: %s%s", folder.name, "" if reached else f"NOT {least}: ", said_of(certificate, standard))
         if save:
@@ -112,25 +99,6 @@ def certify_checkpoints(
             _compare(checkpoint, subject)
         good = good and reached
     return good
-
-
-def subject_of(checkpoint: Checkpoint) -> Subject:
-    """Returns the task of a checkpoint, and its truth with the checkpoint's alignment.
-
-    Raises:
-        CheckpointError: if the record says something else of any of these.
-    """
-    record, folder = checkpoint.record, checkpoint.folder
-    task = task_of(record.task)
-    if set(record.alignment) != set(task.causal_model.variables):
-        raise CheckpointError(f"{folder}: its alignment does not name the variables of task {task.name}")
-    alignment = align(task, record.shape.graph, record.alignment)
-    truth = find_truth(alignment)
-    if truth.to_json() != record.truth:
-        raise CheckpointError(
-            f"{folder}: its truth is not the one that task {task.name} has with this alignment"
-        )
-    return Subject(task, alignment, truth)
 
 
 def check_task(path: Path, certificate: Certificate, subject: Subject, network: Transformer) -> None:
@@ -203,6 +171,26 @@ def _measure(
 
         evaluation = Evaluation(checkpoint.network, subject.alignment)
         return certify(evaluation, subject.truth, settings, standard, seed, upto, progress=show)
+
+
+def _scrubbed(checkpoint: Checkpoint, subject: Subject) -> str:
+    """Says how much of its loss a network keeps under the hypotheses that it does what its program does."""
+    try:
+        report = scrub_program(
+            checkpoint.network,
+            subject.alignment,
+            subject.truth.circuit,
+            inputs=SCRUBBED[0],
+            samples=SCRUBBED[1],
+            samplings=("node",),
+            claims=False,
+        )
+    except TaskError as error:
+        return str(error)
+    said = [
+        f"{percent(report.results[level]['node'])} % ({level})" for level in (PROGRAM_LEVELS[-1], POSITIONS)
+    ]
+    return f"recovers {' and '.join(said)} of the loss"
 
 
 def _compare(checkpoint: Checkpoint, subject: Subject) -> None:

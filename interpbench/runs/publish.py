@@ -15,7 +15,8 @@ from interpbench.circuits.grades import RELEASED, Grade
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_bytes, write_bytes
 from interpbench.reports.cards import CARD, PICTURE, model_card, picture, repository_card
-from interpbench.runs.certify import check_task, subject_of
+from interpbench.runs.certify import check_task
+from interpbench.runs.subject import subject_of
 
 log = logging.getLogger(__name__)
 

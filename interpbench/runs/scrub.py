@@ -21,7 +21,7 @@ from interpbench.core.errors import TaskError
 from interpbench.core.files import write_json
 from interpbench.core.process import prepare_torch
 from interpbench.reports.tables import rows_table
-from interpbench.runs.certify import subject_of
+from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.draws import Draws, Sampling
 from interpbench.scrubbing.hypothesis import Hypothesis
@@ -83,6 +83,7 @@ def scrub_program(
     samples: int = 1000,
     samplings: Sequence[Sampling] = SAMPLINGS,
     seed: int = 0,
+    claims: bool = True,
 ) -> ScrubReport:
     """Scrubs a network against its program, or against a circuit alone.
 
@@ -95,6 +96,7 @@ def scrub_program(
         samples: the number of samples.
         samplings: how unimportant parents are resampled, each in turn.
         seed: the seed of inputs and draws.
+        claims: whether to measure how much each claim says, and the negative tests.
 
     Raises:
         TaskError: if a hypothesis has too many paths.
@@ -116,7 +118,7 @@ def scrub_program(
             logits = scrubbed.scrub(hypothesis, draws)
             results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
     paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
-    claims: dict[str, ClaimReport] = {}
+    reports: dict[str, ClaimReport] = {}
     negative: dict[str, NegativeTest] = {}
     if found is None:
         strict = program_hypothesis(alignment, circuit, trace, "split")
@@ -126,12 +128,13 @@ def scrub_program(
             for sampling in samplings
             if sampling in ("node", "exact")
         }
+    if claims and found is None:
         draws = Draws(seed, samples, lengths)
         strongest = hypotheses[PROGRAM_LEVELS[-1]]
-        claims = claim_reports(scrubbed, strongest, draws, behaviour)
+        reports = claim_reports(scrubbed, strongest, draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
         negative = {str(node): test for node, test in tests.items()}
-    return ScrubReport(task.name, len(tokens), samples, paths, results, claims, negative)
+    return ScrubReport(task.name, len(tokens), samples, paths, results, reports, negative)
 
 
 def _by_position(

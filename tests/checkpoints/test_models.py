@@ -9,7 +9,8 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import LEVELS
 from interpbench.discovery.method import get_method
-from interpbench.runs.certify import certify_checkpoints, check_task, subject_of
+from interpbench.runs.certify import certify_checkpoints, check_task
+from interpbench.runs.subject import subject_of
 from interpbench.scoring.curves import compare
 from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.family import split_name

@@ -15,10 +15,10 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core.errors import ConfigError, InterpBenchError, TaskError
 from interpbench.rasp.compile import compile_program
 from interpbench.rasp.weights import compiled_network
-from interpbench.runs.certify import subject_of
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.score import convert_file
 from interpbench.runs.scrub import POSITIONS, SAMPLINGS, inputs_of, scrub_checkpoint, scrub_program
+from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
 from interpbench.tasks.catalogue import get_task
 from tests.builders import setting
