@@ -25,9 +25,9 @@ from interpbench.core import seeds
 from interpbench.core.process import prepare_torch
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import scrub_graph
-from interpbench.scrubbing.draws import Draws
-from interpbench.scrubbing.hypothesis import Claim, Hypothesis
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.network_graph import network_graph
+from interpbench.scrubbing.path_draws import PathDraws
 from interpbench.scrubbing.program_claims import program_hypothesis
 from interpbench.scrubbing.residual import LOGITS, ScrubbedNetwork
 from interpbench.tasks.catalogue import get_task
@@ -58,8 +58,8 @@ def of_paths(least: int, layers: int, inputs: int) -> Hypothesis:
     """
     rng = seeds.generator(0, "claims")
     nodes = [name for layer in range(layers) for name in (f"a{layer}.h{layer}", f"m{layer}")]
-    claims = {name: Claim(name, rng.integers(0, 4, inputs)) for name in nodes}
-    claims |= {str(EMBED): Claim(str(EMBED)), LOGITS: Claim(LOGITS)}
+    claims = {name: NodeClaim(name, rng.integers(0, 4, inputs)) for name in nodes}
+    claims |= {str(EMBED): NodeClaim(str(EMBED)), LOGITS: NodeClaim(LOGITS)}
     edges = [pair for name in nodes for pair in ((str(EMBED), name), (name, LOGITS))]
     for pair in pairwise(nodes):
         made = Hypothesis(claims, tuple(edges), str(EMBED), LOGITS)
@@ -75,7 +75,7 @@ def gpt2(samples: int = 64, length: int = 16) -> tuple[int, float, float]:
     network.requires_grad_(False)
     tokens = torch.from_numpy(seeds.generator(0, "tokens").integers(0, 1000, (samples, length)))
     hypothesis = of_paths(PATHS, 12, samples)
-    draws = Draws(0, samples, Classes.of(np.zeros(samples), samples))
+    draws = PathDraws(0, samples, Classes.of(np.zeros(samples), samples))
     scrubbed = ScrubbedNetwork(network, tokens)
     return (
         sum(hypothesis.paths.values()),
@@ -94,13 +94,13 @@ def sort(samples: int = 1000, few: int = 20) -> tuple[int, float, float]:
     hypothesis = program_hypothesis(alignment, checkpoint.truth.circuit, trace, "features")
     scrubbed = ScrubbedNetwork(network, ids)
     everything, classes = Classes.of(np.zeros(samples), samples), hypothesis.classes(samples)
-    fast = seconds(lambda: scrubbed.scrub(hypothesis, Draws(0, samples, everything), classes)) / samples
+    fast = seconds(lambda: scrubbed.scrub(hypothesis, PathDraws(0, samples, everything), classes)) / samples
     graph = network_graph(network, split=True)
     graph.run(ids)
 
     def literal() -> None:
         for seed in range(few):
-            scrub_graph(graph, hypothesis, ids, Draws(seed, 1, everything), classes)
+            scrub_graph(graph, hypothesis, ids, PathDraws(seed, 1, everything), classes)
 
     with torch.no_grad():
         clean = seconds(lambda: graph.run(ids))

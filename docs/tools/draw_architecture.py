@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs"
 PLACES = {
     **{"runs": 1.5, "reports": 1.5, "training": 0.0, "checkpoints": 1.0, "scoring": 2.0, "discovery": 3.0},
+    **{"scrubbing": 4.0},
     **{"alignment": 0.5, "tasks": 1.5, "rasp": 1.5, "causal": 1.0, "transformer": 2.0, "circuits": 1.5},
     "core": 1.5,
 }
@@ -43,6 +44,7 @@ PHRASES = {
     "checkpoints": "the format,\nthe hub",
     "scoring": "metrics,\nintervals",
     "discovery": "one file\na method",
+    "scrubbing": "hypotheses,\nput to the test",
     "alignment": "variables to\nnodes; truth",
     "tasks": "programs, inputs,\nproblems",
     "rasp": "from RASP to\ncausal models",

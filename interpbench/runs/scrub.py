@@ -23,8 +23,8 @@ from interpbench.core.process import prepare_torch
 from interpbench.reports.tables import rows_table
 from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.draws import Draws, Sampling
 from interpbench.scrubbing.hypothesis import Hypothesis
+from interpbench.scrubbing.path_draws import PathDraws, Sampling
 from interpbench.scrubbing.positions import PositionDraws, position_classes, scrub_positions
 from interpbench.scrubbing.program_claims import (
     PROGRAM_LEVELS,
@@ -32,7 +32,7 @@ from interpbench.scrubbing.program_claims import (
     program_hypothesis,
     structure_hypothesis,
 )
-from interpbench.scrubbing.recovered import Behaviour, Recovered, recovered
+from interpbench.scrubbing.recovered import Recovered, ScoredLabels, recovered
 from interpbench.scrubbing.residual import ScrubbedNetwork
 from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest, claim_reports, negative_tests
 from interpbench.tasks.task import Task
@@ -68,9 +68,9 @@ class ScrubReport:
     claims: dict[str, ClaimReport]
     negative: dict[str, NegativeTest]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Writes the report as JSON."""
-        write_json(path, TypeAdapter(ScrubReport).dump_python(self, mode="json"))
+        write_json(Path(path), TypeAdapter(ScrubReport).dump_python(self, mode="json"))
 
 
 def scrub_program(
@@ -105,7 +105,7 @@ def scrub_program(
     tokens = inputs_of(task, inputs, seed)
     trace = task.causal_model.run(tokens)
     labels = trace[task.causal_model.output]
-    behaviour = Behaviour(labels, task.scored(labels), task.causal_model.numerical, task.tolerance)
+    behaviour = ScoredLabels(labels, task.scored(labels), task.causal_model.numerical, task.tolerance)
     ids = torch.from_numpy(task.token_ids(tokens)).to(network.unembed.W_U.device)
     scrubbed = ScrubbedNetwork(network, ids)
     hypotheses = _hypotheses(alignment, circuit, found, trace)
@@ -114,7 +114,7 @@ def scrub_program(
     for name, hypothesis in hypotheses.items():
         results[name] = {}
         for sampling in samplings:
-            draws = Draws(seed, samples, lengths, sampling)
+            draws = PathDraws(seed, samples, lengths, sampling)
             logits = scrubbed.scrub(hypothesis, draws)
             results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
     paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
@@ -129,7 +129,7 @@ def scrub_program(
             if sampling in ("node", "exact")
         }
     if claims and found is None:
-        draws = Draws(seed, samples, lengths)
+        draws = PathDraws(seed, samples, lengths)
         strongest = hypotheses[PROGRAM_LEVELS[-1]]
         reports = claim_reports(scrubbed, strongest, draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
@@ -141,7 +141,7 @@ def _by_position(
     scrubbed: ScrubbedNetwork,
     hypothesis: Hypothesis,
     values: Mapping[str, np.ndarray],
-    behaviour: Behaviour,
+    behaviour: ScoredLabels,
     lengths: Classes,
     sampling: Sampling,
     seed: int,
@@ -176,6 +176,11 @@ def _hypotheses(
 
 def inputs_of(task: Task, count: int, seed: int) -> np.ndarray:
     """Returns inputs `[N, pos]` that have an answer: all of a task's if there are no more, else drawn.
+
+    Args:
+        task: the task.
+        count: the number of inputs that are drawn.
+        seed: the seed.
 
     Raises:
         TaskError: if fewer than two have an answer.

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.draws import PATH, Draws
 from interpbench.scrubbing.hypothesis import Hypothesis
+from interpbench.scrubbing.path_draws import PATH, PathDraws
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def scrub_graph(
     graph: ComputationalGraph,
     hypothesis: Hypothesis,
     data: Tensor,
-    draws: Draws,
+    draws: PathDraws,
     classes: Mapping[str, Classes] | None = None,
 ) -> Tensor:
     """Returns the output of the scrubbed graph on each sample, `[S, ...]`; `draws.root` says on which input.

@@ -19,7 +19,7 @@ MOST_PATHS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
+class NodeClaim:
     """A claim about a node.
 
     Attributes:
@@ -43,7 +43,7 @@ class Hypothesis:
         output: the name of the claim about the output, whose values are not used.
     """
 
-    claims: Mapping[str, Claim]
+    claims: Mapping[str, NodeClaim]
     edges: Sequence[tuple[str, str]]
     input: str = "input"
     output: str = "output"

@@ -17,8 +17,6 @@ from interpbench.scrubbing.residual import LOGITS, network_parents
 from interpbench.transformer.layers import Block
 from interpbench.transformer.model import Transformer
 
-Function = Callable[..., Tensor]
-
 
 def network_graph(network: Transformer, split: bool = False) -> ComputationalGraph:
     """Returns a network as a graph of functions of `[S, T, D]`; its input is token ids `[S, T]`.
@@ -50,7 +48,7 @@ def _turned(values: Tensor) -> Tensor:
     return values.permute(2, 1, 0)
 
 
-def _sum(network: Transformer, layers: int) -> Function:
+def _sum(network: Transformer, layers: int) -> Callable[..., Tensor]:
     """Returns the function that sums what nodes write, and the biases of the first layers' attention."""
     blocks: list[Block] = list(network.blocks)[:layers]  # type: ignore[arg-type]
 
@@ -63,7 +61,7 @@ def _sum(network: Transformer, layers: int) -> Function:
     return total
 
 
-def _function(network: Transformer, node: Node, split: bool) -> Function:
+def _function(network: Transformer, node: Node, split: bool) -> Callable[..., Tensor]:
     """Returns the function of a node."""
     if node == EMBED:
         return lambda tokens: _turned(network.embedding(tokens))

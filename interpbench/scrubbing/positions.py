@@ -20,8 +20,8 @@ from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.draws import Sampling
 from interpbench.scrubbing.hypothesis import Hypothesis
+from interpbench.scrubbing.path_draws import Sampling
 from interpbench.scrubbing.residual import LOGITS, ScrubbedNetwork, network_parents
 from interpbench.transformer.layers import Block
 

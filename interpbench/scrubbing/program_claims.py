@@ -12,7 +12,7 @@ from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Trace
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.naming import EMBED, Node
-from interpbench.scrubbing.hypothesis import Claim, Hypothesis
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.residual import LOGITS
 
 ProgramLevel = Literal["merged", "split", "merged features", "features"]
@@ -88,5 +88,5 @@ def _hypothesis(graph: Graph, circuit: np.ndarray, split: bool, values: dict[Nod
                 edges[child, owner] = None
     images = {embed, *inside, *(child for _, child in edges)}
     known = {str(node): found for node, found in values.items()}
-    claims = {image: Claim(image, known.get(image)) for image in sorted(images)}
+    claims = {image: NodeClaim(image, known.get(image)) for image in sorted(images)}
     return Hypothesis(claims, tuple(edges), embed, LOGITS)

@@ -25,7 +25,7 @@ EQUAL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Behaviour:
+class ScoredLabels:
     """What outputs are compared with: the labels of inputs.
 
     Attributes:
@@ -138,7 +138,7 @@ class Recovered:
 
 
 def recovered(
-    behaviour: Behaviour, scrubbed: Tensor, clean: Tensor, inputs: np.ndarray, seed: int = 0
+    behaviour: ScoredLabels, scrubbed: Tensor, clean: Tensor, inputs: np.ndarray, seed: int = 0
 ) -> Recovered:
     """Returns what is kept of a behaviour.
 

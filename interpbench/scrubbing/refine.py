@@ -12,9 +12,9 @@ import numpy as np
 from interpbench.core.errors import TaskError
 from interpbench.core.estimate import Estimate
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.draws import Draws
-from interpbench.scrubbing.hypothesis import Claim, Hypothesis
-from interpbench.scrubbing.recovered import Behaviour, recovered
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
+from interpbench.scrubbing.path_draws import PathDraws
+from interpbench.scrubbing.recovered import ScoredLabels, recovered
 from interpbench.scrubbing.residual import ScrubbedNetwork
 
 
@@ -36,7 +36,7 @@ def join(first: Hypothesis, second: Hypothesis) -> Hypothesis:
         raise TaskError(f"hypotheses from {ends[0][0]} to {ends[0][1]} and from {ends[1][0]} to {ends[1][1]}")
     mine, theirs = ({claim.image: claim for claim in one.claims.values()} for one in (first, second))
     claims = {
-        image: Claim(image, _together(mine.get(image), theirs.get(image))) for image in {**mine, **theirs}
+        image: NodeClaim(image, _together(mine.get(image), theirs.get(image))) for image in {**mine, **theirs}
     }
     edges = [
         (one.claims[parent].image, one.claims[child].image)
@@ -46,7 +46,7 @@ def join(first: Hypothesis, second: Hypothesis) -> Hypothesis:
     return Hypothesis(claims, tuple(dict.fromkeys(edges)), *ends[0])
 
 
-def _together(first: Claim | None, second: Claim | None) -> np.ndarray | None:
+def _together(first: NodeClaim | None, second: NodeClaim | None) -> np.ndarray | None:
     """Returns the values that agree where those of both claims do."""
     found = [claim for claim in (first, second) if claim is not None]
     if any(claim.values is None for claim in found):
@@ -81,8 +81,8 @@ def refinements(
     scrubbed: ScrubbedNetwork,
     hypothesis: Hypothesis,
     bank: Mapping[str, np.ndarray],
-    draws: Draws,
-    behaviour: Behaviour,
+    draws: PathDraws,
+    behaviour: ScoredLabels,
 ) -> list[Refinement]:
     """Returns what each feature of a bank changes in each claim, the largest change first.
 
@@ -99,7 +99,7 @@ def refinements(
         if claim.values is None or name not in hypothesis.order:
             continue
         for feature, values in bank.items():
-            finer = Claim(claim.image, _together(claim, Claim(claim.image, values)))
+            finer = NodeClaim(claim.image, _together(claim, NodeClaim(claim.image, values)))
             refined = replace(hypothesis, claims={**hypothesis.claims, name: finer}, _parents={})
             logits = scrubbed.scrub(refined, draws)
             after = recovered(behaviour, logits, scrubbed.logits, draws.root).percent

@@ -2,7 +2,8 @@
 
 All terms of a reader's input that a hypothesis leaves unimportant take their values on one input. So they are
 one gather from the residual stream of the clean run, less the important nodes, in whose place come their
-values on the paths below. The scale of a norm sees the mixed input. Draws are those of `computational_graph`.
+values on the paths below. The scale of a norm sees the mixed input. The inputs that are drawn are those of
+`computational_graph`.
 
 The nodes of a transformer are `embed`, heads, MLPs and `logits`; if the hypothesis has claims about inputs of
 heads, such as `a1.h0<q>`, these are nodes, too, which heads read and which read the other nodes.
@@ -20,8 +21,8 @@ from torch import Tensor
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.draws import PATH, Draws
 from interpbench.scrubbing.hypothesis import Hypothesis
+from interpbench.scrubbing.path_draws import PATH, PathDraws
 from interpbench.transformer.layers import Block
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import ActivationCache, record
@@ -99,7 +100,7 @@ class ScrubbedNetwork:
         )
 
     def paths(
-        self, hypothesis: Hypothesis, draws: Draws, classes: Mapping[str, Classes] | None = None
+        self, hypothesis: Hypothesis, draws: PathDraws, classes: Mapping[str, Classes] | None = None
     ) -> dict[str, _Paths]:
         """Returns the paths to each claim, with the inputs that are drawn for them.
 
@@ -128,7 +129,7 @@ class ScrubbedNetwork:
 
     @torch.no_grad()
     def scrub(
-        self, hypothesis: Hypothesis, draws: Draws, classes: Mapping[str, Classes] | None = None
+        self, hypothesis: Hypothesis, draws: PathDraws, classes: Mapping[str, Classes] | None = None
     ) -> Tensor:
         """Returns the logits of the scrubbed network on each sample, `[V, T, S]`.
 
@@ -167,7 +168,7 @@ class _Run:
 
     base: ScrubbedNetwork
     hypothesis: Hypothesis
-    draws: Draws
+    draws: PathDraws
     paths: Mapping[str, _Paths]
     parents: Mapping[str, tuple[str, ...]]
 

@@ -18,9 +18,9 @@ from interpbench.circuits.naming import EMBED, Node
 from interpbench.core import seeds
 from interpbench.core.estimate import Estimate
 from interpbench.scrubbing.classes import Classes
-from interpbench.scrubbing.draws import Draws
 from interpbench.scrubbing.hypothesis import Hypothesis
-from interpbench.scrubbing.recovered import Behaviour, recovered
+from interpbench.scrubbing.path_draws import PathDraws
+from interpbench.scrubbing.recovered import ScoredLabels, recovered
 from interpbench.scrubbing.residual import ScrubbedNetwork
 from interpbench.transformer.routes import Replaced
 
@@ -42,7 +42,7 @@ class ClaimReport:
 
 
 def claim_reports(
-    scrubbed: ScrubbedNetwork, hypothesis: Hypothesis, draws: Draws, behaviour: Behaviour
+    scrubbed: ScrubbedNetwork, hypothesis: Hypothesis, draws: PathDraws, behaviour: ScoredLabels
 ) -> dict[str, ClaimReport]:
     """Returns how much each claim says, but those about input, output and inputs of heads.
 
@@ -85,7 +85,7 @@ class NegativeTest:
 
 @torch.no_grad()
 def negative_tests(
-    scrubbed: ScrubbedNetwork, alignment: Alignment, trace: Trace, behaviour: Behaviour, draws: Draws
+    scrubbed: ScrubbedNetwork, alignment: Alignment, trace: Trace, behaviour: ScoredLabels, draws: PathDraws
 ) -> dict[Node, NegativeTest]:
     """Returns the negative test of each node that carries variables.
 
@@ -142,7 +142,7 @@ def _with_node(scrubbed: ScrubbedNetwork, place: int, bases: np.ndarray, donors:
     return scrubbed.network.run(stack[0][..., torch.from_numpy(bases)], Replaced(replaced, patch))
 
 
-def _right(behaviour: Behaviour, logits: torch.Tensor, wanted: np.ndarray) -> np.ndarray:
+def _right(behaviour: ScoredLabels, logits: torch.Tensor, wanted: np.ndarray) -> np.ndarray:
     """Returns bool `[S]`, whether answers are right wherever `wanted [S, pos]` is not None."""
     if behaviour.numerical:
         near = np.abs(logits[0, 1:].cpu().numpy().T - np.nan_to_num(wanted)) <= behaviour.tolerance

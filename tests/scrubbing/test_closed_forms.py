@@ -7,16 +7,16 @@ import torch
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import ComputationalGraph, Operation, scrub_graph
-from interpbench.scrubbing.draws import Draws
-from interpbench.scrubbing.hypothesis import Claim, Hypothesis
-from interpbench.scrubbing.recovered import Behaviour, recovered
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
+from interpbench.scrubbing.path_draws import PathDraws
+from interpbench.scrubbing.recovered import ScoredLabels, recovered
 from interpbench.scrubbing.refine import join
 
 SAMPLES = 20_000
 
 
-def draws(count: int, sampling="node", samples: int = SAMPLES, seed: int = 0) -> Draws:
-    return Draws(seed, samples, Classes.of(np.zeros(count), count), sampling)
+def draws(count: int, sampling="node", samples: int = SAMPLES, seed: int = 0) -> PathDraws:
+    return PathDraws(seed, samples, Classes.of(np.zeros(count), count), sampling)
 
 
 def graph(output: str = "out", /, **operations) -> ComputationalGraph:
@@ -30,7 +30,7 @@ def hypothesis(*edges: str, **values) -> Hypothesis:
     """Returns a hypothesis whose claims are called as their images are; edges as in `x to out`."""
     pairs = tuple(tuple(edge.split(" to ")) for edge in edges)
     names = {"x", "out", *(name for pair in pairs for name in pair)}
-    return Hypothesis({name: Claim(name, values.get(name)) for name in names}, pairs, "x", "out")
+    return Hypothesis({name: NodeClaim(name, values.get(name)) for name in names}, pairs, "x", "out")
 
 
 def near(found: torch.Tensor, wanted: float) -> None:
@@ -279,7 +279,7 @@ def test_s16_what_two_hypotheses_say_together_allows_what_both_allow():
 
 def test_s7_the_percentage_is_undefined_where_shuffled_outputs_are_as_good():
     labels = np.zeros((50, 2), int)
-    behaviour = Behaviour(labels, np.ones((50, 2), bool), False)
+    behaviour = ScoredLabels(labels, np.ones((50, 2), bool), False)
     logits = torch.zeros(3, 3, 50)
     found = recovered(behaviour, logits, logits, np.arange(50))
     assert found.percent is None and found.why == "the network's loss is that of its outputs on other inputs"
@@ -291,7 +291,7 @@ def test_s7_the_percentage_is_100_for_the_network_and_0_for_shuffled_outputs():
     labels = rng.integers(0, 4, (300, 3))
     scored = rng.random((300, 3)) < 0.7
     scored[:, 0] = True
-    behaviour = Behaviour(labels, scored, False)
+    behaviour = ScoredLabels(labels, scored, False)
     clean = torch.zeros(4, 4, 300)
     clean[torch.from_numpy(labels.T), torch.arange(1, 4)[:, None], torch.arange(300)] = 3.0
     inputs = np.arange(300)
@@ -304,7 +304,7 @@ def test_s7_the_percentage_is_100_for_the_network_and_0_for_shuffled_outputs():
 
 def test_numbers_have_squared_errors():
     labels = np.array([[1.0, np.nan], [3.0, 5.0]])
-    behaviour = Behaviour(labels, ~np.isnan(labels), True, 0.1)
+    behaviour = ScoredLabels(labels, ~np.isnan(labels), True, 0.1)
     logits = torch.tensor([[[0.0, 0.0], [2.0, 3.0], [9.0, 4.0]]])  # [V, T, S]
     np.testing.assert_allclose(behaviour.losses(logits, np.arange(2)), [1.0, 0.5])
     assert behaviour.best_constant(np.arange(2)) == pytest.approx(0.5 * 1 + 0.25 * (9 + 25) - (0.5 + 2) ** 2)
@@ -324,7 +324,7 @@ def test_numbers_have_squared_errors():
 )
 def test_s2_what_is_no_hypothesis_is_refused_by_name(claims, edges, said):
     made, data, _ = left_out()
-    wrong = Hypothesis({name: Claim(image) for name, image in claims.items()}, edges, "x", "out")
+    wrong = Hypothesis({name: NodeClaim(image) for name, image in claims.items()}, edges, "x", "out")
     with pytest.raises(TaskError, match=said):
         scrub_graph(made, wrong, data, draws(len(data)))
 

@@ -8,9 +8,9 @@ from interpbench.circuits.graph import Graph
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import scrub_graph
-from interpbench.scrubbing.draws import Draws
-from interpbench.scrubbing.hypothesis import Claim, Hypothesis
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.network_graph import network_graph
+from interpbench.scrubbing.path_draws import PathDraws
 from interpbench.scrubbing.program_claims import structure_hypothesis
 from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
 from tests.builders import SHAPES, inputs, network, shape_name
@@ -27,7 +27,7 @@ def claimed(graph: Graph, seed: int, split: bool, rows: int = ROWS) -> Hypothesi
     circuit[-1, -1] = circuit[-1, 1] = True
     found = structure_hypothesis(graph, circuit, split)
     claims = {
-        name: claim if name == "embed" or rng.random() < 0.3 else Claim(name, rng.integers(0, 3, rows))
+        name: claim if name == "embed" or rng.random() < 0.3 else NodeClaim(name, rng.integers(0, 3, rows))
         for name, claim in found.claims.items()
     }
     return Hypothesis(claims, found.edges, "embed", "logits")
@@ -39,7 +39,7 @@ def claimed(graph: Graph, seed: int, split: bool, rows: int = ROWS) -> Hypothesi
 def test_s5_it_is_the_literal_recursion(shape, split, sampling):
     model, tokens = network(*shape), inputs(0, ROWS)
     hypothesis = claimed(model.cfg.graph, 1, split)
-    draws = Draws(0, SAMPLES, Classes.of(np.zeros(ROWS), ROWS), sampling)
+    draws = PathDraws(0, SAMPLES, Classes.of(np.zeros(ROWS), ROWS), sampling)
     classes = hypothesis.classes(ROWS)
     with torch.no_grad():
         wanted = scrubbed_logits(model, tokens.tolist(), hypothesis, draws, classes)
@@ -55,7 +55,7 @@ def test_s5_it_is_the_literal_recursion(shape, split, sampling):
 def test_it_is_that_of_any_graph_of_functions(shape, split, sampling):
     model, tokens = network(*shape), inputs(0, ROWS)
     hypothesis = claimed(model.cfg.graph, 2, split)
-    draws = Draws(3, 40, Classes.of(np.zeros(ROWS), ROWS), sampling)
+    draws = PathDraws(3, 40, Classes.of(np.zeros(ROWS), ROWS), sampling)
     with torch.no_grad():
         scrubbed = scrub_graph(network_graph(model, split), hypothesis, tokens, draws)
     found = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
@@ -65,7 +65,7 @@ def test_it_is_that_of_any_graph_of_functions(shape, split, sampling):
 def test_results_do_not_depend_on_chunks(monkeypatch):
     model, tokens = network(*SHAPES[0]), inputs(0, ROWS)
     hypothesis = claimed(model.cfg.graph, 1, True)
-    draws = Draws(0, 50, Classes.of(np.zeros(ROWS), ROWS))
+    draws = PathDraws(0, 50, Classes.of(np.zeros(ROWS), ROWS))
     whole = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
     monkeypatch.setattr("interpbench.scrubbing.residual.ROWS", 64)
     torch.testing.assert_close(ScrubbedNetwork(model, tokens).scrub(hypothesis, draws), whole)
@@ -77,7 +77,7 @@ def test_s2_everything_with_all_claims_and_identities_is_the_network():
     graph = model.cfg.graph
     for split in (False, True):
         hypothesis = structure_hypothesis(graph, graph.legal, split)
-        draws = Draws(0, 9, Classes.of(np.zeros(ROWS), ROWS))
+        draws = PathDraws(0, 9, Classes.of(np.zeros(ROWS), ROWS))
         scrubbed = ScrubbedNetwork(model, tokens)
         found = scrubbed.scrub(hypothesis, draws)
         torch.testing.assert_close(found, scrubbed.logits[..., draws.root], rtol=1e-12, atol=1e-12)

@@ -15,14 +15,14 @@ from interpbench.core import seeds
 from interpbench.scrubbing.classes import Classes
 
 Sampling = Literal["node", "edge", "global", "exact"]
-"""Which inputs unimportant parents take their values on: one input for all those of a node on a path
-(`node`), one for each (`edge`), one for all of the network (`global`), or the current input (`exact`), so
-that they are not resampled at all."""
+"""How the inputs are drawn on which unimportant parents take their values: one for all those of a node on a
+path (`node`), one for each (`edge`), one for all of the network (`global`), or none (`exact`): they take them
+on the current input."""
 PATH = "/"
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class PathDraws:
     """The draws for one run of a hypothesis.
 
     Attributes:
