@@ -235,6 +235,7 @@ def _certify(arguments: argparse.Namespace) -> int:
     argument("--samples", type=int, default=1000, help="samples of each number (1000)"),
     argument("--seed", type=int, default=0, help="seed of inputs and draws (0)"),
     argument("--json", metavar="FILE", help="write all numbers to a file"),
+    argument("--page", metavar="FILE", help="write an HTML page: what is recovered, and a sample's inputs"),
 )
 def _scrub(arguments: argparse.Namespace) -> int:
     for option, least in (("inputs", 2), ("samples", 2)):
@@ -245,13 +246,15 @@ def _scrub(arguments: argparse.Namespace) -> int:
     circuit = Path(arguments.circuit) if arguments.circuit else None
     if circuit is not None and not circuit.is_file():
         raise ConfigError(f"there is no file {shown(arguments.circuit)} of a circuit")
-    if arguments.json:
-        check_file(Path(arguments.json))
+    for file in filter(None, (arguments.json, arguments.page)):
+        check_file(Path(file))
     from interpbench.runs.scrub import scrub_checkpoint, show_report
 
     numbers = {name: getattr(arguments, name) for name in ("inputs", "samples", "seed")}
     report = scrub_checkpoint(arguments.checkpoint, circuit=circuit, **numbers)
     show_report(console(WIDE), report)
     if arguments.json:
-        report.save(Path(arguments.json))
+        report.save(arguments.json)
+    if arguments.page:
+        report.save_page(arguments.page)
     return 0

@@ -18,8 +18,9 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.io.score_files import read_scores
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
-from interpbench.core.files import write_json
+from interpbench.core.files import write_json, write_text
 from interpbench.core.process import prepare_torch
+from interpbench.reports.scrubbing_page import PathInput, scrubbing_page
 from interpbench.reports.tables import rows_table
 from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.classes import Classes
@@ -58,6 +59,7 @@ class ScrubReport:
         results: what is recovered, by hypothesis and by how unimportant parents are resampled.
         claims: how much each claim of the strongest hypothesis says, by node.
         negative: the negative test of each node that carries variables.
+        example: the inputs of the first sample of the strongest hypothesis that is run path by path.
     """
 
     task: str
@@ -67,6 +69,12 @@ class ScrubReport:
     results: dict[str, dict[Sampling, Recovered]]
     claims: dict[str, ClaimReport]
     negative: dict[str, NegativeTest]
+    example: tuple[PathInput, ...] = ()
+
+    def save_page(self, path: str | Path) -> None:
+        """Writes a page with what is recovered, and the inputs of one sample on all paths."""
+        title = f"Causal scrubbing of {self.task}"
+        write_text(Path(path), scrubbing_page(title, self.results, self.example))
 
     def save(self, path: str | Path) -> None:
         """Writes the report as JSON."""
@@ -130,11 +138,36 @@ def scrub_program(
         }
     if claims and found is None:
         draws = PathDraws(seed, samples, lengths)
-        strongest = hypotheses[PROGRAM_LEVELS[-1]]
-        reports = claim_reports(scrubbed, strongest, draws, behaviour)
+        reports = claim_reports(scrubbed, hypotheses[PROGRAM_LEVELS[-1]], draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
         negative = {str(node): test for node, test in tests.items()}
-    return ScrubReport(task.name, len(tokens), samples, paths, results, reports, negative)
+    example = _example(
+        scrubbed, list(hypotheses.values())[-1], PathDraws(seed, samples, lengths), task, tokens
+    )
+    return ScrubReport(task.name, len(tokens), samples, paths, results, reports, negative, example)
+
+
+def _example(
+    scrubbed: ScrubbedNetwork, hypothesis: Hypothesis, draws: PathDraws, task: Task, tokens: np.ndarray
+) -> tuple[PathInput, ...]:
+    """Returns the inputs of the first sample on all paths.
+
+    Args:
+        scrubbed: the network.
+        hypothesis: the hypothesis.
+        draws: the draws.
+        task: the task.
+        tokens: the inputs, `[N, pos]`.
+    """
+    found: list[PathInput] = []
+    for claim, paths in scrubbed.paths(hypothesis, draws).items():
+        values = hypothesis.claims[claim].values
+        for name, inputs in zip(paths.names, paths.inputs):
+            row = tokens[inputs[0]]
+            text = " ".join(str(task.vocab[code]) for code in row if code >= 0)
+            agrees = "" if values is None else " ".join(f"{value:g}" for value in values[inputs[0]])
+            found.append(PathInput(name, text, agrees))
+    return tuple(found)
 
 
 def _by_position(

@@ -65,7 +65,7 @@ def _before(graph: Graph, reader: Reader) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Paths:
+class ClaimPaths:
     """The paths to a claim, those through its first child first.
 
     Attributes:
@@ -101,7 +101,7 @@ class ScrubbedNetwork:
 
     def paths(
         self, hypothesis: Hypothesis, draws: PathDraws, classes: Mapping[str, Classes] | None = None
-    ) -> dict[str, _Paths]:
+    ) -> dict[str, ClaimPaths]:
         """Returns the paths to each claim, with the inputs that are drawn for them.
 
         Args:
@@ -110,10 +110,10 @@ class ScrubbedNetwork:
             classes: the classes of inputs by claim; None for those of the hypothesis.
         """
         known = classes or hypothesis.classes(self.count)
-        found: dict[str, _Paths] = {}
+        found: dict[str, ClaimPaths] = {}
         for claim in hypothesis.order:
             if claim == hypothesis.output:
-                found[claim] = _Paths([claim], draws.root[None], {})
+                found[claim] = ClaimPaths([claim], draws.root[None], {})
                 continue
             names: list[str] = []
             inputs: list[np.ndarray] = []
@@ -124,7 +124,7 @@ class ScrubbedNetwork:
                     for above, current in zip(found[child].names, found[child].inputs):
                         names.append(f"{above}{PATH}{claim}")
                         inputs.append(draws.agreeing(names[-1], known[claim], current))
-            found[claim] = _Paths(names, np.stack(inputs), starts)
+            found[claim] = ClaimPaths(names, np.stack(inputs), starts)
         return found
 
     @torch.no_grad()
@@ -169,7 +169,7 @@ class _Run:
     base: ScrubbedNetwork
     hypothesis: Hypothesis
     draws: PathDraws
-    paths: Mapping[str, _Paths]
+    paths: Mapping[str, ClaimPaths]
     parents: Mapping[str, tuple[str, ...]]
 
     def logits(self, some: slice) -> Tensor:

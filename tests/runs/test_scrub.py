@@ -110,6 +110,16 @@ def test_a_circuit_of_a_file_is_scrubbed(tmp_path: Path) -> None:
     assert report.results["circuit"]["node"].percent.value < 50  # pyright: ignore[reportOptionalMemberAccess]
 
 
+def test_the_page_has_the_inputs_of_every_path(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run_subcommand(["scrub", "detect_abc", "--samples", "50", "--page", str(page)]) == 0
+    text = page.read_text()
+    report = scrub_checkpoint("detect_abc", samples=50)
+    assert len(report.example) == report.paths["features"] == text.count("<code>")
+    assert all(f"<b>{name}</b>" in text for name in ("logits", "m2", "a1.h0&lt;v&gt;"))
+    assert "script" not in text and "http:" not in text, "it loads nothing"
+
+
 def test_the_same_seed_gives_the_same_numbers() -> None:
     first, second = (scrub_checkpoint("hist", seed=3, **FEW) for _ in range(2))
     assert first.results == second.results
