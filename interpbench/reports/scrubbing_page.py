@@ -95,7 +95,7 @@ def _tree(example: Sequence[PathInput]) -> str:
 
 def _item(one: PathInput, above: PathInput) -> str:
     same = ' class="same"' if one.tokens == above.tokens else ""
-    value = f" where the value is {_said(one.agrees)}" if one.agrees else ""
+    value = f" where its values are {_said(one.agrees)}" if one.agrees else ""
     return (
         f"<li{same}><b>{_said(one.path.rpartition(PATH)[2])}</b> <code>{_said(one.tokens)}</code>{value}</li>"
     )

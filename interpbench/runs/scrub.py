@@ -16,6 +16,7 @@ from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.io.score_files import read_scores
+from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
 from interpbench.core.files import write_json, write_text
@@ -165,7 +166,8 @@ def _example(
         for name, inputs in zip(paths.names, paths.inputs):
             row = tokens[inputs[0]]
             text = " ".join(str(task.vocab[code]) for code in row if code >= 0)
-            agrees = "" if values is None else " ".join(f"{value:g}" for value in values[inputs[0]])
+            known = () if values is None else values[inputs[0]]
+            agrees = " ".join(f"{value:g}" if value >= 0 else "–" for value in known)
             found.append(PathInput(name, text, agrees))
     return tuple(found)
 
@@ -271,9 +273,15 @@ def best_edges(path: Path, checkpoint: Checkpoint, count: int) -> np.ndarray:
     read = read_scores(path, graph)
     if read.circuit is not None:
         return read.circuit & graph.legal
-    scores = np.where(graph.legal, read.scores.edges, -np.inf)
-    chosen = np.argsort(-scores, axis=None, kind="stable")[:count]
-    return np.isin(np.arange(scores.size), chosen).reshape(scores.shape) & graph.legal
+    return best_edges_of(read.scores, count)
+
+
+def best_edges_of(scores: Scores, count: int) -> np.ndarray:
+    """Returns so many of the edges with the highest scores, bool `[R, W]`; of equal ones, the first."""
+    legal = scores.graph.legal
+    values = np.where(legal, scores.edges, -np.inf)
+    chosen = np.argsort(-values, axis=None, kind="stable")[:count]
+    return np.isin(np.arange(values.size), chosen).reshape(values.shape) & legal
 
 
 def show_report(console: Console, report: ScrubReport) -> None:
