@@ -1,0 +1,85 @@
+"""Soft classes: inputs are exchanged the likelier the closer their values are, for values that seldom repeat.
+
+With exact classes, a claim about a number that no two inputs share exchanges nothing. Here input i gets input
+j with the probability K[i, j], a Gaussian kernel of the distance of their values that Sinkhorn's iteration
+has made doubly stochastic (Sinkhorn 1964): rows sum to one as they are probabilities, columns so that drawn
+inputs are distributed as the inputs are.
+
+Shapes: N inputs, S samples.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from interpbench.core.errors import TaskError
+from interpbench.scrubbing.classes import Classes
+
+STEPS, ENOUGH = 1000, 1e-9
+"""The largest number of Sinkhorn's iterations, and how far sums may then be from one."""
+
+
+class SoftClasses(Classes):
+    """The exchange of inputs with similar values.
+
+    Args:
+        values: the values, `[N]` or `[N, ...]`.
+        width: the standard deviation of the kernel, as a share of that of the values.
+
+    Raises:
+        TaskError: if values are not finite, or the width is not positive.
+    """
+
+    def __init__(self, values: np.ndarray, width: float):
+        table = np.asarray(values, np.float64).reshape(len(values), -1)
+        if not np.isfinite(table).all() or not width > 0:
+            raise TaskError(f"soft classes need finite values and a positive width, not {width}")
+        super().__init__(np.arange(len(table)))
+        scale = table.std(0)
+        table = table / np.where(scale > 0, scale, 1) / width
+        squares = ((table[:, None] - table[None]) ** 2).sum(2)
+        object.__setattr__(self, "kernel", doubly_stochastic(np.exp(-squares / 2)))
+
+    kernel: np.ndarray
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        """The cumulative probabilities of each row, which end with 1."""
+        sums = np.cumsum(self.kernel, 1)
+        return sums / sums[:, -1:]
+
+    def pick(self, uniform: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """Returns, for each input, one with a similar value, `[S]`.
+
+        Args:
+            uniform: numbers from 0 to 1, exclusive, `[S]`, which choose.
+            inputs: the inputs, `[S]`.
+        """
+        rows = self._sums[inputs]
+        return np.minimum((rows <= uniform[:, None]).sum(1), len(self.ids) - 1)
+
+    @property
+    def alone(self) -> float:
+        """The mean probability with which an input stays as it is."""
+        return float(np.diag(self.kernel).mean())
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of inputs that one is exchanged with: exp of the mean entropy, in nats."""
+        logs = np.log(np.where(self.kernel > 0, self.kernel, 1))
+        return float(np.exp(-(self.kernel * logs).sum(1).mean()))
+
+
+def doubly_stochastic(kernel: np.ndarray) -> np.ndarray:
+    """Returns a symmetric kernel `[N, N]` scaled so that its rows and columns sum to one.
+
+    Raises:
+        TaskError: if that takes too many steps.
+    """
+    scale = np.ones(len(kernel))
+    for _ in range(STEPS):
+        scale = np.sqrt(scale / (kernel @ scale))  # the symmetric iteration (Knight, Ruiz and Uçar 2014)
+        made = scale[:, None] * kernel * scale
+        if np.abs(made.sum(1) - 1).max() < ENOUGH:
+            return made
+    raise TaskError(f"the kernel is not doubly stochastic after {STEPS} steps; try a larger width")
