@@ -13,14 +13,14 @@ from torch import Tensor
 from interpbench.core.errors import TaskError, did_you_mean
 from interpbench.scrubbing.computational_graph import ComputationalGraph, Operation
 
-Part = Callable[[Tensor], Tensor]
+PartOf = Callable[[Tensor], Tensor]
 """A function of a node's output `[S, ...]`, which returns a part of it, `[S, ...]`."""
 NEAR = 1e-5
 """The largest difference of outputs, as a share of the largest output, that counts as none."""
 
 
 def split_node(
-    graph: ComputationalGraph, node: str, parts: Mapping[str, Part], data: Tensor
+    graph: ComputationalGraph, node: str, parts: Mapping[str, PartOf], data: Tensor
 ) -> ComputationalGraph:
     """Returns a graph in which parts of a node's output, whose sum it is, are nodes of their own.
 
@@ -103,7 +103,7 @@ def checked_equal(first: ComputationalGraph, second: ComputationalGraph, data: T
     return second
 
 
-def projected(basis: Tensor) -> dict[str, Part]:
+def projected(basis: Tensor) -> dict[str, PartOf]:
     """Returns the parts of an output `[S, ..., D]` inside and outside a subspace.
 
     Args:
@@ -126,7 +126,7 @@ def _inner(graph: ComputationalGraph, node: str) -> Operation:
     return graph.operations[node]
 
 
-def _part(old: Operation, function: Part) -> Callable[..., Tensor]:
+def _part(old: Operation, function: PartOf) -> Callable[..., Tensor]:
     return lambda *read: function(old.compute(*read))
 
 
