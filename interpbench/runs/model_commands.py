@@ -231,6 +231,7 @@ def _certify(arguments: argparse.Namespace) -> int:
     "causal scrubbing: how much of its loss a network keeps under a hypothesis",
     argument("checkpoint", help="a name in models/, or a folder"),
     argument("--circuit", metavar="FILE", help="scrub a circuit that was found, instead of the program"),
+    argument("--hypothesis", metavar="FILE.py:NAME", help="scrub a hypothesis of your own instead"),
     argument("--inputs", type=int, default=1024, help="inputs among which claims exchange theirs (1024)"),
     argument("--samples", type=int, default=1000, help="samples of each number (1000)"),
     argument("--seed", type=int, default=0, help="seed of inputs and draws (0)"),
@@ -248,10 +249,13 @@ def _scrub(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"there is no file {shown(arguments.circuit)} of a circuit")
     for file in filter(None, (arguments.json, arguments.page)):
         check_file(Path(file))
+    if circuit is not None and arguments.hypothesis:
+        raise ConfigError("--circuit and --hypothesis: say one of them")
     from interpbench.runs.scrub import scrub_checkpoint, show_report
 
     numbers = {name: getattr(arguments, name) for name in ("inputs", "samples", "seed")}
-    report = scrub_checkpoint(arguments.checkpoint, circuit=circuit, **numbers)
+    own = arguments.hypothesis or None
+    report = scrub_checkpoint(arguments.checkpoint, circuit=circuit, hypothesis=own, **numbers)
     show_report(console(WIDE), report)
     if arguments.json:
         report.save(arguments.json)

@@ -18,12 +18,15 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.io.score_files import read_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import InterpBenchError, TaskError
 from interpbench.core.files import write_json, write_text
 from interpbench.core.process import prepare_torch
+from interpbench.core.text import shown
+from interpbench.core.user_code import blamed, is_own, own_name, said
 from interpbench.reports.scrubbing_page import PathInput, scrubbing_page
 from interpbench.reports.tables import rows_table
 from interpbench.runs.subject import subject_of
+from interpbench.scrubbing.by_hand import HYPOTHESES, Written
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PathDraws, Sampling
@@ -88,6 +91,7 @@ def scrub_program(
     circuit: np.ndarray,
     *,
     found: np.ndarray | None = None,
+    written: str | None = None,
     inputs: int = MOST_INPUTS,
     samples: int = 1000,
     samplings: Sequence[Sampling] = SAMPLINGS,
@@ -101,6 +105,7 @@ def scrub_program(
         alignment: the nodes of the program's variables.
         circuit: the edges of the program's circuit, bool `[R, W]`.
         found: the edges of another circuit, which is scrubbed instead; None for the program.
+        written: the name of a hypothesis of the user's, `path/to/file.py:name`, which is scrubbed instead.
         inputs: the number of inputs.
         samples: the number of samples.
         samplings: how unimportant parents are resampled, each in turn.
@@ -118,6 +123,8 @@ def scrub_program(
     ids = torch.from_numpy(task.token_ids(tokens)).to(network.unembed.W_U.device)
     scrubbed = ScrubbedNetwork(network, ids)
     hypotheses = _hypotheses(alignment, circuit, found, trace)
+    if written is not None:
+        hypotheses = {written.rpartition(":")[2]: _made(written, tokens, trace)}
     lengths = Classes.of((tokens >= 0).sum(1), len(tokens))
     results: dict[str, dict[Sampling, Recovered]] = {}
     for name, hypothesis in hypotheses.items():
@@ -129,7 +136,8 @@ def scrub_program(
     paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
     reports: dict[str, ClaimReport] = {}
     negative: dict[str, NegativeTest] = {}
-    if found is None:
+    of_program = found is None and written is None
+    if of_program:
         strict = program_hypothesis(alignment, circuit, trace, "split")
         values = position_values(alignment, trace)
         results[POSITIONS] = {
@@ -137,7 +145,7 @@ def scrub_program(
             for sampling in samplings
             if sampling in ("node", "exact")
         }
-    if claims and found is None:
+    if claims and of_program:
         draws = PathDraws(seed, samples, lengths)
         reports = claim_reports(scrubbed, hypotheses[PROGRAM_LEVELS[-1]], draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
@@ -231,7 +239,13 @@ def inputs_of(task: Task, count: int, seed: int) -> np.ndarray:
 
 
 def scrub_checkpoint(
-    name: str, *, circuit: Path | None = None, inputs: int = MOST_INPUTS, samples: int = 1000, seed: int = 0
+    name: str,
+    *,
+    circuit: str | Path | None = None,
+    hypothesis: str | None = None,
+    inputs: int = MOST_INPUTS,
+    samples: int = 1000,
+    seed: int = 0,
 ) -> ScrubReport:
     """Scrubs a checkpoint, as `scrub_program` does.
 
@@ -239,6 +253,7 @@ def scrub_checkpoint(
         name: the checkpoint, as `interpbench.load` takes it.
         circuit: a file of scores or of a circuit, in any form that `read_scores` knows: as many of its best
             edges as the program's circuit has are scrubbed instead of the program; None for the program.
+        hypothesis: a hypothesis of the user's, `path/to/file.py:name`, which is scrubbed instead.
         inputs: the number of inputs.
         samples: the number of samples.
         seed: the seed of inputs and draws.
@@ -249,16 +264,58 @@ def scrub_checkpoint(
     prepare_torch()
     checkpoint = load_checkpoint(find_checkpoint(name), certificate=False)
     subject = subject_of(checkpoint)
-    found = None if circuit is None else best_edges(circuit, checkpoint, int(subject.truth.circuit.sum()))
+    if hypothesis is not None:
+        own_hypothesis(hypothesis)
+    count = int(subject.truth.circuit.sum())
+    found = None if circuit is None else best_edges(Path(circuit), checkpoint, count)
     return scrub_program(
         checkpoint.network,
         subject.alignment,
         subject.truth.circuit,
         found=found,
+        written=hypothesis,
         inputs=inputs,
         samples=samples,
         seed=seed,
     )
+
+
+def _made(written: str, tokens: np.ndarray, trace: Trace) -> Hypothesis:
+    """Returns what a user's function makes of some inputs.
+
+    Args:
+        written: `path/to/file.py:name`.
+        tokens: the inputs, `[N, pos]`.
+        trace: the program's variables on the inputs, `[N, pos]` each.
+
+    Raises:
+        TaskError: in one line with file and line, if it fails or returns anything else.
+    """
+    function = own_hypothesis(written)
+    try:
+        found: object = function(tokens, trace)
+    except InterpBenchError:
+        raise
+    except Exception as error:
+        raise TaskError(blamed(error) or f"{written}: {said(error)}") from error
+    if not isinstance(found, Hypothesis):
+        raise TaskError(f"{written} returns {type(found).__name__}, not a hypothesis; see circuit_hypothesis")
+    return found
+
+
+def own_hypothesis(text: str) -> Written:
+    """Returns a hypothesis of the user's, whose file is imported.
+
+    Args:
+        text: `path/to/file.py:name`.
+
+    Raises:
+        InterpBenchError: if there is no such file or hypothesis.
+    """
+    if not is_own(text):
+        raise TaskError(f"{shown(text)!r} names no file; write path/to/file.py:name")
+    name = own_name(text, lambda: HYPOTHESES, lambda function: function.__module__, TaskError)
+    return HYPOTHESES[name]
 
 
 def best_edges(path: Path, checkpoint: Checkpoint, count: int) -> np.ndarray:

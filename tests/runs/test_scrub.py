@@ -12,6 +12,7 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.circuits.graph import Graph
 from interpbench.core.errors import ConfigError, InterpBenchError, TaskError
 from interpbench.rasp.compile import compile_program
 from interpbench.rasp.weights import compiled_network
@@ -19,7 +20,9 @@ from interpbench.runs.cli import run_subcommand
 from interpbench.runs.score import convert_file
 from interpbench.runs.scrub import POSITIONS, SAMPLINGS, inputs_of, scrub_checkpoint, scrub_program
 from interpbench.runs.subject import subject_of
+from interpbench.scrubbing.by_hand import circuit_hypothesis
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
+from interpbench.scrubbing.residual import network_parents
 from interpbench.tasks.catalogue import get_task
 from tests.builders import setting
 
@@ -108,6 +111,54 @@ def test_a_circuit_of_a_file_is_scrubbed(tmp_path: Path) -> None:
     )
     report = interpbench.scrub("hist", circuit=scores, **FEW)
     assert report.results["circuit"]["node"].percent.value < 50  # pyright: ignore[reportOptionalMemberAccess]
+
+
+SHARES = """
+import numpy as np
+from interpbench.scrubbing.by_hand import circuit_hypothesis, hypothesis
+
+EDGES = ["embed->m0", "m0->a1.h0<v>", "m0->a1.h1<v>", "a1.h0->m1", "a1.h1->m1", "m1->logits"]
+
+@hypothesis("NAME")
+def shares(tokens, variables):
+    count = np.arange(1, tokens.shape[1] + 1)
+    opened, closed = ((tokens == code).cumsum(1) / count for code in (0, 1))
+    assert np.allclose(opened - closed, variables["balance"])
+    return circuit_hypothesis(EDGES[FIRST:], {"a1.h0": opened, "a1.h1": SECOND, "m1": opened - closed})
+"""
+
+
+@pytest.mark.parametrize(("second", "least", "most"), [("closed", 99, 101), ("opened", -50, 95)])
+def test_a_hypothesis_by_hand(tmp_path: Path, second: str, least: float, most: float) -> None:
+    file = tmp_path / "shares.py"
+    file.write_text(SHARES.replace("NAME", f"by_{second}").replace("SECOND", second).replace("FIRST", "0"))
+    report = scrub_checkpoint("paren_balance", hypothesis=f"{file}:by_{second}", **FEW)
+    (results,) = report.results.values()
+    percent = results["node"].percent
+    assert percent is not None and least < percent.value < most
+    assert report.example and not report.claims
+
+
+def test_wrong_hypotheses_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        SHARES.replace("NAME", "wrong").replace("SECOND", "closed").replace('"a1.h1->m1"', '"a1.h1"')
+    )
+    with pytest.raises(InterpBenchError, match="FIRST"):
+        scrub_checkpoint("paren_balance", hypothesis=f"{file}:wrong", **FEW)
+    with pytest.raises(TaskError, match="'shares' names no file"):
+        scrub_checkpoint("paren_balance", hypothesis="shares")
+    with pytest.raises(ConfigError, match="say one of them"):
+        run_subcommand(["scrub", "hist", "--hypothesis", "a.py:b", "--circuit", str(file)])
+    for edges, values, said in (
+        (["m0"], {}, "'m0' is no edge"),
+        (["m0->logits"], {"m1": np.zeros(3)}, "values of m1, which has no edge"),
+    ):
+        with pytest.raises(TaskError, match=said):
+            circuit_hypothesis(edges, values)
+    strange = circuit_hypothesis(["embed->m0", "m0->a0.h0", "a0.h0->logits"], {})
+    with pytest.raises(TaskError, match=r"a0\.h0 does not read m0"):
+        strange.check(network_parents(Graph(2, 2), False), "embed", "logits")
 
 
 def test_the_page_has_the_inputs_of_every_path(tmp_path: Path) -> None:

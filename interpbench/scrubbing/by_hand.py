@@ -1,0 +1,57 @@
+"""Hypotheses by hand, in a file of the user's: `interpbench scrub MODEL --hypothesis file.py:name`."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from interpbench.circuits.naming import EMBED, edge_ends, is_edge
+from interpbench.core.errors import TaskError
+from interpbench.core.registry import Registry
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
+from interpbench.scrubbing.residual import LOGITS
+
+Written = Callable[[np.ndarray, Mapping[str, np.ndarray]], Hypothesis]
+"""The type of functions of inputs, as codes of tokens `[N, pos]`, and of the program's variables on them by
+name, `[N, pos]` each, which return a hypothesis."""
+HYPOTHESES: Registry[Written] = Registry("hypothesis")
+
+
+def hypothesis(name: str) -> Callable[[Written], Written]:
+    """Returns a decorator that registers a function as a hypothesis.
+
+    Args:
+        name: the name of the hypothesis.
+    """
+
+    def register(function: Written) -> Written:
+        HYPOTHESES.add(name, function)
+        return function
+
+    return register
+
+
+def circuit_hypothesis(edges: Sequence[str], values: Mapping[str, np.ndarray]) -> Hypothesis:
+    """Returns the hypothesis of a circuit whose nodes are functions of some values.
+
+    Args:
+        edges: the edges by name, such as `embed->m0`, `m0->a1.h0` or, if only one input of heads is meant,
+            `m0->a1.h0<v>`; if one edge names an input, all edges into heads have to.
+        values: for each node that is no function of all of the input, the value on each input that it is a
+            function of, `[N]` or `[N, ...]`.
+
+    Raises:
+        TaskError: if a name is none of an edge, or values are of a node without an edge.
+    """
+    found: dict[tuple[str, str], None] = {}
+    for name in edges:
+        if not is_edge(name):
+            raise TaskError(f"{name!r} is no edge; write embed->m0, m0->a1.h0<v> or m1->logits")
+        source, target = edge_ends(name)
+        found[source, target] = None
+        if "<" in target:
+            found[target, target.partition("<")[0]] = None
+    images = {str(EMBED), LOGITS, *(image for edge in found for image in edge)}
+    if lost := sorted(set(values) - images):
+        raise TaskError(f"there are values of {lost[0]}, which has no edge")
+    claims = {image: NodeClaim(image, values.get(image)) for image in sorted(images)}
+    return Hypothesis(claims, tuple(found), str(EMBED), LOGITS)
