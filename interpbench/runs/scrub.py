@@ -293,7 +293,7 @@ def _made(written: str, tokens: np.ndarray, trace: Trace) -> Hypothesis:
     """
     function = own_hypothesis(written)
     try:
-        found: object = function(tokens, trace)
+        found = function(tokens, trace)
     except InterpBenchError:
         raise
     except Exception as error:

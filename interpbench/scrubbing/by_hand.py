@@ -10,9 +10,9 @@ from interpbench.core.registry import Registry
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.residual import LOGITS
 
-Written = Callable[[np.ndarray, Mapping[str, np.ndarray]], Hypothesis]
+Written = Callable[[np.ndarray, Mapping[str, np.ndarray]], object]
 """The type of functions of inputs, as codes of tokens `[N, pos]`, and of the program's variables on them by
-name, `[N, pos]` each, which return a hypothesis."""
+name, `[N, pos]` each, which have to return a hypothesis."""
 HYPOTHESES: Registry[Written] = Registry("hypothesis")
 
 
