@@ -191,7 +191,7 @@ def test_the_record_says_which_optimizer_was_used(task: str, given: str | None, 
 @pytest.mark.parametrize(
     ("task", "given", "steps"),
     [
-        *(("hist", None, 8000), ("sort_digits", None, 12_000), ("hist", 7, 7)),
+        *(("hist", None, 8000), ("sort_digits", None, 11_000), ("hist", 7, 7)),
         ("two_brackets_balanced", None, 12_000),
     ],
 )
