@@ -116,6 +116,16 @@ def is_edge(name: str) -> bool:
     return ARROW in name
 
 
+def is_head_input(name: str) -> bool:
+    """Returns whether the name of a node or reader is that of a head's query, key or value input."""
+    return "<" in name
+
+
+def destination_name(name: str) -> str:
+    """Returns the name of a reader with q, k and v of a head merged, as `Reader.destination` does."""
+    return name.partition("<")[0]
+
+
 def head_edge_name(name: str) -> str:
     """Returns our name of the head edge that an edge belongs to; `name` is ours or EAP-IG's."""
     source, target = edge_ends(name)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from interpbench.circuits.naming import EMBED, edge_ends, is_edge
+from interpbench.circuits.naming import EMBED, destination_name, edge_ends, is_edge, is_head_input
 from interpbench.core.errors import TaskError
 from interpbench.core.registry import Registry
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
@@ -48,8 +48,8 @@ def circuit_hypothesis(edges: Sequence[str], values: Mapping[str, np.ndarray]) -
             raise TaskError(f"{name!r} is no edge; write embed->m0, m0->a1.h0<v> or m1->logits")
         source, target = edge_ends(name)
         found[source, target] = None
-        if "<" in target:
-            found[target, target.partition("<")[0]] = None
+        if is_head_input(target):
+            found[target, destination_name(target)] = None
     images = {str(EMBED), LOGITS, *(image for edge in found for image in edge)}
     if lost := sorted(set(values) - images):
         raise TaskError(f"there are values of {lost[0]}, which has no edge")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader
+from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader, is_head_input
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
@@ -117,7 +117,7 @@ def scrub_positions(
         image = hypothesis.claims[claim].image
         if image == str(EMBED):
             pools[claim] = scrubbed.cache.stack[0]
-        elif "<" not in image:
+        elif not is_head_input(image):
             pools[claim] = _Pool(scrubbed, hypothesis, classes, draws, pools, claim).value()
     return pools[hypothesis.output]
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader
+from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader, is_head_input
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PATH, PathDraws
@@ -35,7 +35,7 @@ ROWS = 4096
 
 def is_split(hypothesis: Hypothesis) -> bool:
     """Returns whether a hypothesis has claims about inputs of heads."""
-    return any("<" in claim.image for claim in hypothesis.claims.values())
+    return any(is_head_input(claim.image) for claim in hypothesis.claims.values())
 
 
 def network_parents(graph: Graph, split: bool) -> dict[str, tuple[str, ...]]:
@@ -187,7 +187,7 @@ class _Run:
         if image == LOGITS:
             read = self._input(claim, self.base.graph.readers[-1], values, some)
             return network.unembed(network.ln_final(read))
-        if "<" in image:
+        if is_head_input(image):
             reader = next(one for one in self.base.graph.readers if str(one) == image)
             return self._input(claim, reader, values, some)
         node = next(one for one in self.base.graph.nodes if str(one) == image)

@@ -14,7 +14,7 @@ import torch
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Intervention, Trace, changed
-from interpbench.circuits.naming import EMBED, Node
+from interpbench.circuits.naming import EMBED, Node, is_head_input
 from interpbench.core import seeds
 from interpbench.core.estimate import Estimate
 from interpbench.scrubbing.classes import Classes
@@ -56,7 +56,7 @@ def claim_reports(
     found: dict[str, ClaimReport] = {}
     for name in hypothesis.order:
         image = hypothesis.claims[name].image
-        if name in (hypothesis.input, hypothesis.output) or "<" in image:
+        if name in (hypothesis.input, hypothesis.output) or is_head_input(image):
             continue
         permuted = None
         if hypothesis.claims[name].values is not None:
