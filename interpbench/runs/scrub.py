@@ -174,8 +174,10 @@ def _example(
         for name, inputs in zip(paths.names, paths.inputs):
             row = tokens[inputs[0]]
             text = " ".join(str(task.vocab[code]) for code in row if code >= 0)
-            known = () if values is None else values[inputs[0]]
-            agrees = " ".join(f"{value:g}" if value >= 0 else "–" for value in known)
+            known = () if values is None else np.asarray(values)[inputs[0]].reshape(-1).tolist()
+            agrees = " ".join(
+                f"{value:g}" if isinstance(value, int | float) else str(value) for value in known
+            )
             found.append(PathInput(name, text, agrees))
     return tuple(found)
 

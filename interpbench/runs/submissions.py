@@ -215,7 +215,7 @@ def check_submission(folder: Path) -> Submission:
     ]
     values: dict[str, dict[str, float]] = {metric: {} for metric in ENTRY_METRICS}
     for name, said in record.results.items():
-        reached = said if gone else _reached(read_record(known[name]), scores[name])
+        reached = said if name in gone else _reached(read_record(known[name]), scores[name])
         for metric, value in reached.items():
             if metric not in values or abs(value - said.get(metric, -1.0)) > 1e-6:
                 what = f"{metric} of {name} is {value:.6f}, and not {said.get(metric, 'left out')}"

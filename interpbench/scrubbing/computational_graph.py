@@ -86,7 +86,7 @@ def scrub_graph(
     """
     hypothesis.check(graph.parents, graph.input, graph.output)
     clean = graph.run(data)
-    known = classes or hypothesis.classes(len(data))
+    known = classes or hypothesis.classes(len(data), draws.everything.ids)
 
     def value(claim: str, path: str, current: np.ndarray) -> Tensor:
         image = hypothesis.claims[claim].image

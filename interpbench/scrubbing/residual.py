@@ -109,7 +109,7 @@ class ScrubbedNetwork:
             draws: the draws.
             classes: the classes of inputs by claim; None for those of the hypothesis.
         """
-        known = classes or hypothesis.classes(self.count)
+        known = classes or hypothesis.classes(self.count, draws.everything.ids)
         found: dict[str, ClaimPaths] = {}
         for claim in hypothesis.order:
             if claim == hypothesis.output:

@@ -52,7 +52,7 @@ def claim_reports(
         draws: the draws.
         behaviour: the behaviour that is to be recovered.
     """
-    classes = hypothesis.classes(scrubbed.count)
+    classes = hypothesis.classes(scrubbed.count, draws.everything.ids)
     found: dict[str, ClaimReport] = {}
     for name in hypothesis.order:
         image = hypothesis.claims[name].image
@@ -103,7 +103,7 @@ def negative_tests(
         if node == EMBED:
             continue
         values = np.concatenate([trace[name].astype(np.float64) for name in names], 1)
-        classes = Classes.of(values, scrubbed.count)
+        classes = Classes.of(values, scrubbed.count, draws.everything.ids)
         rng = seeds.generator(draws.seed, "negative", str(node))
         wrong, same = (
             classes.pick_outside(rng.random(len(root)), root),

@@ -139,6 +139,20 @@ def test_a_hypothesis_by_hand(tmp_path: Path, second: str, least: float, most: f
     assert report.example and not report.claims
 
 
+def test_values_by_hand_may_be_one_for_each_input(tmp_path: Path) -> None:
+    """A number, a truth value or a word; negative numbers are shown as they are."""
+    file = tmp_path / "plain.py"
+    file.write_text(
+        SHARES.partition("EDGES")[0]
+        + '@hypothesis("plain")\ndef plain(tokens, variables):\n'
+        + '    values = {"m0": -1.5 * tokens[:, 0], "m1": tokens[:, 0] == 0}\n'
+        + '    return circuit_hypothesis(["embed->m0", "m0->m1", "m1->logits"], values)\n'
+    )
+    report = scrub_checkpoint("paren_balance", hypothesis=f"{file}:plain", **FEW)
+    assert any(one.agrees in ("True", "False", "1", "0") for one in report.example)
+    assert any(one.agrees.startswith("-") for one in report.example)
+
+
 def test_wrong_hypotheses_by_hand(tmp_path: Path) -> None:
     file = tmp_path / "wrong.py"
     file.write_text(

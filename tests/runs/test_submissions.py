@@ -131,6 +131,15 @@ def test_models_that_were_replaced_are_a_set_of_their_own(made: Path) -> None:
     assert "some have been replaced since" in submissions_table([old], None)
 
 
+def test_what_is_left_of_an_old_set_is_scored_again(made: Path) -> None:
+    """One replaced model is no licence to say anything of the others."""
+    said = json.loads((made / SUBMISSION).read_text())
+    said["models"][MODELS[0]] = "0" * 64
+    said["results"][MODELS[1]]["auroc"] = 0.75
+    with pytest.raises(CheckpointError, match=r"auroc of count_a is 1\.000000, and not 0\.75"):
+        check_submission(changed(made, **said))
+
+
 def test_what_an_entrant_says_is_no_markup(made: Path) -> None:
     found = check_submission(changed(made, about="a | b <script>alert(1)</script> [x](javascript:1)"))
     (line,) = [line for line in submissions_table([found], None).splitlines() if "oracle" in line]

@@ -336,6 +336,18 @@ def test_s2_values_are_one_for_each_input():
         scrub_graph(made, wrong, data, draws(len(data)))
 
 
+def test_inputs_of_another_length_are_not_exchanged():
+    """Whatever a claim says: a length is part of every value, and of what is unimportant."""
+    data = torch.arange(6.0)
+    lengths = np.array([1, 1, 1, 2, 2, 2])
+    made = graph(x=(lambda x: x,), node=(lambda x: x, "x"), out=(lambda node: node, "node"))
+    drawn = PathDraws(0, 600, Classes.of(lengths, 6))
+    for claimed in (hypothesis("x to node", "node to out", node=np.zeros(6)), hypothesis()):
+        found = scrub_graph(made, claimed, data, drawn).long()
+        assert (lengths[found] == lengths[drawn.root]).all()
+        assert len(set(found[drawn.root < 3].tolist())) == 3, "those of one length are"
+
+
 def test_s3_only_which_inputs_agree_matters():
     made, data, _ = left_out()
     first = hypothesis("x to rest", "rest to out", rest=data[:, 1])
