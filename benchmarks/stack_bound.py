@@ -1,9 +1,9 @@
 """How much training several networks as one stack could save on one CPU core, at most.
 
-A stack of eight networks does the arithmetic of eight, in the calls of one. One network with eight times the rows
-does as much arithmetic in as many calls, and its matrices are products of one pair instead of eight. So eight steps
-at the default batch over one step at eight times the batch bound what a stack gains: 1 means nothing. Draws are
-left out of both.
+A stack of eight networks does the arithmetic of eight, in the calls of one. One network with eight times the
+rows does as much arithmetic in as many calls, and multiplies one pair of matrices instead of eight. So eight
+steps at the default batch over one step at eight times the batch bound what a stack gains: 1 means nothing.
+Draws are left out of both.
 
 Run: `python -m benchmarks.stack_bound`.
 """
@@ -24,11 +24,11 @@ from interpbench.training.trainer import Trainer
 from interpbench.transformer.model import Transformer
 
 NETWORKS, WARM_UP, ROUNDS = 8, 3, 15
-"""The networks of a stack, the steps before those that are timed, and how often each batch is timed in turn."""
+"""The networks of a stack, the steps before timed ones, and how often each batch is timed in turn."""
 
 
 def bound(name: str) -> tuple[int, float, float]:
-    """Returns a task's default batch, the seconds of a step with it, and those of a step with eight times it."""
+    """Returns a task's default batch, and the seconds of a step with it and with eight times as much."""
     task = get_task(name)
     cfg = shape(task)
     alignment = align(task, cfg.graph)
@@ -69,8 +69,9 @@ def main() -> None:
     for name in parser.parse_args().tasks:
         batch, one, many = bound(name)
         print(
-            f"{name:20} {NETWORKS} steps of {batch} rows a world {1e3 * NETWORKS * one:6.0f} ms, one of "
-            f"{NETWORKS * batch} rows {1e3 * many:6.0f} ms: at most {NETWORKS * one / many:.1f} times as fast",
+            f"{name:20} {NETWORKS} steps of {batch} rows a world {1e3 * NETWORKS * one:6.0f} ms, "
+            f"one of {NETWORKS * batch} rows {1e3 * many:6.0f} ms: "
+            f"at most {NETWORKS * one / many:.1f} times as fast",
             flush=True,
         )
 
