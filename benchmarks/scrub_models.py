@@ -26,7 +26,8 @@ from interpbench.core.process import prepare_torch
 from interpbench.rasp.compile import compile_program
 from interpbench.rasp.weights import compiled_network
 from interpbench.reports.models_page import put
-from interpbench.runs.scrub import POSITIONS, ScrubReport, scrub_program
+from interpbench.runs.scrub import POSITIONS, scrub_program
+from interpbench.runs.scrub_report import ScrubReport
 from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
 from interpbench.tasks.catalogue import catalogue, get_task

@@ -14,7 +14,8 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.core.files import write_text
 from interpbench.core.process import prepare_torch
 from interpbench.reports.models_page import put
-from interpbench.runs.scrub import POSITIONS, percent, scrub_program
+from interpbench.runs.scrub import POSITIONS, scrub_program
+from interpbench.runs.scrub_report import percent
 from interpbench.runs.subject import subject_of
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.recipe import Recipe

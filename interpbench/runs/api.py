@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from interpbench.circuits.ground_truth import Level, Truth
     from interpbench.circuits.scores import Scores
     from interpbench.reports.palette import Picture
-    from interpbench.runs.scrub import ScrubReport
+    from interpbench.runs.scrub_report import ScrubReport
     from interpbench.runs.train import TrainOutcome
     from interpbench.scoring.results import LevelScores
     from interpbench.tasks.problem import Problem

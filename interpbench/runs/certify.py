@@ -20,7 +20,8 @@ from interpbench.core.errors import CheckpointError, TaskError
 from interpbench.core.process import prepare_torch
 from interpbench.core.progress import Display
 from interpbench.reports.certificates import certificate_table
-from interpbench.runs.scrub import POSITIONS, percent, scrub_program
+from interpbench.runs.scrub import POSITIONS, scrub_program
+from interpbench.runs.scrub_report import percent
 from interpbench.runs.subject import Subject, subject_of
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
 from interpbench.tasks.catalogue import get_task

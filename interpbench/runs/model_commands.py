@@ -23,6 +23,8 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
 MOST_PAIRS = 10**7
+WIDEST = 10.0
+"""The largest width of the kernel by which inputs with similar numbers are exchanged."""
 EXAM_METRICS = (
     *("precision", "auroc", "complete", "answers", "needed"),
     *("chosen_size", "chosen_precision", "chosen_recall"),
@@ -235,6 +237,9 @@ def _certify(arguments: argparse.Namespace) -> int:
     argument("--inputs", type=int, default=1024, help="inputs among which claims exchange theirs (1024)"),
     argument("--samples", type=int, default=1000, help="samples of each number (1000)"),
     argument("--seed", type=int, default=0, help="seed of inputs and draws (0)"),
+    argument("--donors", action="store_true", help="add inputs that agree with those that are alone"),
+    argument("--soft", type=float, metavar="WIDTH", help="also exchange inputs with similar numbers"),
+    argument("--refine", action="store_true", help="which further features of claims matter"),
     argument("--json", metavar="FILE", help="write all numbers to a file"),
     argument("--page", metavar="FILE", help="write an HTML page: what is recovered, and a sample's inputs"),
 )
@@ -243,6 +248,8 @@ def _scrub(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, option)
         if not least <= value <= MOST_PAIRS:
             raise ConfigError(f"--{option} {value} is not a number from {least} to {MOST_PAIRS:,}")
+    if arguments.soft is not None and not 0 < arguments.soft <= WIDEST:
+        raise ConfigError(f"--soft {arguments.soft:g} is no width above 0 and up to {WIDEST:g}")
     find_checkpoint(arguments.checkpoint)
     circuit = Path(arguments.circuit) if arguments.circuit else None
     if circuit is not None and not circuit.is_file():
@@ -251,9 +258,11 @@ def _scrub(arguments: argparse.Namespace) -> int:
         check_file(Path(file))
     if circuit is not None and arguments.hypothesis:
         raise ConfigError("--circuit and --hypothesis: say one of them")
-    from interpbench.runs.scrub import scrub_checkpoint, show_report
+    from interpbench.runs.scrub import scrub_checkpoint
+    from interpbench.runs.scrub_report import show_report
 
-    numbers = {name: getattr(arguments, name) for name in ("inputs", "samples", "seed")}
+    settings = ("inputs", "samples", "seed", "donors", "soft", "refine")
+    numbers = {name: getattr(arguments, name) for name in settings}
     own = arguments.hypothesis or None
     report = scrub_checkpoint(arguments.checkpoint, circuit=circuit, hypothesis=own, **numbers)
     show_report(console(WIDE), report)

@@ -1,14 +1,10 @@
 """Causal scrubbing of a checkpoint against its own program, or against a circuit that a method found."""
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter
-from rich.console import Console
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Trace
@@ -18,71 +14,41 @@ from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.io.score_files import read_scores
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
-from interpbench.core.errors import InterpBenchError, TaskError
-from interpbench.core.files import write_json, write_text
+from interpbench.core.errors import TaskError
 from interpbench.core.process import prepare_torch
-from interpbench.core.text import shown
-from interpbench.core.user_code import blamed, is_own, own_name, said
-from interpbench.reports.scrubbing_page import PathInput, scrubbing_page
-from interpbench.reports.tables import rows_table
+from interpbench.reports.scrubbing_page import PathInput
+from interpbench.runs.scrub_report import ScrubReport
 from interpbench.runs.subject import subject_of
-from interpbench.scrubbing.by_hand import HYPOTHESES, Written
+from interpbench.scrubbing.by_hand import made_by, own_hypothesis
 from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.donors import with_donors
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PathDraws, Sampling
 from interpbench.scrubbing.positions import PositionDraws, position_classes, scrub_positions
 from interpbench.scrubbing.program_claims import (
     PROGRAM_LEVELS,
+    attended_sources,
     position_values,
     program_hypothesis,
     structure_hypothesis,
 )
 from interpbench.scrubbing.recovered import Recovered, ScoredLabels, recovered
+from interpbench.scrubbing.refine import refinements
 from interpbench.scrubbing.residual import ScrubbedNetwork
+from interpbench.scrubbing.soft_classes import softened
 from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest, claim_reports, negative_tests
 from interpbench.tasks.task import Task
 from interpbench.transformer.model import Transformer
 
-log = logging.getLogger(__name__)
 SAMPLINGS: tuple[Sampling, ...] = ("node", "edge", "global", "exact")
-POSITIONS = "positions"
-"""The name of the hypothesis with a claim for each node at each position."""
+POSITIONS, SOURCES = "positions", "sources"
+"""The names of the hypotheses with a claim for each node at each position: about its values alone, and also
+about the positions that heads attend to."""
+BY_POSITION = POSITIONS, SOURCES
+MANY = 8
+"""The number of tokens whose counts are among the features that refine claims."""
 MOST_INPUTS = 1024
 """The number of inputs among which claims exchange theirs; all of a task's if there are no more."""
-
-
-@dataclass(frozen=True)
-class ScrubReport:
-    """What scrubbing says of a network.
-
-    Attributes:
-        task: the name of the task.
-        inputs: the number of inputs.
-        samples: the number of samples of each number.
-        paths: the number of paths of each hypothesis that is run path by path.
-        results: what is recovered, by hypothesis and by how unimportant parents are resampled.
-        claims: how much each claim of the strongest hypothesis says, by node.
-        negative: the negative test of each node that carries variables.
-        example: the inputs of the first sample of the strongest hypothesis that is run path by path.
-    """
-
-    task: str
-    inputs: int
-    samples: int
-    paths: dict[str, int]
-    results: dict[str, dict[Sampling, Recovered]]
-    claims: dict[str, ClaimReport]
-    negative: dict[str, NegativeTest]
-    example: tuple[PathInput, ...] = ()
-
-    def save_page(self, path: str | Path) -> None:
-        """Writes a page with what is recovered, and the inputs of one sample on all paths."""
-        title = f"Causal scrubbing of {self.task}"
-        write_text(Path(path), scrubbing_page(title, self.results, self.example))
-
-    def save(self, path: str | Path) -> None:
-        """Writes the report as JSON."""
-        write_json(Path(path), TypeAdapter(ScrubReport).dump_python(self, mode="json"))
 
 
 def scrub_program(
@@ -97,6 +63,9 @@ def scrub_program(
     samplings: Sequence[Sampling] = SAMPLINGS,
     seed: int = 0,
     claims: bool = True,
+    donors: bool = False,
+    soft: float | None = None,
+    refine: bool = False,
 ) -> ScrubReport:
     """Scrubs a network against its program, or against a circuit alone.
 
@@ -111,12 +80,19 @@ def scrub_program(
         samplings: how unimportant parents are resampled, each in turn.
         seed: the seed of inputs and draws.
         claims: whether to measure how much each claim says, and the negative tests.
+        donors: whether to add inputs that agree with those with whom no other does.
+        soft: the width of the kernel by which inputs with similar numbers are exchanged, as a share of their
+            standard deviation, for a further hypothesis; None for no such hypothesis.
+        refine: whether to measure what further features change in the claims of the strongest hypothesis.
 
     Raises:
-        TaskError: if a hypothesis has too many paths.
+        TaskError: if a hypothesis has too many paths, has no claim about numbers that `soft` could be of, or
+            the task's inputs have no donors.
     """
     task = alignment.task
     tokens = inputs_of(task, inputs, seed)
+    if donors:
+        tokens = with_donors(alignment, tokens, seed)
     trace = task.causal_model.run(tokens)
     labels = trace[task.causal_model.output]
     behaviour = ScoredLabels(labels, task.scored(labels), task.causal_model.numerical, task.tolerance)
@@ -124,36 +100,81 @@ def scrub_program(
     scrubbed = ScrubbedNetwork(network, ids)
     hypotheses = _hypotheses(alignment, circuit, found, trace)
     if written is not None:
-        hypotheses = {written.rpartition(":")[2]: _made(written, tokens, trace)}
+        hypotheses = {written.rpartition(":")[2]: made_by(written, tokens, trace)}
     lengths = Classes.of((tokens >= 0).sum(1), len(tokens))
     results: dict[str, dict[Sampling, Recovered]] = {}
-    for name, hypothesis in hypotheses.items():
+    strongest = list(hypotheses.values())[-1]
+    kinds: dict[str, tuple[Hypothesis, dict[str, Classes] | None]] = {
+        name: (hypothesis, None) for name, hypothesis in hypotheses.items()
+    }
+    if soft is not None:
+        numbers = _numbers(alignment) if written is None else _floats(strongest)
+        kinds[f"{list(hypotheses)[-1]}, soft"] = strongest, softened(strongest, numbers, soft, lengths)
+    for name, (hypothesis, classes) in kinds.items():
         results[name] = {}
         for sampling in samplings:
             draws = PathDraws(seed, samples, lengths, sampling)
-            logits = scrubbed.scrub(hypothesis, draws)
+            logits = scrubbed.scrub(hypothesis, draws, classes)
             results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
-    paths = {name: sum(hypothesis.paths.values()) for name, hypothesis in hypotheses.items()}
+    paths = {name: sum(hypothesis.paths.values()) for name, (hypothesis, _) in kinds.items()}
     reports: dict[str, ClaimReport] = {}
     negative: dict[str, NegativeTest] = {}
     of_program = found is None and written is None
     if of_program:
         strict = program_hypothesis(alignment, circuit, trace, "split")
         values = position_values(alignment, trace)
-        results[POSITIONS] = {
-            sampling: _by_position(scrubbed, strict, values, behaviour, lengths, sampling, seed)
-            for sampling in samplings
-            if sampling in ("node", "exact")
-        }
+        for name, sources in ((POSITIONS, {}), (SOURCES, attended_sources(alignment, trace))):
+            results[name] = {
+                sampling: _by_position(scrubbed, strict, values, sources, behaviour, lengths, sampling, seed)
+                for sampling in samplings
+                if sampling in ("node", "exact")
+            }
+    draws = PathDraws(seed, samples, lengths)
     if claims and of_program:
-        draws = PathDraws(seed, samples, lengths)
-        reports = claim_reports(scrubbed, hypotheses[PROGRAM_LEVELS[-1]], draws, behaviour)
+        reports = claim_reports(scrubbed, strongest, draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
         negative = {str(node): test for node, test in tests.items()}
-    example = _example(
-        scrubbed, list(hypotheses.values())[-1], PathDraws(seed, samples, lengths), task, tokens
+    finer = refinements(scrubbed, strongest, _bank(task, tokens, trace), draws, behaviour) if refine else []
+    example = _example(scrubbed, strongest, draws, task, tokens)
+    return ScrubReport(
+        task.name, len(tokens), samples, paths, results, reports, negative, example, tuple(finer)
     )
-    return ScrubReport(task.name, len(tokens), samples, paths, results, reports, negative, example)
+
+
+def _numbers(alignment: Alignment) -> set[str]:
+    """Returns the names of the nodes all of whose variables are numbers."""
+    variables = alignment.task.causal_model.variables
+    return {
+        str(node)
+        for node, names in alignment.aligned_nodes.items()
+        if all(variables[name].values is None for name in names)
+    }
+
+
+def _floats(hypothesis: Hypothesis) -> set[str]:
+    """Returns the names of the nodes of which a hypothesis has numbers with a fraction."""
+    return {
+        claim.image
+        for claim in hypothesis.claims.values()
+        if claim.values is not None and np.asarray(claim.values).dtype.kind == "f"
+    }
+
+
+def _bank(task: Task, tokens: np.ndarray, trace: Trace) -> dict[str, np.ndarray]:
+    """Returns the features that refine claims: all variables, and what inputs look like, by name.
+
+    Args:
+        task: the task.
+        tokens: the inputs, `[N, pos]`.
+        trace: the program's variables on the inputs, `[N, pos]` each.
+    """
+    bank = {name: values for name, values in trace.items() if name != "tokens"}
+    bank |= {f"token {place + 1}": tokens[:, place] for place in range(tokens.shape[1])}
+    bank |= {
+        f"number of {task.vocab[code]!r}": (tokens == code).sum(1)
+        for code in range(min(len(task.vocab), MANY))
+    }
+    return bank
 
 
 def _example(
@@ -186,6 +207,7 @@ def _by_position(
     scrubbed: ScrubbedNetwork,
     hypothesis: Hypothesis,
     values: Mapping[str, np.ndarray],
+    sources: Mapping[str, np.ndarray],
     behaviour: ScoredLabels,
     lengths: Classes,
     sampling: Sampling,
@@ -197,6 +219,7 @@ def _by_position(
         scrubbed: the network.
         hypothesis: which nodes read which.
         values: the values of nodes, `[N, pos, variable]`, by name; those of other nodes agree with none.
+        sources: the positions that are needed, by the name of a head's input (`PositionDraws.sources`).
         behaviour: the behaviour that is to be recovered.
         lengths: the classes of inputs of one length.
         sampling: how unimportant parents are resampled.
@@ -205,7 +228,7 @@ def _by_position(
     count, length = scrubbed.count, scrubbed.logits.shape[1]
     classes = dict.fromkeys(hypothesis.claims, [Classes.of(None, count)] * length)
     classes |= position_classes(values, length, lengths.ids)
-    draws = PositionDraws(seed, count, length, lengths, sampling)
+    draws = PositionDraws(seed, count, length, lengths, sampling, sources)
     logits = scrub_positions(scrubbed, hypothesis, classes, draws)
     return recovered(behaviour, logits, scrubbed.logits, np.arange(count), seed)
 
@@ -248,6 +271,9 @@ def scrub_checkpoint(
     inputs: int = MOST_INPUTS,
     samples: int = 1000,
     seed: int = 0,
+    donors: bool = False,
+    soft: float | None = None,
+    refine: bool = False,
 ) -> ScrubReport:
     """Scrubs a checkpoint, as `scrub_program` does.
 
@@ -259,6 +285,9 @@ def scrub_checkpoint(
         inputs: the number of inputs.
         samples: the number of samples.
         seed: the seed of inputs and draws.
+        donors: as of `scrub_program`.
+        soft: as of `scrub_program`.
+        refine: as of `scrub_program`.
 
     Raises:
         InterpBenchError: if there is no such checkpoint, or the file cannot be read.
@@ -279,45 +308,10 @@ def scrub_checkpoint(
         inputs=inputs,
         samples=samples,
         seed=seed,
+        donors=donors,
+        soft=soft,
+        refine=refine,
     )
-
-
-def _made(written: str, tokens: np.ndarray, trace: Trace) -> Hypothesis:
-    """Returns what a user's function makes of some inputs.
-
-    Args:
-        written: `path/to/file.py:name`.
-        tokens: the inputs, `[N, pos]`.
-        trace: the program's variables on the inputs, `[N, pos]` each.
-
-    Raises:
-        TaskError: in one line with file and line, if it fails or returns anything else.
-    """
-    function = own_hypothesis(written)
-    try:
-        found = function(tokens, trace)
-    except InterpBenchError:
-        raise
-    except Exception as error:
-        raise TaskError(blamed(error) or f"{written}: {said(error)}") from error
-    if not isinstance(found, Hypothesis):
-        raise TaskError(f"{written} returns {type(found).__name__}, not a hypothesis; see circuit_hypothesis")
-    return found
-
-
-def own_hypothesis(text: str) -> Written:
-    """Returns a hypothesis of the user's, whose file is imported.
-
-    Args:
-        text: `path/to/file.py:name`.
-
-    Raises:
-        InterpBenchError: if there is no such file or hypothesis.
-    """
-    if not is_own(text):
-        raise TaskError(f"{shown(text)!r} names no file; write path/to/file.py:name")
-    name = own_name(text, lambda: HYPOTHESES, lambda function: function.__module__, TaskError)
-    return HYPOTHESES[name]
 
 
 def best_edges(path: Path, checkpoint: Checkpoint, count: int) -> np.ndarray:
@@ -341,46 +335,3 @@ def best_edges_of(scores: Scores, count: int) -> np.ndarray:
     values = np.where(legal, scores.edges, -np.inf)
     chosen = np.argsort(-values, axis=None, kind="stable")[:count]
     return np.isin(np.arange(values.size), chosen).reshape(values.shape) & legal
-
-
-def show_report(console: Console, report: ScrubReport) -> None:
-    """Prints a report."""
-    console.print(rows_table([_result(name, report) for name in report.results]))
-    first = next(iter(next(iter(report.results.values())).values()))
-    log.info(
-        "%s: %d inputs, %d samples; the loss of the network is %.4g, of its outputs on other inputs %.4g, of "
-        "the best constant %.4g",
-        *(report.task, report.inputs, report.samples),
-        *(first.network.value, first.shuffled.value, first.constant),
-    )
-    if report.claims:
-        console.print(rows_table([_claim(name, report) for name in reversed(report.claims)]))
-        log.info(
-            "a claim is vacuous where inputs are alone; one that survives other inputs' values says nothing"
-        )
-
-
-def _result(name: str, report: ScrubReport) -> dict[str, object]:
-    row: dict[str, object] = {"hypothesis": name, "paths": report.paths.get(name)}
-    row |= {f"% ({sampling})": percent(one) for sampling, one in report.results[name].items()}
-    first = next(iter(report.results[name].values()))
-    return row | {"loss": round(first.scrubbed.value, 4), "answers changed": round(first.changed.value, 4)}
-
-
-def _claim(name: str, report: ScrubReport) -> dict[str, object]:
-    one, test = report.claims[name], report.negative.get(name)
-    row: dict[str, object] = {"claim about": name, "inputs alone": round(one.alone, 3)}
-    row["effective class"] = round(one.effective_size, 1)
-    row["% with others' values"] = "–" if one.permuted is None else f"{one.permuted.value:.1f}"
-    row["of another class: right"] = "–" if test is None else f"{test.right.value:.3f}"
-    row["of which it matters"] = "–" if test is None else f"{test.matters:.3f}"
-    row["of its class: right"] = "–" if test is None else f"{test.kept.value:.3f}"
-    return row
-
-
-def percent(one: Recovered) -> str:
-    """Returns the percentage of the loss that is recovered, with its interval, or a dash."""
-    if one.percent is None:
-        return "–"
-    value, low, high = (f"{number:.1f}" for number in (one.percent.value, *one.percent.ends))
-    return value if low == value == high else f"{value} [{low}, {high}]"

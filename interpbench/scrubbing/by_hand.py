@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from interpbench.circuits.naming import EMBED, destination_name, edge_ends, is_edge, is_head_input
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import InterpBenchError, TaskError
 from interpbench.core.registry import Registry
+from interpbench.core.text import shown
+from interpbench.core.user_code import blamed, is_own, own_name, said
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.residual import LOGITS
 
@@ -55,3 +57,41 @@ def circuit_hypothesis(edges: Sequence[str], values: Mapping[str, np.ndarray]) -
         raise TaskError(f"there are values of {lost[0]}, which has no edge")
     claims = {image: NodeClaim(image, values.get(image)) for image in sorted(images)}
     return Hypothesis(claims, tuple(found), str(EMBED), LOGITS)
+
+
+def made_by(written: str, tokens: np.ndarray, trace: Mapping[str, np.ndarray]) -> Hypothesis:
+    """Returns what a user's function makes of some inputs.
+
+    Args:
+        written: `path/to/file.py:name`.
+        tokens: the inputs, `[N, pos]`.
+        trace: the program's variables on the inputs, `[N, pos]` each.
+
+    Raises:
+        TaskError: in one line with file and line, if it fails or returns anything else.
+    """
+    function = own_hypothesis(written)
+    try:
+        found = function(tokens, trace)
+    except InterpBenchError:
+        raise
+    except Exception as error:
+        raise TaskError(blamed(error) or f"{written}: {said(error)}") from error
+    if not isinstance(found, Hypothesis):
+        raise TaskError(f"{written} returns {type(found).__name__}, not a hypothesis; see circuit_hypothesis")
+    return found
+
+
+def own_hypothesis(text: str) -> Written:
+    """Returns a hypothesis of the user's, whose file is imported.
+
+    Args:
+        text: `path/to/file.py:name`.
+
+    Raises:
+        InterpBenchError: if there is no such file or hypothesis.
+    """
+    if not is_own(text):
+        raise TaskError(f"{shown(text)!r} names no file; write path/to/file.py:name")
+    name = own_name(text, lambda: HYPOTHESES, lambda function: function.__module__, TaskError)
+    return HYPOTHESES[name]

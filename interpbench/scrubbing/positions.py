@@ -10,7 +10,7 @@ Shapes: D d_model, V outputs, T positions, Q positions of queries, N inputs.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -37,6 +37,8 @@ class PositionDraws:
         everything: the classes of inputs of one length, among which unimportant parents are resampled.
         sampling: how these are resampled: one input for all those of a node at a position (`node`), or the
             input itself (`exact`).
+        sources: bool `[Q, T, N]` by claim, the positions from which a query of the input needs what the claim
+            reads; at others any input of the same length will do. Without a claim, all are needed.
     """
 
     seed: int
@@ -44,6 +46,7 @@ class PositionDraws:
     length: int
     everything: Classes
     sampling: Sampling = "node"
+    sources: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     def agreeing(self, claim: str, parent: str, classes: list[Classes], queries: bool) -> np.ndarray:
         """Returns the inputs of a parent at each position, `[T, N]`, or for each query, `[Q, T, N]`.
@@ -57,8 +60,14 @@ class PositionDraws:
         shape = (self.length if queries else 1, self.length, self.count)
         uniform = seeds.generator(self.seed, "positions", claim, parent).random(shape)
         own = np.tile(np.arange(self.count), shape[0])
-        each = [classes[s].pick(uniform[:, s].reshape(-1), own) for s in range(self.length)]
-        found = np.stack(each).reshape(self.length, shape[0], self.count).swapaxes(0, 1)
+
+        def picked(classes: list[Classes]) -> np.ndarray:
+            each = [classes[s].pick(uniform[:, s].reshape(-1), own) for s in range(self.length)]
+            return np.stack(each).reshape(self.length, shape[0], self.count).swapaxes(0, 1)
+
+        found = picked(classes)
+        if queries and claim in self.sources and self.sampling != "exact":
+            found = np.where(self.sources[claim], found, picked([self.everything] * self.length))
         return found if queries else found[0]
 
     def other(self, claim: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The hypotheses that follow from a program: its variables are the claims, their nodes the images.
 
-There are five levels, from the weakest to the strongest claim: four about whole nodes, and one about each
-node at each position (`positions`).
+There are six levels, from the weakest to the strongest claim: four about whole nodes, one about each node at
+each position (`positions`), and one also about the positions that heads attend to (`sources`).
 """
 
 from typing import Literal
@@ -11,7 +11,7 @@ import numpy as np
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import Trace
 from interpbench.circuits.graph import Graph
-from interpbench.circuits.naming import EMBED, Node
+from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.residual import LOGITS
 
@@ -63,6 +63,28 @@ def position_values(alignment: Alignment, trace: Trace) -> dict[str, np.ndarray]
         str(node): np.stack([trace[name].astype(np.float64) for name in names], 2)
         for node, names in nodes.items()
     }
+
+
+def attended_sources(alignment: Alignment, trace: Trace) -> dict[str, np.ndarray]:
+    """Returns the positions from which a head's queries need values, bool `[Q, T, N]`, by its input's name.
+
+    They are those that the head's variables attend to, and BOS. Heads of which the program does not say where
+    they attend are left out.
+
+    Args:
+        alignment: the nodes of the program's variables.
+        trace: the program's variables on the inputs, `[N, pos]` each.
+    """
+    model, found = alignment.task.causal_model, dict[str, np.ndarray]()
+    for node, names in alignment.aligned_nodes.items():
+        if node.head is None or any(model.variables[name].attends is None for name in names):
+            continue
+        attended = np.any([model.attended(name, trace) for name in names], axis=0).transpose(1, 2, 0)
+        queries, keys, count = attended.shape
+        table = np.ones((queries + 1, keys + 1, count), bool)
+        table[1:, 1:] = attended
+        found[str(Reader(node.layer, "v", node.head))] = table
+    return found
 
 
 def _hypothesis(graph: Graph, circuit: np.ndarray, split: bool, values: dict[Node, np.ndarray]) -> Hypothesis:

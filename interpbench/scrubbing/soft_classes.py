@@ -8,12 +8,14 @@ inputs are distributed as the inputs are.
 Shapes: N inputs, S samples.
 """
 
+from collections.abc import Collection
 from functools import cached_property
 
 import numpy as np
 
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.hypothesis import Hypothesis
 
 STEPS, ENOUGH = 1000, 1e-9
 """The largest number of Sinkhorn's iterations, and how far sums may then be from one."""
@@ -25,12 +27,13 @@ class SoftClasses(Classes):
     Args:
         values: the values, `[N]` or `[N, ...]`.
         width: the standard deviation of the kernel, as a share of that of the values.
+        lengths: the length of each input, `[N]`, if they differ: others than of its length no input gets.
 
     Raises:
         TaskError: if values are not finite, or the width is not positive.
     """
 
-    def __init__(self, values: np.ndarray, width: float):
+    def __init__(self, values: np.ndarray, width: float, lengths: np.ndarray | None = None):
         table = np.asarray(values, np.float64).reshape(len(values), -1)
         if not np.isfinite(table).all() or not width > 0:
             raise TaskError(f"soft classes need finite values and a positive width, not {width}")
@@ -38,7 +41,10 @@ class SoftClasses(Classes):
         scale = table.std(0)
         table = table / np.where(scale > 0, scale, 1) / width
         squares = ((table[:, None] - table[None]) ** 2).sum(2)
-        object.__setattr__(self, "kernel", doubly_stochastic(np.exp(-squares / 2)))
+        kernel = np.exp(-squares / 2)
+        if lengths is not None:
+            kernel = kernel * (lengths[:, None] == lengths)
+        object.__setattr__(self, "kernel", doubly_stochastic(kernel))
 
     kernel: np.ndarray
 
@@ -83,3 +89,32 @@ def doubly_stochastic(kernel: np.ndarray) -> np.ndarray:
         if np.abs(made.sum(1) - 1).max() < ENOUGH:
             return made
     raise TaskError(f"the kernel is not doubly stochastic after {STEPS} steps; try a larger width")
+
+
+def softened(
+    hypothesis: Hypothesis, numbers: Collection[str], width: float, lengths: Classes
+) -> dict[str, Classes]:
+    """Returns the classes of a hypothesis, soft ones for claims about numbers.
+
+    Args:
+        hypothesis: the hypothesis.
+        numbers: the names of the nodes whose values are numbers.
+        width: the standard deviation of the kernel, as a share of that of the values.
+        lengths: the classes of inputs of one length.
+
+    Raises:
+        TaskError: if there is no such claim.
+    """
+    classes = hypothesis.classes(len(lengths.ids), lengths.ids)
+    of_numbers = {
+        name: claim.values
+        for name, claim in hypothesis.claims.items()
+        if claim.image in numbers and claim.values is not None and name in classes
+    }
+    if not of_numbers:
+        raise TaskError("no claim is about numbers, of which inputs could be exchanged by similarity")
+    return classes | {
+        name: SoftClasses(values, width, lengths.ids)
+        for name, values in of_numbers.items()
+        if name in classes
+    }

@@ -18,10 +18,10 @@ from interpbench.rasp.compile import compile_program
 from interpbench.rasp.weights import compiled_network
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.score import convert_file
-from interpbench.runs.scrub import POSITIONS, SAMPLINGS, inputs_of, scrub_checkpoint, scrub_program
+from interpbench.runs.scrub import BY_POSITION, SAMPLINGS, SOURCES, inputs_of, scrub_checkpoint, scrub_program
 from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.by_hand import circuit_hypothesis
-from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
+from interpbench.scrubbing.program_claims import PROGRAM_LEVELS, attended_sources
 from interpbench.scrubbing.residual import network_parents
 from interpbench.tasks.catalogue import get_task
 from tests.builders import setting
@@ -32,9 +32,9 @@ FEW = {"inputs": 256, "samples": 200}
 @pytest.mark.parametrize("name", ["hist", "detect_abc", "frac_prevs", "equals_two_back[regime=normed]"])
 def test_certified_networks_keep_their_loss_at_all_levels(name: str) -> None:
     report = scrub_checkpoint(name, **FEW)
-    assert tuple(report.results) == (*PROGRAM_LEVELS, POSITIONS)
+    assert tuple(report.results) == (*PROGRAM_LEVELS, *BY_POSITION)
     for level, by_sampling in report.results.items():
-        assert tuple(by_sampling) == (("node", "exact") if level == POSITIONS else SAMPLINGS)
+        assert tuple(by_sampling) == (("node", "exact") if level in BY_POSITION else SAMPLINGS)
         for found in by_sampling.values():
             assert found.percent is not None and found.percent.value > 99, level
             assert found.changed.value < 0.01 and found.scrubbed.value < found.constant
@@ -137,6 +137,53 @@ def test_a_hypothesis_by_hand(tmp_path: Path, second: str, least: float, most: f
     percent = results["node"].percent
     assert percent is not None and least < percent.value < most
     assert report.example and not report.claims
+
+
+def test_a_refinement_names_the_feature_that_a_hypothesis_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "shares.py"
+    file.write_text(SHARES.replace("NAME", "left_out").replace("SECOND", "opened").replace("FIRST", "0"))
+    out = tmp_path / "report.json"
+    settings = ["--inputs", "256", "--samples", "200", "--refine", "--json", str(out)]
+    run_subcommand(["scrub", "paren_balance", "--hypothesis", f"{file}:left_out", *settings])
+    said = json.loads(out.read_text())
+    first = said["refinements"][0]
+    assert first["claim"] == "a1.h1" and first["difference"] > 5 and len(said["refinements"]) > 10
+    right = scrub_checkpoint("hist", refine=True, **FEW)
+    assert right.refinements and all(abs(one.difference) < 0.1 for one in right.refinements)
+
+
+def test_claims_about_numbers_may_exchange_inputs_with_similar_ones() -> None:
+    report = scrub_checkpoint("paren_balance", soft=0.05, donors=True, **FEW)
+    exact, soft = (report.results[name]["node"].percent for name in ("features", "features, soft"))
+    assert exact is not None and soft is not None and exact.value > 99
+    assert 80 < soft.value <= exact.value, "a nearby number is not the same number"
+    wider = scrub_checkpoint("paren_balance", soft=2.0, **FEW).results["features, soft"]["node"].percent
+    assert wider is not None and wider.value < soft.value - 10
+    with pytest.raises(TaskError, match="no claim is about numbers"):
+        scrub_checkpoint("detect_abc", soft=0.1, **FEW)
+
+
+def test_sources_that_a_head_attends_to_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = scrub_checkpoint("sum_last_two", **FEW).results[SOURCES]["node"].percent
+    assert found is not None and found.value > 99
+
+    def elsewhere(*given) -> dict[str, np.ndarray]:
+        return {name: np.roll(table, 1, axis=1) for name, table in attended_sources(*given).items()}
+
+    monkeypatch.setattr("interpbench.runs.scrub.attended_sources", elsewhere)
+    wrong = scrub_checkpoint("sum_last_two", **FEW).results[SOURCES]["node"].percent
+    assert wrong is not None and wrong.value < 50
+
+
+def test_donors_make_claims_say_more() -> None:
+    before, after = (scrub_checkpoint("hist", donors=donors, **FEW) for donors in (False, True))
+    assert after.inputs > before.inputs
+    for name in ("a0.h0", "m0"):
+        assert after.claims[name].alone < 0.7 * before.claims[name].alone
+    kept = after.results["features"]["node"].percent
+    assert kept is not None and kept.value > 99
+    with pytest.raises(TaskError, match="the inputs of docstring cannot be changed token by token"):
+        scrub_checkpoint("docstring", donors=True, **FEW)
 
 
 def test_values_by_hand_may_be_one_for_each_input(tmp_path: Path) -> None:

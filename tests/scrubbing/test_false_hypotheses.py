@@ -1,4 +1,4 @@
-"""False hypotheses that pass, and what tells (Chan et al. 2022, appendix; the game has numbers of its own)."""
+"""False hypotheses that pass, and what tells (Chan et al. 2022, appendix)."""
 
 import pytest
 import torch

@@ -46,6 +46,27 @@ def test_s11_it_is_the_literal_recursion(shape, sampling):
     assert (found - scrubbed.logits).abs().max() > 1e-3
 
 
+def test_s11_what_is_read_from_positions_that_are_not_attended_to_is_any_input_s():
+    model, tokens = network(*SHAPES[1]), inputs(0, ROWS)
+    hypothesis, classes = claimed(model, 3)
+    readers = [name for name in hypothesis.claims if name.endswith("<v>") and hypothesis.parents(name)]
+    needed = np.random.default_rng(0).random((LENGTH, LENGTH, ROWS)) < 0.5
+    sources = dict.fromkeys(readers, needed)
+    draws = PositionDraws(0, ROWS, LENGTH, everything(), sources=sources)
+    with torch.no_grad():
+        wanted = scrubbed_positions(model, tokens.tolist(), hypothesis, classes, draws)
+    found = scrub_positions(ScrubbedNetwork(model, tokens), hypothesis, classes, draws)
+    expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    alone = [Classes(np.arange(ROWS))] * LENGTH
+    drawn = draws.agreeing(readers[0], "parent", alone, queries=True)
+    assert (drawn == np.arange(ROWS))[needed].all(), "those that are needed agree"
+    assert (drawn != np.arange(ROWS))[~needed].mean() > 0.5, "others are drawn from all inputs"
+    np.testing.assert_array_equal(
+        draws.agreeing(readers[0], "parent", alone, queries=False), np.tile(np.arange(ROWS), (LENGTH, 1))
+    )
+
+
 def test_if_no_input_agrees_with_another_and_all_is_important_it_is_the_network():
     model, tokens = network(*SHAPES[1]), inputs(0, ROWS)
     hypothesis = structure_hypothesis(model.cfg.graph, model.cfg.graph.legal, split=True)
