@@ -1,76 +1,100 @@
 """Circuits that methods found, as hypotheses: how much of its loss a network keeps if all else is resampled.
 
 Of each method, the circuit of a network is as many of its best edges as the true circuit has. It is scrubbed
-with q, k and v apart, with 512 inputs and 500 samples, on all released networks whose circuit is not trivial.
-Beside it stands the faithfulness (CPR) of the same method's circuits on `docs/leaderboard.json`, in which all
-edges outside the circuit take the values of one other input, and circuits of all sizes count.
+with q, k and v apart on the pairs of inputs on which evaluations run circuits, on all released networks whose
+circuit is not trivial: these are the numbers of `evaluate.py`, which here are added to the rows of
+`docs/leaderboard.json` that have none. Beside them stands the faithfulness (CPR) of the same rows, in which
+all edges outside the circuit take the values of one other input, and circuits of all sizes count.
 
-Run: `python -m benchmarks.scrub_circuits`; the table is in `docs/scrubbing.md`, the figure is
-`docs/scrubbing-circuits.png`.
+Run: `python -m benchmarks.scrub_circuits`; `--write` measures nothing. The table is in `docs/scrubbing.md`,
+the figure is `docs/scrubbing-circuits.png`. What is missing takes an hour; methods that train are left out.
 """
 
-from collections.abc import Mapping
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import kendalltau
 
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.core import seeds
+from interpbench.core.estimate import Estimate
 from interpbench.core.files import write_text
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.isolated_run import apply
-from interpbench.discovery.known_methods import EXAMPLES
 from interpbench.discovery.method import get_method
 from interpbench.reports.models_page import put
 from interpbench.reports.palette import COLOURS, Picture, save
-from interpbench.runs.leaderboard_files import read_board
-from interpbench.runs.scrub import best_edges_of, scrub_program
-from interpbench.runs.subject import subject_of
-from interpbench.scoring.leaderboard_rows import BOARD
+from interpbench.runs.evaluate import budget
+from interpbench.runs.evaluate_settings import EvaluateConfig
+from interpbench.runs.leaderboard_files import read_board, write_page
+from interpbench.runs.scrub_circuit import percent_recovered
+from interpbench.runs.shared_runs import SharedRuns
+from interpbench.scoring.circuits_from_scores import edges_by_score, of_true_size
+from interpbench.scoring.leaderboard_data import Board
+from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, LeaderboardRow, board_text, rounded
 
-METHODS = ("acdc", "exact", "eap_ig", "eap", "gim", "ifr", "weight_norm", "activation_std", "random")
-TRUTH = "the true circuit"
-FEW = {"inputs": 512, "samples": 500}
 PAGE, FIGURE = Path("docs/scrubbing.md"), Path("docs/scrubbing-circuits.png")
+FOLDER = Path("docs")
 BEGIN = "<!-- made by `python -m benchmarks.scrub_circuits` -->"
+SHOWN = ("acdc", "exact", "eap_ig", "eap", "gim", "ifr", "weight_norm", "activation_std", "random")
+"""The methods of the figure."""
 ALL = 99.0
 """The percentage from which on the loss counts as recovered."""
 LEAST = -50.0
 """The percentage below which points are drawn at the edge of the figure."""
 
 
-def measure() -> dict[str, dict[str, float]]:
-    """Returns the percentage of the loss that each method's circuit recovers on each network."""
-    found: dict[str, dict[str, float]] = {}
-    for folder in find_checkpoints("nontrivial"):
-        checkpoint = load_checkpoint(folder, certificate=False)
-        subject, network = subject_of(checkpoint), checkpoint.network
-        if checkpoint.task != folder.name:
+def missing(board: Board) -> Iterator[tuple[Path, list[LeaderboardRow]]]:
+    """Yields the folder of each model, and its rows without a percentage, of methods that do not train."""
+    folders = {folder.name: folder for folder in find_checkpoints("nontrivial")}
+    for name, folder in released().items():
+        if name not in folders:
             continue
-        circuit = subject.truth.circuit
-        problem = load_pairs(folder).problem(network, EXAMPLES, 0)
-        for method in (TRUTH, *METHODS):
-            edges = circuit
-            if method != TRUTH:
-                scores = apply(get_method(method, {}), problem, method)
-                edges = best_edges_of(scores, int(circuit.sum()))
-            report = scrub_program(
-                network, subject.alignment, circuit, found=edges, samplings=("node",), **FEW
-            )
-            percent = report.results["circuit"]["node"].percent
-            if percent is not None:
-                found.setdefault(method, {})[checkpoint.task] = percent.value
-        print(folder.name, len(found), flush=True)
-    return found
+        rows = [
+            row
+            for row in board.rows
+            if row.task == name and row.recovered is None and not row.left_out and not trains(row.method)
+        ]
+        if rows:
+            yield folder, rows
 
 
-def cprs() -> dict[str, dict[str, float]]:
-    """Returns the CPR of each method on each network, from the leaderboard."""
+def trains(method: str) -> bool:
+    """Returns whether a method, by the name of its row, trains masks."""
+    return method != TRUTH and budget(get_method(method.split("+")[0], {})) is not None
+
+
+def measured(folder: Path, rows: list[LeaderboardRow]) -> Iterator[tuple[LeaderboardRow, Estimate | None]]:
+    """Yields each row with the percentage of the loss that its method's circuit recovers."""
+    checkpoint, config = load_checkpoint(folder), EvaluateConfig({"name": "eap"})
+    shared = SharedRuns(checkpoint, partial(load_pairs, folder), config)
+    for row in rows:
+        if row.checkpoint != checkpoint.record.sha256[:12]:
+            continue
+        scores = shared.true_scores
+        if row.method != TRUTH:
+            name = row.method.split("+")[0]
+            method = get_method(name, dict(row.settings))
+            scores = apply(method, shared.problem(config.examples_for(name)), name)
+        rng = seeds.generator(config.seed, "ties", "true size")
+        order = edges_by_score(scores.graph, scores.edges, rng)
+        circuit = of_true_size(checkpoint.truth, order, any_order=True)
+        yield row, percent_recovered(shared.behaviour, circuit, config.seed)
+
+
+def known(rows: tuple[LeaderboardRow, ...], cprs: bool = False) -> dict[str, dict[str, float]]:
+    """Returns what each method's circuit recovers on each network, or its CPR."""
     found: dict[str, dict[str, float]] = {}
-    for row in read_board(Path("docs") / BOARD).rows:
-        if row.faithfulness is not None:
-            found.setdefault(row.method, {})[row.task] = row.faithfulness.cpr.value
+    for row in rows:
+        value = (row.faithfulness and row.faithfulness.cpr) if cprs else row.recovered
+        if value is not None:
+            found.setdefault(row.method, {})[row.task] = value.value
     return found
 
 
@@ -92,8 +116,8 @@ def table(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[
         cpr = f"{both[:, 1].mean():.3f}" if len(both) else "–"
         shares = f"{np.mean(values >= ALL):.0%} | {np.mean(values < 0):.0%}"
         lines.append(f"| {name} | {len(values)} | {np.median(values):.1f} | {shares} | {cpr} |")
-    every = np.concatenate([pairs(found[name], known.get(name, {})) for name in METHODS if name in found])
-    within = [kendalltau(*pairs(found[name], known[name]).T).statistic for name in METHODS if name in known]
+    every = np.concatenate([pairs(found[name], known.get(name, {})) for name in SHOWN if name in found])
+    within = [kendalltau(*pairs(found[name], known[name]).T).statistic for name in SHOWN if name in known]
     lines += [
         "",
         f"Over all methods and networks, Kendall's tau of the two is {kendalltau(*every.T).statistic:.2f}; "
@@ -106,7 +130,7 @@ def figure(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping
     """Returns the figure: both numbers of each method on each network."""
     picture = Picture(figsize=(6.4, 4.2), layout="constrained")
     axes = picture.subplots()
-    for place, name in enumerate(METHODS):
+    for place, name in enumerate(SHOWN):
         both = pairs(found.get(name, {}), known.get(name, {}))
         colour, marker = COLOURS[place % len(COLOURS)], "os^"[place % 3]
         axes.plot(
@@ -119,11 +143,28 @@ def figure(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping
 
 
 def main() -> None:
-    """Measures, and writes table and figure."""
+    """Measures what is missing, and writes rows, table and figure."""
+    parser = argparse.ArgumentParser(description="What causal scrubbing recovers with circuits of methods.")
+    parser.add_argument("--write", action="store_true", help="measure nothing")
     prepare_torch()
-    found, known = measure(), cprs()
-    write_text(PAGE, put(PAGE.read_text(), table(found, known), BEGIN))
-    save(figure(found, known), FIGURE)
+    path = FOLDER / BOARD
+    if not parser.parse_args().write:
+        for folder, rows in missing(read_board(path)):
+            made = {(row.checkpoint, row.method): one for row, one in measured(folder, rows)}
+            board = read_board(path)
+            rows = [
+                rounded(replace(row, recovered=made[row.checkpoint, row.method]))
+                if (row.checkpoint, row.method) in made
+                else row
+                for row in board.rows
+            ]
+            write_text(path, board_text(rows, board.missing))
+            print(folder.name, len(made), flush=True)
+    board = read_board(path)
+    found, cprs = known(board.rows), known(board.rows, cprs=True)
+    write_text(PAGE, put(PAGE.read_text(), table(found, cprs), BEGIN))
+    save(figure(found, cprs), FIGURE)
+    write_page(FOLDER)
 
 
 if __name__ == "__main__":

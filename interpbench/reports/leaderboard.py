@@ -13,7 +13,7 @@ from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.ranking_metrics import HEADLINE, RANKING, auroc, average_precision
-from interpbench.scoring.row_metrics import columns, jaccard_over_seeds
+from interpbench.scoring.row_metrics import columns, jaccard_over_seeds, recovered
 
 FIGURES = {
     "scores": "Means over programs with 95 % intervals",
@@ -53,7 +53,9 @@ on this page, in no comparison and in no figure."""
 BEHAVIOUR = """\
 On pairs of inputs that discovery did not see; edges outside a circuit carry what the corrupted input gives.
 *CPR* and *CMD* (Mueller et al. 2025): area under the faithfulness of the circuits of ten sizes, and under its
-distance from 1 (lower is better). The rest is of each method's circuit of the true size. *Gap* (Wang et al.
+distance from 1 (lower is better). The rest is of each method's circuit of the true size. *% loss recovered*
+(Chan et al. 2022): what is left of the network's answers if all outside the circuit is resampled for each
+node on every path ([causal scrubbing](scrubbing.md)); outputs on other inputs have 0. *Gap* (Wang et al.
 2023): the largest difference between circuit and network when the same nodes are knocked out of both (0 is
 complete). *Least effect*: what knocking out the least necessary node changes at most (0 is not minimal). The
 tests are those of Shi et al. (2024): on how many models the circuit passes. *truth* is the true circuit,
@@ -103,7 +105,7 @@ def leaderboard_markdown(board: Board, figures: Callable[[str], str]) -> str:
         _comparison(board),
         "## Behaviour of the circuits found",
         BEHAVIOUR,
-        _table(["method", *map(_title, columns("behaviour")), *TESTS], _behaviour(board)),
+        _table(["method", *map(_title, _behaviour_columns(board)), *TESTS], _behaviour(board)),
         "## Cost and stability",
         _image("cost", figures),
         STABILITY,
@@ -235,8 +237,14 @@ def _node_auroc(board: Board, method: str) -> float:
 
 def _behaviour(board: Board) -> Iterator[list[str]]:
     for method in _names(board):
-        means = [interval(board.mean(method, metric)) for metric in columns("behaviour")]
+        means = [interval(board.mean(method, metric)) for metric in _behaviour_columns(board)]
         yield [_name(method, board), *means, *(_of(board.passed(method, test)) for test in TESTS)]
+
+
+def _behaviour_columns(board: Board) -> list[ScoreMetric]:
+    """Returns the metrics; what causal scrubbing recovers only if that was measured."""
+    scrubbed = any(row.recovered is not None for row in board.rows)
+    return [metric for metric in columns("behaviour") if scrubbed or metric is not recovered]
 
 
 def _stability(board: Board) -> Iterator[list[str]]:

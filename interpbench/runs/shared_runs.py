@@ -15,8 +15,15 @@ from interpbench.core import seeds
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import Method
 from interpbench.runs.device import select_device
+from interpbench.runs.scrub_circuit import percent_recovered
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scoring.circuits_from_scores import edges_by_score, first_edges, ties_at, true_size
+from interpbench.scoring.circuits_from_scores import (
+    edges_by_score,
+    first_edges,
+    of_true_size,
+    ties_at,
+    true_size,
+)
 from interpbench.scoring.evaluation_record import degenerate
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
@@ -108,17 +115,18 @@ class SharedRuns:
         order = edges_by_score(graph, scores.edges, seeds.generator(self.config.seed, "ties", "true size"))
         task = known_task(self.checkpoint.task)
         tolerance = Task.tolerance if task is None else task.tolerance
-        largest = first_edges(graph, order, true_size(truth, any_order=True))
+        largest = of_true_size(truth, order, any_order=True)
         enough = first_edges(graph, order, smallest_right(self.behaviour, order, tolerance))
         found = replace(
             found,
+            recovered=percent_recovered(self.behaviour, largest, self.config.seed),
             sufficiency=sufficiency(self.behaviour, truth, largest, tolerance),
             smallest=chosen(truth, enough),
             own=own_circuits(truth, scores),
         )
         if not self.config.thoroughly:
             return found
-        circuit = first_edges(graph, order, size)
+        circuit = of_true_size(truth, order)
         found = replace(
             found,
             ties=ties_at(graph, scores.edges, size),

@@ -68,6 +68,27 @@ def first_edges(graph: Graph, order: np.ndarray, size: int) -> np.ndarray:
     return circuit
 
 
+def of_true_size(truth: Truth, order: np.ndarray, any_order: bool = False) -> np.ndarray:
+    """Returns the first edges of an order, as many as are required, as a circuit.
+
+    Where a program leaves free through which of its three inputs a head reads, edges are head edges: as many
+    as are required, each with all inputs of its head.
+
+    Args:
+        truth: the ground truth.
+        order: the reader and the writer of each edge, `[E, 2]`.
+        any_order: whether edges count that are required of a higher order than 0 (`Truth.witnesses`).
+    """
+    graph, size = truth.graph, true_size(truth, any_order)
+    if not (truth.qkv_edges == State.FREE).any():
+        return first_edges(graph, order, size)
+    merged = np.stack([np.asarray(graph.reader_destination)[order[:, 0]], order[:, 1]], 1)
+    first = np.sort(np.unique(merged, axis=0, return_index=True)[1])[:size]
+    chosen = np.zeros((len(graph.destinations), graph.legal.shape[1]), bool)
+    chosen[tuple(merged[first].T)] = True
+    return chosen[graph.reader_destination] & graph.legal
+
+
 def grown(graph: Graph, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Returns all edges in the order in which a greedy search adds them to a circuit, starting at the logits.
 

@@ -136,6 +136,8 @@ class LeaderboardRow:
             None if not measured, and in rows of earlier versions.
         smallest: the circuit of as many of its best edges as give the network's answers; likewise.
         own: the circuits that the method itself returns, by its threshold.
+        recovered: the percentage of the loss that causal scrubbing recovers with its circuit; None if it is
+            not known, and in rows of earlier versions.
     """
 
     task: TaskName
@@ -162,6 +164,7 @@ class LeaderboardRow:
     sufficiency: Sufficiency | None = None
     smallest: Chosen | None = None
     own: dict[Threshold, Chosen] = field(default_factory=dict[str, Chosen])
+    recovered: Estimate | None = None
 
     def at(self, level: Level | Headline) -> LevelScores:
         """Returns the scores at a level of detail, or with `HEADLINE_LEVEL` at the level of comparison."""
@@ -233,13 +236,19 @@ def row(record: EvaluationRecord) -> LeaderboardRow:
         sufficiency=found.sufficiency,
         smallest=found.smallest,
         own=found.own,
+        recovered=found.recovered,
     )
-    return checked(LeaderboardRow, _rounded(plain(made)), "a row", ScoresError)
+    return rounded(made)
 
 
 def _stability(found: Stability, level: Level) -> StabilityRow:
     drawn = found.auroc.get(level)
     return StabilityRow(found.jaccard, found.rank_correlation, None if drawn is None else drawn.deviation)
+
+
+def rounded(one: LeaderboardRow) -> LeaderboardRow:
+    """Returns a row with numbers rounded to about four digits."""
+    return checked(LeaderboardRow, _rounded(plain(one)), "a row", ScoresError)
 
 
 def plain(one: LeaderboardRow) -> dict[str, JsonValue]:

@@ -233,6 +233,8 @@ class CircuitBehaviour:
     Attributes:
         changed: the share of pairs whose corrupted input changes the network's answer.
         faithfulness: the faithfulness of circuits of several sizes.
+        recovered: the percentage of the loss that causal scrubbing recovers with the circuit of as many edges
+            as are required of any order; None if not measured, not defined, or if it has too many paths.
         sufficiency: what the circuit does that has as many edges as are required of any order.
         smallest: the circuit of as many of the best edges as it takes to give the network's answers to all
             pairs.
@@ -245,6 +247,7 @@ class CircuitBehaviour:
 
     changed: Finite | None = None
     faithfulness: Faithfulness | None = None
+    recovered: Estimate | None = None
     sufficiency: Sufficiency | None = None
     smallest: Chosen | None = None
     own: dict[Threshold, Chosen] = field(default_factory=dict[str, Chosen])

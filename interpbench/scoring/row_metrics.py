@@ -23,6 +23,12 @@ def cmd(row: LeaderboardRow) -> Estimate | None:
     return row.faithfulness and row.faithfulness.cmd
 
 
+@row_metric("% loss recovered", "behaviour", range=(None, None))
+def recovered(row: LeaderboardRow) -> Estimate | None:
+    """Returns the percentage of the loss that causal scrubbing recovers (Chan et al. 2022)."""
+    return row.recovered
+
+
 @row_metric("gap", "behaviour", larger_is_better=False, range=AMOUNT)
 def gap(row: LeaderboardRow) -> Estimate | None:
     """Returns the largest difference of circuit and network under knock-outs (Wang et al. 2023)."""

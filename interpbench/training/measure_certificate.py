@@ -14,7 +14,6 @@ from dataclasses import asdict, replace
 from itertools import chain
 
 import numpy as np
-import torch
 
 from interpbench.circuits.certificate import (
     EFFECTIVE,
@@ -40,9 +39,10 @@ from interpbench.core.clopper_pearson import lower_bound
 from interpbench.training.adversary import attack
 from interpbench.training.effect_sizes import effects_of
 from interpbench.training.intervention_tests import SPARSE, Chunk, InterventionTests, Outcome
-from interpbench.training.interventional_accuracy import Activations, Evaluation
+from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.screening import EdgeScreen
 from interpbench.training.settings import CertificateSettings
+from interpbench.training.stress import stress
 
 CHUNK = 2048
 """The number of pairs that are run at once if all pairs are."""
@@ -155,7 +155,7 @@ class _Certificate:
             attacks=attacks,
             margin=self.margin,
             margin_kind="largest error" if numerical else "smallest logit margin",
-            stress=self._stress(seed),
+            stress=stress(self.evaluation, self.tests.unaligned, seed),
             effects=effects_of(self.evaluation, self.tests.truth, seed) if moved else None,
             attempts=self.attempt,
             settings=asdict(self.settings),
@@ -377,23 +377,3 @@ class _Certificate:
             elif kind in self.vacuous and not self.hopeless:
                 self.vacuous[kind] += (place,)
         return rates
-
-    def _stress(self, seed: int) -> dict[str, float]:
-        """Returns the accuracy with all forbidden nodes set to 0, their mean, or noise of their scale."""
-        evaluation, rng = self.evaluation, seeds.generator(seed, "stress")
-        base: Activations = evaluation.activations(self.task.domain.draw(rng, ROWS_PER_CHUNK, True))
-        stack = base.stack
-        mean, scale = stack.mean(-1, keepdim=True), stack.std(-1, keepdim=True)
-        noise = torch.from_numpy(rng.standard_normal(stack.shape, np.float32)).to(stack)
-        patches = {
-            "zero": torch.zeros_like(stack),
-            "mean": mean.expand_as(stack).contiguous(),
-            "noise": mean + scale * noise,
-            "noise×3": mean + 3 * scale * noise,
-        }
-        wanted = base.trace[evaluation.causal_model.output]
-        results: dict[str, float] = {}
-        for name, patch in patches.items():
-            ((_, predictions),) = evaluation.patched(base, patch, nodes=self.tests.unaligned[None])
-            results[name] = float(evaluation.right(predictions, wanted).mean())
-        return results

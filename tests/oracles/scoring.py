@@ -200,7 +200,14 @@ def auroc_deviation(truth, runs):
     return (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
 
 
+def recovered(scrubbed, network, shuffled):
+    """Returns the percentage of the loss that is recovered, given the losses of samples, three lists."""
+    lost, least, most = (sum(losses) / len(losses) for losses in (scrubbed, network, shuffled))
+    return 100 * (lost - most) / (least - most)
+
+
 ROW = {
-    one.__name__: one for one in (cpr, cmd, gap, least_effect, jaccard, rank_correlation, auroc_deviation)
+    one.__name__: one
+    for one in (cpr, cmd, recovered, gap, least_effect, jaccard, rank_correlation, auroc_deviation)
 } | {"jaccard_over_seeds": jaccard}
 """The oracles of the other metrics of methods, by the metrics' names."""

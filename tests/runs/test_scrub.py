@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import interpbench
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.load import load_checkpoint
+from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.core.errors import ConfigError, InterpBenchError, TaskError
 from interpbench.rasp.compile import compile_program
@@ -19,12 +20,18 @@ from interpbench.rasp.weights import compiled_network
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.score import convert_file
 from interpbench.runs.scrub import BY_POSITION, SAMPLINGS, SOURCES, inputs_of, scrub_checkpoint, scrub_program
+from interpbench.runs.scrub_circuit import percent_recovered, scrubbed_circuit
 from interpbench.runs.subject import subject_of
+from interpbench.scoring.behaviour import Behaviour
 from interpbench.scrubbing.by_hand import circuit_hypothesis
-from interpbench.scrubbing.program_claims import PROGRAM_LEVELS, attended_sources
-from interpbench.scrubbing.residual import network_parents
+from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.path_draws import PathDraws
+from interpbench.scrubbing.program_claims import PROGRAM_LEVELS, attended_sources, structure_hypothesis
+from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
 from interpbench.tasks.catalogue import get_task
 from tests.builders import setting
+from tests.oracles import scoring as oracle
+from tests.oracles.scrubbing import scrubbed_logits
 
 FEW = {"inputs": 256, "samples": 200}
 
@@ -75,6 +82,47 @@ def test_a_circuit_without_a_required_edge_loses_most() -> None:
         )
         percent = found.results["circuit"]["node"].percent
         assert percent is not None and percent.value < 90, (reader, writer)
+
+
+def test_the_score_of_a_circuit_is_what_the_literal_recursion_recovers() -> None:
+    checkpoint = load_checkpoint(find_checkpoint("equals_two_back"))
+    graph, network = checkpoint.truth.graph, checkpoint.network
+    behaviour = Behaviour(load_pairs(checkpoint.folder).problem(network, 12))
+    circuit = checkpoint.truth.circuit.copy()
+    circuit[tuple(np.argwhere(circuit)[0])] = False
+    found = scrubbed_circuit(behaviour, circuit)
+    assert found is not None and found.percent is not None
+
+    rows, count = behaviour.problem.clean, 12
+    draws = PathDraws(0, 512, Classes.of(np.zeros(count), count))
+    hypothesis = structure_hypothesis(graph, circuit, split=True)
+    few = replace(draws, samples=24)
+    few.__dict__["root"] = draws.root[:24]
+    classes = hypothesis.classes(count)
+    with torch.no_grad():
+        literal = scrubbed_logits(network, rows.tolist(), hypothesis, few, classes)
+        quick = ScrubbedNetwork(network, rows).scrub(hypothesis, few)
+    expected = torch.stack([torch.stack(logits) for logits in literal]).permute(2, 1, 0)
+    torch.testing.assert_close(quick, expected, rtol=1e-4, atol=1e-4)
+
+    own = behaviour.logits.argmax(0)
+    logits = ScrubbedNetwork(network, rows).scrub(hypothesis, draws)
+
+    def losses(outputs: torch.Tensor, inputs: np.ndarray) -> list[float]:
+        each = []
+        for sample, place in enumerate(inputs):
+            at = behaviour.problem.scored[:, place].nonzero()[:, 0]
+            chances = outputs[:, at, sample].double().log_softmax(0)
+            each.append(-float(chances[own[at, place], torch.arange(len(at))].mean()))
+        return each
+
+    scrubbed = losses(logits, draws.root)
+    network_losses = losses(behaviour.logits[..., draws.root], draws.root)
+    assert found.scrubbed.value == pytest.approx(np.mean(scrubbed))
+    percent = oracle.recovered(scrubbed, network_losses, [found.shuffled.value])
+    assert found.percent.value == pytest.approx(percent) and percent < 95
+    whole = percent_recovered(behaviour, checkpoint.truth.circuit)
+    assert whole is not None and whole.value > 99
 
 
 def test_claims_whose_values_are_given_to_other_inputs_lose() -> None:
