@@ -1,7 +1,7 @@
-"""Are the brackets of a string balanced? A task of one's own: `python train.py task=docs/studies/brackets.py:brackets`.
+"""Are the brackets of a string balanced? `python train.py task=docs/studies/brackets.py:brackets` trains it.
 
-The program has the two tests of the published analysis of a network for this task (Chan et al. 2022): there are as
-many ( as ), and no prefix has more ) than (. Strings have 40 tokens; the published ones have up to 40.
+The program has both tests of the published analysis of a network for this task (Chan et al. 2022): there are
+as many ( as ), and no prefix has more ) than (. Strings have 40 tokens; the published ones have up to 40.
 """
 
 from interpbench.tasks.catalogue import task
