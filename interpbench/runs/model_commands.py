@@ -101,15 +101,16 @@ def _publish(arguments: argparse.Namespace) -> int:
 
 @subcommand(
     "export",
-    "write a model for TransformerLens 1 to 3",
+    "write a model for TransformerLens 1 to 3, or for Hugging Face",
     argument("checkpoint", help="a name in models/, a folder, or an address"),
-    argument("--out", metavar="FOLDER", help="where to; runs/transformer-lens/NAME by default"),
+    argument("--bert", action="store_true", help="an encoder that fills in masks, as a BERT"),
+    argument("--out", metavar="FOLDER", help="where to; runs/transformer-lens/NAME or runs/bert/NAME"),
 )
 def _export(arguments: argparse.Namespace) -> int:
     out = _checked([arguments.checkpoint], arguments.out, None)
-    from interpbench.runs.export import export
+    from interpbench.runs.export import export, export_bert
 
-    export(arguments.checkpoint, out)
+    (export_bert if arguments.bert else export)(arguments.checkpoint, out)
     return 0
 
 

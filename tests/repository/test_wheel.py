@@ -49,7 +49,7 @@ def run(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 def test_a_wheel_outside_the_repository(run: Callable[..., str], installed: Path) -> None:
     place = run(program="import interpbench; print(interpbench.__file__)")
     assert place.strip() == str(installed / "interpbench" / "__init__.py")
-    assert "135 tasks" in run("tasks")
+    assert "138 tasks" in run("tasks")
     assert f"{len(known_methods())} methods" in run("methods")
     assert "5 models" in run("models") and "this package" in run("models")
     assert "logits <- a1.h2" in run("show", "frac_prevs", "--png")
