@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402  the backend is chosen first
+import matplotlib.pyplot as plt  # the backend is chosen first
 
 DOTS = 110
 """The dots per inch of figures."""

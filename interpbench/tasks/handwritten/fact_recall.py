@@ -6,7 +6,7 @@ head has brought; or on the way, by a head that reads the country and writes its
 masked language models (Meng et al. 2022, for decoders) claims to tell these apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class MaskedFacts(Slots):
 
 
 PROMPTS = MaskedFacts()
+Build = Callable[[], CausalModel]
+"""The type of functions that return a task's causal model."""
 VOCAB = PROMPTS.vocab
 START = [
     Variable("tokens", (), lambda tokens: tokens, VOCAB),
@@ -82,7 +84,7 @@ def at_mask(query: np.ndarray, key: np.ndarray, values: np.ndarray) -> np.ndarra
     return selected((query == MASK)[:, :, None] & (key == SUBJECT)[:, None, :], values)
 
 
-def _task(name: str, alignment: Mapping[str, str]):  # noqa: ANN202  the decorator of `causal_task`
+def _task(name: str, alignment: Mapping[str, str]) -> Callable[[Build], Build]:
     return causal_task(
         name,
         vocab=VOCAB,
