@@ -1,7 +1,7 @@
 """Makes the pages of the site that are not Markdown files of `docs/`, whenever MkDocs builds it.
 
 The home page is README; CONTRIBUTING, CHANGELOG, the licence and how to cite are the files of the repository;
-the notebook is shown as it was saved; and the API has a page for each package, from its docstrings.
+notebooks are shown as they were saved; and the API has a page for each package, from its docstrings.
 """
 
 import ast
@@ -26,7 +26,7 @@ TEXTS = {"LICENSE": ("license.md", "Licence", "text"), "CITATION.cff": ("citatio
 TABLES = ("leaderboard.md", "learned/leaderboard.md", "methods.md", "tasks.md")
 HIDDEN = {"index.md": "navigation", **dict.fromkeys(TABLES, "toc")}
 """What is hidden beside pages of one link or of wide tables, which need the room."""
-NOTEBOOK = "known_circuit.ipynb"
+NOTEBOOKS = ("known_circuit", *(f"studies/{path.stem}" for path in sorted(ROOT.glob("docs/studies/*.ipynb"))))
 API = "API"
 CLASSES = """## Classes
 
@@ -55,8 +55,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         texts[page] = f"# {title}\n\n```{language}\n{(ROOT / name).read_text().strip()}\n```\n"
     texts["api/interpbench.md"] = _front_page()
     texts |= {f"api/{name.replace('.', '-')}.md": _api_page(f"interpbench.{name}") for name in packages()}
-    notebook = json.loads((ROOT / "docs" / NOTEBOOK).read_text())
-    texts[f"{NOTEBOOK[:-6]}.md"] = "\n\n".join(_cells(notebook))
+    for name in NOTEBOOKS:
+        notebook = json.loads((ROOT / "docs" / f"{name}.ipynb").read_text())
+        texts[f"{name}.md"] = "\n\n".join(_cells(notebook))
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -80,7 +81,8 @@ def packages() -> list[str]:
 def _moved(text: str) -> str:
     """Returns a page with the links that it needs on the site, where all pages lie side by side."""
     text = re.sub(r"\]\((?:docs|\.\.)/", "](", text)
-    pages = {**PAGES, **{name: page for name, (page, _, _) in TEXTS.items()}, NOTEBOOK: f"{NOTEBOOK[:-6]}.md"}
+    pages = {**PAGES, **{name: page for name, (page, _, _) in TEXTS.items()}}
+    pages |= {f"{name}.ipynb": f"{name}.md" for name in NOTEBOOKS}
     for name, page in pages.items():
         text = re.sub(rf"\]\({re.escape(name)}(#[\w-]+)?\)", rf"]({page}\1)", text)
     return text

@@ -241,6 +241,7 @@ def _certify(arguments: argparse.Namespace) -> int:
     argument("--donors", action="store_true", help="add inputs that agree with those that are alone"),
     argument("--soft", type=float, metavar="WIDTH", help="also exchange inputs with similar numbers"),
     argument("--refine", action="store_true", help="which further features of claims matter"),
+    argument("--task", help="where a task of your own is: path/to/file.py:name"),
     argument("--json", metavar="FILE", help="write all numbers to a file"),
     argument("--page", metavar="FILE", help="write an HTML page: what is recovered, and a sample's inputs"),
 )
@@ -249,6 +250,8 @@ def _scrub(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, option)
         if not least <= value <= MOST_PAIRS:
             raise ConfigError(f"--{option} {value} is not a number from {least} to {MOST_PAIRS:,}")
+    if arguments.task is not None:
+        get_task(arguments.task)
     if arguments.soft is not None and not 0 < arguments.soft <= WIDEST:
         raise ConfigError(f"--soft {arguments.soft:g} is no width above 0 and up to {WIDEST:g}")
     find_checkpoint(arguments.checkpoint)

@@ -1,4 +1,4 @@
-"""The notebook in `docs/` runs, and prints what it was saved with."""
+"""The notebooks in `docs/` run, and print what they were saved with."""
 
 import contextlib
 import io
@@ -10,18 +10,34 @@ import pytest
 
 from tests import ROOT
 
-PATH = ROOT / "docs" / "known_circuit.ipynb"
+FIGURES = {
+    "known_circuit": 2,
+    "studies/brackets": 1,
+    "studies/false_hypotheses": 1,
+    "studies/induction": 1,
+    "studies/interchange_training": 1,
+    "studies/polysemantic": 1,
+}
+"""The number of figures of each notebook."""
 
 
 def numbers(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"-?\d+\.?\d*", text)]
 
 
+def test_every_notebook_is_tested() -> None:
+    found = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in ROOT.glob("docs/**/*.ipynb")}
+    assert found == FIGURES.keys()
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_the_notebook_prints_what_it_was_saved_with() -> None:
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_notebook_prints_what_it_was_saved_with(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.use("agg")
-    cells = [cell for cell in json.loads(PATH.read_text())["cells"] if cell["cell_type"] == "code"]
-    assert len(cells) > 5 and sum("image/png" in str(cell["outputs"]) for cell in cells) == 2
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "docs" / f"{name}.ipynb"
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert sum("image/png" in str(cell["outputs"]) for cell in cells) == FIGURES[name]
     scope: dict[str, object] = {}
     for number, cell in enumerate(cells, 1):
         assert cell["execution_count"] == number
