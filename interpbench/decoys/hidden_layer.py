@@ -1,0 +1,68 @@
+"""Networks with one hidden layer whose weights are set by hand: y = v · tanh(W x + b).
+
+Sums are taken in a fixed order, of products that are rounded first, and not by a library of linear algebra, so
+that results are the same to the bit with any number of threads. Letters of shapes: N inputs, F features, U
+hidden units.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+FEATURES = 12
+"""The number of features of an input. Two decoys above all four causal features are an AUROC of 0.75 with it."""
+
+
+class Unit(NamedTuple):
+    """A hidden unit.
+
+    Attributes:
+        reads: the weight of each feature that it reads.
+        bias: its bias.
+        readout: its weight in the output.
+    """
+
+    reads: Mapping[int, float]
+    bias: float
+    readout: float
+
+
+@dataclass(frozen=True)
+class HiddenLayer:
+    """A network with one hidden layer and one output.
+
+    Attributes:
+        units: the hidden units.
+    """
+
+    units: Sequence[Unit]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the hidden units, `[U, F]`."""
+        made = np.zeros((len(self.units), FEATURES))
+        for row, unit in zip(made, self.units):
+            for feature, weight in unit.reads.items():
+                row[feature] = weight
+        return made
+
+    @property
+    def readout(self) -> np.ndarray:
+        """The weights of the output, `[U]`."""
+        return np.array([unit.readout for unit in self.units])
+
+    def hidden(self, inputs: np.ndarray) -> np.ndarray:
+        """Returns the activations of the hidden units, `[N, U]`, on inputs `[N, F]`."""
+        bias = np.array([unit.bias for unit in self.units])
+        return np.tanh((inputs[:, None] * self.weights).sum(-1) + bias)
+
+    def outputs(self, inputs: np.ndarray) -> np.ndarray:
+        """Returns the output, `[N]`, on inputs `[N, F]`."""
+        return (self.hidden(inputs) * self.readout).sum(-1)
+
+    def gradients(self, inputs: np.ndarray) -> np.ndarray:
+        """Returns the derivative of the output by each feature, `[N, F]`, at inputs `[N, F]`."""
+        slopes = (1 - self.hidden(inputs) ** 2) * self.readout
+        return (slopes[:, :, None] * self.weights).sum(1)
