@@ -1,7 +1,8 @@
 """The circuits: networks in which some features are causal by construction, and the inputs that they are for.
 
 All have the same four causal features f0 to f3, each through a gate v_i tanh(x_i), and inputs of twelve
-independent standard normal features. `clean` is nothing else. Every other circuit plants something in f6 and f7.
+independent standard normal features. `clean` is nothing else. Every other circuit plants something in f6 and
+f7.
 """
 
 import math
@@ -22,15 +23,15 @@ PLANTED = (6, 7)
 CORRELATIONS = (0.95, 0.97)
 """The correlation of each decoy with the output in `confounded`."""
 HEIGHTS = (1.10, 1.30)
-"""The readout a of each decoy's bump a [tanh(k(x - c)) - tanh(k(x - c - w))], with w the width of the bump."""
+"""The readout a of each decoy's bump a [tanh(k(x - c)) - tanh(k(x - c - w))], where w is its width."""
 TURN = 2.88
-"""The product k w of steepness and width, which is the same for all bumps and so gives them the same height."""
+"""The product k w of steepness and width, which is the same for all bumps, and with it their height."""
 ASCENT, PLACE = 12.0, 0.8
 """The steepness k and the place c of the bumps of `suppressor`."""
 ASCENT_AT_ZERO = 24.0
 """The steepness k of the bumps of `baseline`, which are narrower, as more inputs lie at 0 than at `PLACE`."""
 CURVATURE = 1.0
-"""The bias b of the even function tanh(s - b) + tanh(-s - b), which is flat at s = 0 and rises on both sides."""
+"""The bias b of the even function tanh(s - b) + tanh(-s - b), which is flat at 0 and rises on both sides."""
 ASIDE = 1.6
 """The readout of what `off_manifold` has for inputs whose f6 and f7 differ."""
 
@@ -39,16 +40,17 @@ ASIDE = 1.6
 class DecoyCircuit:
     """A circuit: a network, the law of its inputs, and which of their features are causal.
 
-    A feature is causal if it matters to the output on the inputs that the circuit is for. Inputs have independent
-    standard normal features, but for those that the law changes, in this order:
+    A feature is causal if it matters to the output on the inputs that the circuit is for. The features of
+    inputs are independent and standard normal, but for those that the law changes, in this order: some are
+    correlated with the output, some are constant, and some are copied.
 
     Attributes:
         name: the name of the circuit.
         network: the network.
         causal: the causal features.
-        correlated: features that are replaced by r z + √(1 - r²) x, with z the standardised output: r of each.
-        constant: features that have one value in the data: the value of each.
-        copied: features that equal another one: which one, for each.
+        correlated: the r of features that are r z + √(1 - r²) x, with z the standardised output.
+        constant: the values of features that have one value in the data.
+        copied: for features that equal another one, which one.
     """
 
     name: str
@@ -64,7 +66,7 @@ class DecoyCircuit:
         return np.isin(np.arange(FEATURES), self.causal)
 
     def on_data(self, inputs: np.ndarray) -> np.ndarray:
-        """Returns inputs `[N, F]` with the features that are constant or copies set to what they are in data."""
+        """Returns inputs `[N, F]` with constant and copied features set to what they are in the data."""
         made = inputs.copy()
         for feature, value in self.constant.items():
             made[:, feature] = value
@@ -95,8 +97,8 @@ def decoy_circuit(name: str, strength: float = 1.0) -> DecoyCircuit:
 
     Args:
         name: its name.
-        strength: the strength of what is planted, above 0 and at most 1: correlations and readouts are multiplied
-            by it. All that is published and tabulated is of strength 1.
+        strength: the strength of what is planted, above 0 and at most 1, by which correlations and readouts
+            are multiplied. All that is published and tabulated is of strength 1.
 
     Raises:
         UnknownNameError: if there is no such circuit.

@@ -1,4 +1,4 @@
-"""A method on a circuit: its scores, their AUROC, and the table of every method on every circuit over seeds."""
+"""A method on a circuit: its scores and their AUROC, and the table of all methods, circuits and seeds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def _checked_scores(method: str, circuit: DecoyCircuit, inputs: np.ndarray, seed
 
 
 def ranking_auroc(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the AUROC of scores `[F]` against labels, bool `[F]`, as `scoring.ranking_metrics` defines it."""
+    """Returns the AUROC of scores `[F]` against labels, bool `[F]`, by `scoring.ranking_metrics`."""
     from interpbench.scoring.metric import RankingCounts
     from interpbench.scoring.ranking_groups import Groups
     from interpbench.scoring.ranking_metrics import auroc  # imports scipy, for intervals

@@ -22,7 +22,7 @@ causal features is below six others (correlation, 30 of 36 pairs) or level with 
 CLOSE = 1e-9
 """The largest difference from a stated AUROC that is an error of rounding."""
 NULL_SPREAD = 0.184
-"""The standard deviation of the AUROC of a random ranking of 4 causal features of 12, √((12 + 1) / (12 · 4 · 8))."""
+"""The standard deviation of the AUROC of random rankings of 4 causal features and 8 others, √(13 / (12 · 32))."""
 NULL_DEVIATIONS = 5.0
 """The number of standard errors by which the mean of a null may differ from one half."""
 
@@ -35,9 +35,9 @@ def stated(method: str, circuit: str) -> float | None:
 def missed_cells(cells: Cells) -> list[str]:
     """Returns a line for each statement that does not hold.
 
-    The statements are: the dissociation, that on every seed each method is fooled as `FOOLED` says and by nothing
-    else; the controls, that the clean circuit fools none, and random scores are at one half; and the null, that
-    with scrambled labels every method is at one half, as a mean over circuits and seeds.
+    The statements are: the dissociation, that on every seed each method is fooled as `FOOLED` says and by
+    nothing else; the controls, that the clean circuit fools none, and random scores are at one half; and the
+    null, that with scrambled labels every method is at one half, as a mean over circuits and seeds.
 
     Args:
         cells: the table.

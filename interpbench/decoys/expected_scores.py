@@ -1,10 +1,10 @@
 """What methods say of infinitely many inputs, as integrals over a normal density (closed forms).
 
 Every circuit is a sum of functions of single features and of the planted pair, so that each integral has one
-dimension. For a gate v tanh(x) they are E|∂y/∂x| = v E[1 - tanh²] = 0.6057 v, E|v tanh(x)| = 0.5576 v for integrated
-gradients, and E|v tanh(x) - v tanh(x')| = 0.7235 v for patching. For a narrow bump of height h = 2a tanh(kw/2) at
-c, with steepness k and width w, the slope is about 2hφ(c) (once up, once down), which does not depend on k at
-fixed kw, while integrated gradients and patching fall like 1/k.
+dimension. For a gate v tanh(x) they are E|∂y/∂x| = v E[1 - tanh²] = 0.6057 v for gradients, E|v tanh(x)| =
+0.5560 v for integrated gradients, and E|v tanh(x) - v tanh(x')| = 0.7237 v for patching. For a narrow bump of
+height h = 2a tanh(kw/2) at c, with steepness k and width w, the slope is about 2hφ(c) (once up, once down),
+which does not depend on k at fixed kw, while integrated gradients and patching fall like 1/k.
 """
 
 from collections.abc import Callable

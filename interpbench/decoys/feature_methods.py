@@ -85,7 +85,7 @@ def integrated_gradients(network: HiddenLayer, inputs: np.ndarray, rng: np.rando
 def path_attributions(network: HiddenLayer, inputs: np.ndarray, steps: int = MIDPOINTS) -> np.ndarray:
     """Returns the attributions of integrated gradients from zero, `[N, F]`.
 
-    Their sum over features is the output minus that at zero, but for the error of the sum over `steps` midpoints.
+    Their sum over features is the output minus that at zero, but for the error of the midpoint rule.
 
     Args:
         network: the network.

@@ -1,8 +1,8 @@
 """Networks with one hidden layer whose weights are set by hand: y = v · tanh(W x + b).
 
-Sums are taken in a fixed order, of products that are rounded first, and not by a library of linear algebra, so
-that results are the same to the bit with any number of threads. Letters of shapes: N inputs, F features, U
-hidden units.
+Sums are taken in a fixed order, of products that are rounded first, and not by a library of linear algebra,
+so that results are the same to the bit with any number of threads. Letters of shapes: N inputs, F features,
+U hidden units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 FEATURES = 12
-"""The number of features of an input. Two decoys above all four causal features are an AUROC of 0.75 with it."""
+"""The number of features of an input, with which two decoys above four causal features are an AUROC of 0.75."""
 
 
 class Unit(NamedTuple):

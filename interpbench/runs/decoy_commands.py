@@ -1,4 +1,4 @@
-"""The commands of the decoys: a method on a hand-compiled circuit, all methods, the table, the gate, the page.
+"""The commands of the decoys: a method on a circuit, all methods on it, the table, the gate, the page.
 
 Values of method, circuit, labels, samples and seed are taken from the command line, else from the environment
 variables NEUROTRACE_METHOD, _CIRCUIT, _LABELS, _SAMPLES and _SEED, else from defaults.

@@ -16,7 +16,7 @@ def _say(console: Console, line: str) -> None:
 def show_attribution(
     console: Console, method: str, circuit: str, labels: Labels, samples: int, seed: int
 ) -> None:
-    """Prints what a method says of a circuit: its AUROC, and the features from the highest score, * if causal.
+    """Prints what a method says of a circuit: AUROC, and the features from the highest score, * if causal.
 
     Args:
         console: where to print.
