@@ -22,7 +22,7 @@ causal features is below six others (correlation, 30 of 36 pairs) or level with 
 CLOSE = 1e-9
 """The largest difference from a stated AUROC that is an error of rounding."""
 NULL_SPREAD = 0.184
-"""The standard deviation of the AUROC of random rankings of 4 causal features and 8 others, √(13 / (12 · 32))."""
+"""The standard deviation √(13 / (12 · 32)) of the AUROC of random rankings of 4 features and 8 others."""
 NULL_DEVIATIONS = 5.0
 """The number of standard errors by which the mean of a null may differ from one half."""
 

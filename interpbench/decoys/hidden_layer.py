@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 FEATURES = 12
-"""The number of features of an input, with which two decoys above four causal features are an AUROC of 0.75."""
+"""The number of features of an input, with which two decoys above four causal ones are AUROC 0.75."""
 
 
 class Unit(NamedTuple):

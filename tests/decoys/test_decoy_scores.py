@@ -1,4 +1,4 @@
-"""Every cell of the table is what theory says, exactly and reproducibly, and the gate notices when one is not."""
+"""Every cell of the table is exactly what theory says, and the gate notices when one is not."""
 
 import os
 import subprocess
@@ -123,7 +123,8 @@ def test_results_are_the_same_to_the_bit(hash_seed: str, threads: str) -> None:
 
 def test_importing_the_package_imports_numpy_and_nothing_that_is_large() -> None:
     program = (
-        "import sys; from interpbench.decoys import *; from interpbench.decoys.dissociation import missed_cells; "
+        "import sys; from interpbench.decoys import *; "
+        "from interpbench.decoys.dissociation import missed_cells; "
         "from interpbench.decoys.expected_scores import expected_scores; "
         "assert not {'torch', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)"
     )
