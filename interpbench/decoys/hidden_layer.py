@@ -41,7 +41,7 @@ class HiddenLayer:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights of the hidden units, `[U, F]`."""
+        """The weights W of the hidden units, `[U, F]`, for methods that look at weights."""
         made = np.zeros((len(self.units), FEATURES))
         for row, unit in zip(made, self.units):
             for feature, weight in unit.reads.items():
@@ -55,8 +55,14 @@ class HiddenLayer:
 
     def hidden(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the activations of the hidden units, `[N, U]`, on inputs `[N, F]`."""
-        bias = np.array([unit.bias for unit in self.units])
-        return np.tanh((inputs[:, None] * self.weights).sum(-1) + bias)
+        return np.tanh(np.stack([self._preactivation(unit, inputs) for unit in self.units], axis=-1))
+
+    @staticmethod
+    def _preactivation(unit: Unit, inputs: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(inputs))
+        for feature, weight in unit.reads.items():
+            total += weight * inputs[:, feature]
+        return total + unit.bias
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the output, `[N]`, on inputs `[N, F]`."""
@@ -65,4 +71,8 @@ class HiddenLayer:
     def gradients(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the derivative of the output by each feature, `[N, F]`, at inputs `[N, F]`."""
         slopes = (1 - self.hidden(inputs) ** 2) * self.readout
-        return (slopes[:, :, None] * self.weights).sum(1)
+        found = np.zeros_like(inputs)
+        for slope, unit in zip(slopes.T, self.units):
+            for feature, weight in unit.reads.items():
+                found[:, feature] += weight * slope
+        return found
