@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs"
 PLACES = {
     **{"runs": 1.5, "reports": 1.5, "training": 0.0, "checkpoints": 1.0, "scoring": 2.0, "discovery": 3.0},
-    **{"scrubbing": 4.0},
+    **{"scrubbing": 4.0, "decoys": 2.5},
     **{"alignment": 0.5, "tasks": 1.5, "rasp": 1.5, "causal": 1.0, "transformer": 2.0, "circuits": 1.5},
     "core": 1.5,
 }
@@ -45,6 +45,7 @@ PHRASES = {
     "scoring": "metrics,\nintervals",
     "discovery": "one file\na method",
     "scrubbing": "hypotheses,\nput to the test",
+    "decoys": "what fools\na method",
     "alignment": "variables to\nnodes; truth",
     "tasks": "programs, inputs,\nproblems",
     "rasp": "from RASP to\ncausal models",

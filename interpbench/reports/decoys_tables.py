@@ -113,7 +113,7 @@ def differences(cells: Cells) -> str:
 
 
 def worlds_table(cells: Cells, effects: Sequence[RegimeEffect]) -> str:
-    """Returns methods × (circuits and the regimes that plant the same), and in how many cells both agree.
+    """Returns methods × (circuits and the regimes that plant the same).
 
     Args:
         cells: the table of decoys.
@@ -135,13 +135,19 @@ def worlds_table(cells: Cells, effects: Sequence[RegimeEffect]) -> str:
                 row.append(_mean(cells[method, circuit].aurocs))
                 row += [_carried(known.get((regimes, counterpart))) for regimes in several]
             rows.append(row)
+    return _table(head, rows, 2)
+
+
+def agreement_of(effects: Sequence[RegimeEffect]) -> str:
+    """Returns in how many cells of the table of both worlds they agree, and where they do not."""
+    found = carried_over(effects)
     against = [one for one in found if not one.agrees]
     said = "; ".join(
         f"{code(one.counterpart)} in {one.effect.regimes} {'falls' if one.worse else 'does not fall'}"
         for one in against
     )
     count = f"Both worlds agree in {len(found) - len(against)} of {len(found)} cells."
-    return f"{_table(head, rows, 2)}\n\n{count}" + (f" They do not (✗) where {said}." if said else "")
+    return f"{count} They do not (✗) where {said}." if said else count
 
 
 def _carried(one: CarriedOver | None) -> str:

@@ -1,13 +1,14 @@
 """What `interpbench decoys table` writes: the tables of docs/decoys.md, and its figures."""
 
 from pathlib import Path
+from textwrap import fill
 
 from interpbench.core.errors import ConfigError
 from interpbench.core.estimate import Estimate
 from interpbench.core.files import write_text
 from interpbench.decoys.decoy_scores import SAMPLES, SEEDS, Cells, measure_cells
 from interpbench.reports.decoys_figures import draw_circuits, draw_scores
-from interpbench.reports.decoys_tables import auroc_table, differences, null_table, worlds_table
+from interpbench.reports.decoys_tables import agreement_of, auroc_table, differences, null_table, worlds_table
 from interpbench.reports.models_page import put
 from interpbench.runs.exam import effects_in
 
@@ -23,6 +24,10 @@ WORLDS = "<!-- both worlds, made by `interpbench decoys table` -->"
 """The line after which it holds the table of decoys beside transformers."""
 
 
+WIDTH = 120
+"""The number of characters in a line of prose."""
+
+
 def document(page: str, cells: Cells, root: Path) -> str:
     """Returns the page with its tables as they are now.
 
@@ -33,12 +38,14 @@ def document(page: str, cells: Cells, root: Path) -> str:
     """
     low, _ = Estimate.share(SEEDS, SEEDS).ends
     said = (
-        f"Means over {SEEDS} seeds of {SAMPLES} inputs, with the interval of a bootstrap of seeds. Where there is "
-        f"none, all {SEEDS} have the same AUROC, so that at least {low:.0%} of all seeds do (exact interval)."
+        f"Means over {SEEDS} seeds of {SAMPLES} inputs, with the interval of a bootstrap of seeds. "
+        f"Where there is none, all {SEEDS} have the same AUROC, so that at least {low:.0%} of all seeds do "
+        "(exact interval)."
     )
-    made = [said, auroc_table(cells), differences(cells), null_table(cells)]
+    made = [fill(said, WIDTH), auroc_table(cells), fill(differences(cells), WIDTH), null_table(cells)]
     effects = effects_in(root / ROWS, root / TWINS, "auroc")
-    return put(put(page, "\n\n".join(made), TABLE), worlds_table(cells, effects), WORLDS)
+    agreement = fill(agreement_of(effects), WIDTH)
+    return put(put(page, "\n\n".join(made), TABLE), f"{worlds_table(cells, effects)}\n\n{agreement}", WORLDS)
 
 
 def write_document() -> None:

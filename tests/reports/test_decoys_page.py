@@ -91,11 +91,11 @@ def test_scores_of_a_sample_are_those_of_python(
 
 
 def test_inputs_of_the_page_have_the_law_of_those_of_python(browser: Browser) -> None:
-    rows = np.array(browser.run("inputs('clean', 1, 8000, 3).map(row => [...row])"))
-    np.testing.assert_allclose(rows.mean(0), 0, atol=0.05)
-    np.testing.assert_allclose(np.cov(rows.T), np.eye(12), atol=0.07)
-    assert np.mean(np.abs(rows) > 1.96) == pytest.approx(0.05, abs=0.005)
-    confounded = np.array(browser.run("inputs('confounded', 1, 8000, 3).map(row => [...row])"))
+    rows = np.array(browser.run("inputs('clean', 1, 4000, 3).map(row => [...row])"))
+    np.testing.assert_allclose(rows.mean(0), 0, atol=0.06)
+    np.testing.assert_allclose(np.cov(rows.T), np.eye(12), atol=0.08)
+    assert np.mean(np.abs(rows) > 1.96) == pytest.approx(0.05, abs=0.008)
+    confounded = np.array(browser.run("inputs('confounded', 1, 4000, 3).map(row => [...row])"))
     outputs = decoy_circuit("confounded").network.outputs(confounded)
     for feature, r in decoy_circuit("confounded").correlated.items():
         assert np.corrcoef(confounded[:, feature], outputs)[0, 1] == pytest.approx(r, abs=0.01)
