@@ -14,7 +14,7 @@ import numpy as np
 from interpbench.core import seeds
 from interpbench.core.errors import ConfigError
 from interpbench.core.registry import Registry
-from interpbench.decoys.hidden_layer import FEATURES, HiddenLayer, Unit
+from interpbench.decoys.hidden_layer import FEATURES, HiddenLayer, HiddenUnit
 
 GATES = (0.78, 1.10, 0.70, 0.97)
 """The weights v of the gates v tanh(x) of the causal features f0 to f3."""
@@ -23,17 +23,17 @@ PLANTED = (6, 7)
 CORRELATIONS = (0.95, 0.97)
 """The correlation of each decoy with the output in `confounded`."""
 HEIGHTS = (1.10, 1.30)
-"""The readout a of each decoy's bump a [tanh(k(x - c)) - tanh(k(x - c - w))], where w is its width."""
+"""The output weight a of each decoy's bump a [tanh(k(x - c)) - tanh(k(x - c - w))], where w is its width."""
 TURN = 2.88
 """The product k w of steepness and width, which is the same for all bumps, and with it their height."""
-ASCENT, PLACE = 12.0, 0.8
+STEEPNESS, PLACE = 12.0, 0.8
 """The steepness k and the place c of the bumps of `suppressor`."""
-ASCENT_AT_ZERO = 24.0
+STEEPNESS_AT_ZERO = 24.0
 """The steepness k of the bumps of `baseline`, which are narrower, as more inputs lie at 0 than at `PLACE`."""
 CURVATURE = 1.0
 """The bias b of the even function tanh(s - b) + tanh(-s - b), which is flat at 0 and rises on both sides."""
 ASIDE = 1.6
-"""The readout of what `off_manifold` has for inputs whose f6 and f7 differ."""
+"""The output weight of what `off_manifold` has for inputs whose f6 and f7 differ."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def decoy_circuit(name: str, strength: float = 1.0) -> DecoyCircuit:
 
     Args:
         name: its name.
-        strength: the strength of what is planted, above 0 and at most 1, by which correlations and readouts
-            are multiplied. All that is published and tabulated is of strength 1.
+        strength: the strength of what is planted, above 0 and at most 1. Correlations and output weights are
+            multiplied by it. All that is published and tabulated is of strength 1.
 
     Raises:
         UnknownNameError: if there is no such circuit.
@@ -114,31 +114,33 @@ def summary(name: str) -> str:
     return (DECOY_CIRCUITS[name].__doc__ or "").partition("\n")[0]
 
 
-def _network(*planted: Unit) -> HiddenLayer:
-    gates = [Unit({feature: 1.0}, 0.0, weight) for feature, weight in enumerate(GATES)]
+def _network(*planted: HiddenUnit) -> HiddenLayer:
+    gates = [HiddenUnit({feature: 1.0}, 0.0, weight) for feature, weight in enumerate(GATES)]
     return HiddenLayer((*gates, *planted))
 
 
-def bumps(place: float, steepness: float, strength: float = 1.0) -> list[Unit]:
+def bumps(place: float, steepness: float, strength: float = 1.0) -> list[HiddenUnit]:
     """Returns the two units of each decoy's bump.
 
     Args:
         place: where bumps begin.
         steepness: their steepness k; they are TURN / k wide.
-        strength: what their readouts are multiplied by.
+        strength: what their output weights are multiplied by.
     """
-    made: list[Unit] = []
+    made: list[HiddenUnit] = []
     for feature, height in zip(PLANTED, HEIGHTS):
-        made.append(Unit({feature: steepness}, -steepness * place, strength * height))
-        made.append(Unit({feature: steepness}, -steepness * place - TURN, -strength * height))
+        made.append(HiddenUnit({feature: steepness}, -steepness * place, strength * height))
+        made.append(HiddenUnit({feature: steepness}, -steepness * place - TURN, -strength * height))
     return made
 
 
-def _even(first: float, second: float, readout: float) -> list[Unit]:
+def _even(first: float, second: float, output_weight: float) -> list[HiddenUnit]:
     """Returns the two units of an even function of s = first · x6 + second · x7."""
     six, seven = PLANTED
     signs = (1.0, -1.0)
-    return [Unit({six: sign * first, seven: sign * second}, -CURVATURE, readout) for sign in signs]
+    return [
+        HiddenUnit({six: sign * first, seven: sign * second}, -CURVATURE, output_weight) for sign in signs
+    ]
 
 
 @DECOY_CIRCUITS.register("clean")
@@ -157,13 +159,13 @@ def confounded(strength: float) -> DecoyCircuit:
 @DECOY_CIRCUITS.register("suppressor")
 def suppressor(strength: float) -> DecoyCircuit:
     """f6 and f7 have steep and narrow bumps: large slopes that go up and down again at once."""
-    return DecoyCircuit("suppressor", _network(*bumps(PLACE, ASCENT, strength)))
+    return DecoyCircuit("suppressor", _network(*bumps(PLACE, STEEPNESS, strength)))
 
 
 @DECOY_CIRCUITS.register("baseline")
 def baseline(strength: float) -> DecoyCircuit:
     """f6 and f7 have such bumps where the baseline of integrated gradients lies, at 0."""
-    return DecoyCircuit("baseline", _network(*bumps(0.0, ASCENT_AT_ZERO, strength)))
+    return DecoyCircuit("baseline", _network(*bumps(0.0, STEEPNESS_AT_ZERO, strength)))
 
 
 @DECOY_CIRCUITS.register("interaction")

@@ -1,6 +1,8 @@
 """Attribution methods: a score for each feature, from the network and inputs, without knowing what is causal.
 
-Letters of shapes: N inputs, F features. Common arguments:
+Letters of shapes: N inputs, F features.
+
+Common arguments:
     network: the network, which a method may run and differentiate.
     inputs: the inputs, `[N, F]`.
     rng: the generator of whatever a method draws.
@@ -14,7 +16,7 @@ import numpy as np
 from interpbench.core.registry import Registry
 from interpbench.decoys.hidden_layer import HiddenLayer
 
-Family = Literal["baseline", "proxy", "causal"]
+MethodFamily = Literal["baseline", "proxy", "causal"]
 """The kind of a method: one that looks at nothing, at something cheap, or at what a change of inputs does."""
 FeatureScores = Callable[[HiddenLayer, np.ndarray, np.random.Generator], np.ndarray]
 """The type of methods: network, inputs `[N, F]` and a generator to the score of each feature, `[F]`."""
@@ -31,7 +33,7 @@ class FeatureMethod(NamedTuple):
     """
 
     scores: FeatureScores
-    family: Family
+    family: MethodFamily
 
 
 ATTRIBUTIONS: Registry[FeatureMethod] = Registry("attribution")
@@ -39,7 +41,7 @@ METHODS = ("random", "correlation", "gradient", "integrated_gradients", "patchin
 """The names of the package's own methods in the order in which tables list them."""
 
 
-def attribution(name: str, family: Family = "causal") -> Callable[[FeatureScores], FeatureScores]:
+def attribution(name: str, family: MethodFamily = "causal") -> Callable[[FeatureScores], FeatureScores]:
     """Returns a decorator that registers a function as a method.
 
     Args:

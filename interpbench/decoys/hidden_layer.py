@@ -15,18 +15,18 @@ FEATURES = 12
 """The number of features of an input, with which two decoys above four causal ones are AUROC 0.75."""
 
 
-class Unit(NamedTuple):
+class HiddenUnit(NamedTuple):
     """A hidden unit.
 
     Attributes:
         reads: the weight of each feature that it reads.
         bias: its bias.
-        readout: its weight in the output.
+        output_weight: its weight in the output.
     """
 
     reads: Mapping[int, float]
     bias: float
-    readout: float
+    output_weight: float
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class HiddenLayer:
         units: the hidden units.
     """
 
-    units: Sequence[Unit]
+    units: Sequence[HiddenUnit]
 
     @property
     def weights(self) -> np.ndarray:
@@ -49,16 +49,16 @@ class HiddenLayer:
         return made
 
     @property
-    def readout(self) -> np.ndarray:
+    def output_weights(self) -> np.ndarray:
         """The weights of the output, `[U]`."""
-        return np.array([unit.readout for unit in self.units])
+        return np.array([unit.output_weight for unit in self.units])
 
     def hidden(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the activations of the hidden units, `[N, U]`, on inputs `[N, F]`."""
         return np.tanh(np.stack([self._preactivation(unit, inputs) for unit in self.units], axis=-1))
 
     @staticmethod
-    def _preactivation(unit: Unit, inputs: np.ndarray) -> np.ndarray:
+    def _preactivation(unit: HiddenUnit, inputs: np.ndarray) -> np.ndarray:
         total = np.zeros(len(inputs))
         for feature, weight in unit.reads.items():
             total += weight * inputs[:, feature]
@@ -66,11 +66,11 @@ class HiddenLayer:
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the output, `[N]`, on inputs `[N, F]`."""
-        return (self.hidden(inputs) * self.readout).sum(-1)
+        return (self.hidden(inputs) * self.output_weights).sum(-1)
 
     def gradients(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the derivative of the output by each feature, `[N, F]`, at inputs `[N, F]`."""
-        slopes = (1 - self.hidden(inputs) ** 2) * self.readout
+        slopes = (1 - self.hidden(inputs) ** 2) * self.output_weights
         found = np.zeros_like(inputs)
         for slope, unit in zip(slopes.T, self.units):
             for feature, weight in unit.reads.items():

@@ -6,7 +6,7 @@ const N_FEATURES = DATA.features;
 
 function circuitAt(name, strength) {
   const found = DATA.circuits[name];
-  const units = found.units.map((unit) => ({ ...unit, readout: unit.readout * (unit.planted ? strength : 1) }));
+  const units = found.units.map((unit) => ({ ...unit, weight: unit.weight * (unit.planted ? strength : 1) }));
   const correlated = found.correlated.map(([feature, r]) => [feature, r * strength]);
   return { ...found, units, correlated };
 }
@@ -16,7 +16,7 @@ function output(circuit, row) {
   for (const unit of circuit.units) {
     let sum = unit.bias;
     for (const [feature, weight] of unit.reads) sum += weight * row[feature];
-    total += unit.readout * Math.tanh(sum);
+    total += unit.weight * Math.tanh(sum);
   }
   return total;
 }
@@ -26,7 +26,7 @@ function gradient(circuit, row, scale = 1) {
   for (const unit of circuit.units) {
     let sum = unit.bias;
     for (const [feature, weight] of unit.reads) sum += weight * row[feature] * scale;
-    const slope = unit.readout * (1 - Math.tanh(sum) ** 2);
+    const slope = unit.weight * (1 - Math.tanh(sum) ** 2);
     for (const [feature, weight] of unit.reads) found[feature] += weight * slope;
   }
   return found;

@@ -8,7 +8,7 @@ import json
 from importlib.resources import files
 
 from interpbench.decoys.decoy_circuits import GATES, ORDER, PLANTED, DecoyCircuit, decoy_circuit, summary
-from interpbench.decoys.expected_scores import REACH, RESOLUTION
+from interpbench.decoys.expectations import REACH, RESOLUTION
 from interpbench.decoys.feature_methods import METHODS, MIDPOINTS
 from interpbench.decoys.hidden_layer import FEATURES
 
@@ -36,12 +36,12 @@ def decoys_page() -> str:
 
 
 def _circuit(circuit: DecoyCircuit) -> dict[str, object]:
-    """Returns a circuit of full strength; the page scales correlations, and readouts of planted units."""
+    """Returns a circuit of full strength; the page scales correlations, and what planted units write."""
     units = [
         {
             "reads": list(unit.reads.items()),
             "bias": unit.bias,
-            "readout": unit.readout,
+            "weight": unit.output_weight,
             "planted": any(feature in PLANTED for feature in unit.reads),
         }
         for unit in circuit.network.units

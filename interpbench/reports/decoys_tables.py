@@ -24,13 +24,13 @@ COUNTERPARTS = {
     "integrated_gradients": ("eap_ig", "eap_ig+steps=4", "mask_ig"),
     "patching": ("exact", "acdc"),
 }
-"""For each method here, the methods of circuit discovery that look at a transformer in the same way."""
+"""The methods of circuit discovery that look at a transformer as each method here looks at its network."""
 REGIMES = {
     "confounded": ("alive",),
     "suppressor": ("noisy", "saturated", "saturated + noisy"),
     "baseline": ("baseline + noisy",),
 }
-"""For each circuit that has one, the regimes of networks in the exam that plant the same."""
+"""The regimes of networks in the exam that plant what a circuit does, for each circuit that has one."""
 
 
 class CarriedOver(NamedTuple):

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from interpbench.core import seeds
 from interpbench.core.errors import UnknownNameError
 from interpbench.decoys.decoy_circuits import (
-    ASCENT,
+    STEEPNESS,
     GATES,
     HEIGHTS,
     ORDER,
@@ -22,9 +22,9 @@ from interpbench.decoys.decoy_circuits import (
     bumps,
     decoy_circuit,
 )
-from interpbench.decoys.expected_scores import EXPECTED, expected_scores
+from interpbench.decoys.expectations import EXPECTED, expected_scores
 from interpbench.decoys.feature_methods import ATTRIBUTIONS, METHODS, path_attributions
-from interpbench.decoys.hidden_layer import FEATURES, HiddenLayer, Unit
+from interpbench.decoys.hidden_layer import FEATURES, HiddenLayer, HiddenUnit
 
 CONSTANTS = {"gradient": 0.6057, "integrated_gradients": 0.5560, "patching": 0.7237}
 """What a gate v tanh(x) has for each v: E[1 - tanh²], E|tanh x| and E|tanh x - tanh x'|."""
@@ -36,7 +36,7 @@ def error_of_completeness(network: HiddenLayer, inputs: np.ndarray, steps: int) 
 
 
 def with_bumps(place: float, steepness: float) -> DecoyCircuit:
-    gates = [Unit({feature: 1.0}, 0.0, weight) for feature, weight in enumerate(GATES)]
+    gates = [HiddenUnit({feature: 1.0}, 0.0, weight) for feature, weight in enumerate(GATES)]
     return DecoyCircuit("bumps", HiddenLayer((*gates, *bumps(place, steepness))))
 
 
@@ -47,7 +47,7 @@ def test_gradients_are_those_of_autograd(name: str, strength: float) -> None:
     inputs = torch.tensor(circuit.draw(200, 3), requires_grad=True)
     bias = torch.tensor([unit.bias for unit in circuit.network.units], dtype=torch.float64)
     hidden = torch.tanh(inputs @ torch.tensor(circuit.network.weights).T + bias)
-    outputs = hidden @ torch.tensor(circuit.network.readout)
+    outputs = hidden @ torch.tensor(circuit.network.output_weights)
     (gradients,) = torch.autograd.grad(outputs.sum(), inputs)
     given = inputs.detach().numpy()
     np.testing.assert_allclose(circuit.network.outputs(given), outputs.detach().numpy(), atol=1e-12)
@@ -123,7 +123,7 @@ def test_integrated_gradients_are_complete_but_for_the_midpoints(
     """The largest error of 512 inputs, with bumps of steepness 24 at 0.8; it is smaller with those of 12."""
     steep = with_bumps(PLACE, 24.0)
     assert error_of_completeness(steep.network, steep.draw(512, 0), steps) == pytest.approx(error, abs=near)
-    assert error_of_completeness(with_bumps(PLACE, ASCENT).network, steep.draw(512, 0), steps) < 0.004
+    assert error_of_completeness(with_bumps(PLACE, STEEPNESS).network, steep.draw(512, 0), steps) < 0.004
 
 
 @pytest.mark.parametrize("name", ORDER)

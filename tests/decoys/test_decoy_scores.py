@@ -125,7 +125,7 @@ def test_importing_the_package_imports_numpy_and_nothing_that_is_large() -> None
     program = (
         "import sys; from interpbench.decoys import *; "
         "from interpbench.decoys.dissociation import missed_cells; "
-        "from interpbench.decoys.expected_scores import expected_scores; "
+        "from interpbench.decoys.expectations import expected_scores; "
         "assert not {'torch', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -10,7 +10,7 @@ import pytest
 from interpbench.decoys.decoy_circuits import ORDER, decoy_circuit
 from interpbench.decoys.decoy_scores import ranking_auroc
 from interpbench.decoys.dissociation import stated
-from interpbench.decoys.expected_scores import EXPECTED, expected_scores
+from interpbench.decoys.expectations import EXPECTED, expected_scores
 from interpbench.decoys.feature_methods import ATTRIBUTIONS, METHODS
 from interpbench.reports.decoys_page import decoys_page
 from tests.browser import Browser, chromium, executable

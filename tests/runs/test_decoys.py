@@ -133,7 +133,7 @@ from interpbench.decoys import attribution
 
 @attribution("readout", "proxy")
 def readout(network, inputs, rng):
-    return np.abs(network.weights * network.readout[:, None]).sum(0)
+    return np.abs(network.weights * network.output_weights[:, None]).sum(0)
 
 @attribution("broken")
 def broken(network, inputs, rng):
