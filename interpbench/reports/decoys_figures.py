@@ -77,7 +77,7 @@ def _wiring(axes: Axes, circuit: DecoyCircuit) -> None:
                 "",
                 xy=(0.06, feature),
                 xytext=(0.97, middle + 0.3),
-                arrowprops={"arrowstyle": "->", "color": VERMILLION, "linestyle": ":"},
+                arrowprops={"arrowstyle": "-|>", "color": VERMILLION, "linestyle": ":"},
             )
     axes.plot(1, middle, "o", color="0.2", markersize=9)
     axes.text(1, middle + 1.1, "y", ha="center", va="center", fontsize=9)
@@ -122,7 +122,7 @@ def _plane(axes: Axes, circuit: DecoyCircuit) -> None:
     axes.plot(along[:, PLANTED[0]], along[:, PLANTED[1]], color="black", linewidth=1.8)
     axes.set(xlim=(-3, 3), ylim=(-3, 3), xlabel="f6", ylabel="f7")
     if circuit.copied:
-        arrow = {"arrowstyle": "->", "color": "black"}
+        arrow = {"arrowstyle": "-|>", "color": "black"}
         axes.annotate("", xy=(2.3, -1), xytext=(-1, -1), arrowprops=arrow)
 
 

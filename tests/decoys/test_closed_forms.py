@@ -11,12 +11,12 @@ from scipy.stats import norm
 from interpbench.core import seeds
 from interpbench.core.errors import UnknownNameError
 from interpbench.decoys.decoy_circuits import (
-    STEEPNESS,
     GATES,
     HEIGHTS,
     ORDER,
     PLACE,
     PLANTED,
+    STEEPNESS,
     TURN,
     DecoyCircuit,
     bumps,

@@ -161,7 +161,7 @@ NAMES = {
         "decoys compare": ["decoys", "compare", "--circuit", "supressor"],
     },
     **{"decoys circuits": ["decoys", "circuits", "--al"], "decoys table": ["decoys", "table", "--wirte"]},
-    **{"decoys gate": ["decoys", "gate", "--sedes", "3"], "decoys page": ["decoys", "page", "docs"]},
+    **{"decoys gate": ["decoys", "gate", "--sedes", "3"], "decoys page": ["decoys", "page", "/"]},
     **{"submit": ["submit", ".", "--name", "mine", "--checkpoint", "hsit"]},
     **{"submissions": ["submissions", "docs/submisions"]},
     **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
