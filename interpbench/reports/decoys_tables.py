@@ -146,8 +146,13 @@ def agreement_of(effects: Sequence[RegimeEffect]) -> str:
         f"{code(one.counterpart)} in {one.effect.regimes} {'falls' if one.worse else 'does not fall'}"
         for one in against
     )
-    count = f"Both worlds agree in {len(found) - len(against)} of {len(found)} cells."
-    return f"{count} They do not (✗) where {said}." if said else count
+    fooled = [one for one in found if one.fooled]
+    fallen, spared = sum(one.worse for one in fooled), len(found) - len(fooled)
+    count = (
+        f"Of {len(fooled)} cells whose circuit fools the method, {fallen} are worse in transformers; of the "
+        f"{spared} others, {sum(one.worse for one in found) - fallen}."
+    )
+    return f"{count} The worlds disagree (✗) where {said}." if said else count
 
 
 def _carried(one: CarriedOver | None) -> str:
