@@ -9,7 +9,13 @@ from functools import partial
 
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE
 from interpbench.core.old_names import renamed_overrides
-from interpbench.runs import catalogue_commands, contest_commands, exchange_commands, model_commands
+from interpbench.runs import (
+    catalogue_commands,
+    contest_commands,
+    decoy_commands,
+    exchange_commands,
+    model_commands,
+)
 from interpbench.runs.entry import Command, Config, RunOutcome, configure_logging, finish
 from interpbench.runs.method_lists import expand
 from interpbench.runs.start import run_hydra
@@ -18,6 +24,7 @@ from interpbench.runs.subcommand import run_subcommand, subcommand
 __all__ = [
     "catalogue_commands",
     "contest_commands",
+    "decoy_commands",
     "evaluate",
     "exchange_commands",
     "main",

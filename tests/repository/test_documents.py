@@ -16,6 +16,7 @@ from interpbench.circuits.ground_truth import LEVELS
 from interpbench.circuits.io import form as score_forms
 from interpbench.core import user_code
 from interpbench.core.config import config_folder
+from interpbench.decoys import feature_methods
 from interpbench.discovery import method as methods
 from interpbench.reports.models_page import BEGIN, END
 from interpbench.runs import catalogue_commands, cli, exchange_commands, model_commands
@@ -70,7 +71,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     registries: list[dict[str, Any]] = [
         *(registry._values for registry in (catalogue.catalogue(), methods.methods(), score_forms.forms())),
         *(catalogue._families, catalogue._members, metrics.METRICS._values),
-        *(ranking_metrics.RANKING, row_metrics.ROW),
+        *(ranking_metrics.RANKING, row_metrics.ROW, feature_methods.ATTRIBUTIONS._values),
     ]
     before = [dict(registry) for registry in registries]
     yield tmp_path

@@ -156,6 +156,12 @@ NAMES = {
     **{"shortcuts": ["shortcuts", "hsit"], "exam": ["exam", "--rows", "docs/exma"]},
     **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
     **{"scrub": ["scrub", "hsit"]},
+    **{
+        "decoys attribute": ["decoys", "attribute", "--method", "gradeint"],
+        "decoys compare": ["decoys", "compare", "--circuit", "supressor"],
+    },
+    **{"decoys circuits": ["decoys", "circuits", "--al"], "decoys table": ["decoys", "table", "--wirte"]},
+    **{"decoys gate": ["decoys", "gate", "--sedes", "3"], "decoys page": ["decoys", "page", "/"]},
     **{"submit": ["submit", ".", "--name", "mine", "--checkpoint", "hsit"]},
     **{"submissions": ["submissions", "docs/submisions"]},
     **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
