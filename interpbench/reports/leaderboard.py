@@ -13,7 +13,7 @@ from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH
 from interpbench.scoring.metric import ScoreMetric
 from interpbench.scoring.ranking_metrics import HEADLINE, RANKING, auroc, average_precision
-from interpbench.scoring.row_metrics import columns, jaccard_over_seeds, recovered
+from interpbench.scoring.row_metrics import columns, cpr, jaccard_over_seeds, recovered
 
 FIGURES = {
     "scores": "Means over programs with 95 % intervals",
@@ -237,8 +237,15 @@ def _node_auroc(board: Board, method: str) -> float:
 
 def _behaviour(board: Board) -> Iterator[list[str]]:
     for method in _names(board):
-        means = [interval(board.mean(method, metric)) for metric in _behaviour_columns(board)]
+        means = [_of_models(board, method, metric) for metric in _behaviour_columns(board)]
         yield [_name(method, board), *means, *(_of(board.passed(method, test)) for test in TESTS)]
+
+
+def _of_models(board: Board, method: str, metric: ScoreMetric) -> str:
+    """Formats a mean, and says of how many models it is if these are not all of the method's."""
+    count = len(board.values(method, metric))
+    said = interval(board.mean(method, metric))
+    return said if count in (0, len(board.values(method, cpr))) else f"{said} ({count} models)"
 
 
 def _behaviour_columns(board: Board) -> list[ScoreMetric]:
