@@ -127,9 +127,15 @@ class CausalTracer:
             TraceError: if one cannot be traced with this model.
         """
         try:
-            return [encode_pair(self.tokenizer, row) for row in rows]
+            pairs = [encode_pair(self.tokenizer, row) for row in rows]
         except TraceError as error:
             raise TraceError(f"{shown(self.name)}: {error}") from None
+        longest = max(len(pair.clean) for pair in pairs)
+        if longest > (most := getattr(self.model.config, "max_position_embeddings", longest)):
+            raise TraceError(
+                f"{shown(self.name)}: a prompt has {longest} tokens; the model takes at most {most}"
+            )
+        return pairs
 
     def trace_fact(
         self, title: str, pairs: Sequence[EncodedPair], *, sites: Sequence[Site] = SITES, heads: bool = True
@@ -219,10 +225,7 @@ class CausalTracer:
             rows: the number of rows.
         """
         tokens = torch.tensor(ids, device=self.device).expand(rows, -1)
-        try:
-            logits: Tensor = self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits
-        except IndexError:
-            raise TraceError(f"{shown(self.name)} does not take a prompt of {len(ids)} tokens") from None
+        logits: Tensor = self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits
         read = logits[:, list(pair.places["mask"])].double().log_softmax(-1)
         target = torch.tensor(pair.target, device=self.device)
         each = read[:, torch.arange(len(target)), target]

@@ -18,6 +18,8 @@ Site = Literal["mlp", "attn", "resid"]
 """A site of a layer: the output of the MLP's last linear map, the output of the attention's last linear map,
 or the output of the layer, which is the residual stream after it."""
 SITES: tuple[Site, ...] = ("mlp", "attn", "resid")
+COMPONENTS: tuple[Site, ...] = ("mlp", "attn")
+"""The sites at which a peak says something: the residual stream carries all that came before."""
 HEADS = "heads"
 """The name of the input of the attention's last linear map: the outputs of all heads side by side."""
 Edit = Callable[[int, Tensor], Tensor]

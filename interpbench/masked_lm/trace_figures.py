@@ -20,14 +20,13 @@ from matplotlib.ticker import MaxNLocator
 
 from interpbench.core.errors import TraceError
 from interpbench.core.text import mathtext
+from interpbench.masked_lm.patch_sites import COMPONENTS, Site
 from interpbench.masked_lm.trace_results import TraceResult
 from interpbench.reports.palette import BLUE, COLOURS, VERMILLION, Picture, save
 
 Results = Mapping[str, TraceResult | Mapping[str, Any]]
-SITE_NAMES = {"mlp": "MLP", "attn": "attention", "resid": "residual stream"}
+SITE_NAMES: dict[Site, str] = {"mlp": "MLP", "attn": "attention", "resid": "residual stream"}
 """The names of the sites in figures and texts."""
-COMPONENTS = ("mlp", "attn")
-"""The sites at which a peak says something: the residual stream carries all that came before."""
 CURVE_NAMES = {
     "mask_patch": "clean activation at the mask",
     "context_patch": "clean activation at the context word",
@@ -48,7 +47,7 @@ def plot_comparison(
         save_path: the file to write; None for none.
     """
     found = {name: _curves(result, curve) for name, result in results.items()}
-    sites = [site for site in SITE_NAMES if any(site in curves for curves in found.values())]
+    sites: list[Site] = [site for site in SITE_NAMES if any(site in curves for curves in found.values())]
     if not sites:
         raise TraceError(f"no result has the curve {curve}")
     figure = Picture(figsize=(3.6 * len(sites) + 0.6, 3.6), layout="constrained")
@@ -61,7 +60,8 @@ def plot_comparison(
             if site in curves:
                 _line(axes, curves[site], mathtext(name), COLOURS[number % len(COLOURS)])
         axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
-        axes.set_title(SITE_NAMES[site], fontsize=10)
+        note = ", which carries all in the end" if (site, curve) == ("resid", "mask_patch") else ""
+        axes.set_title(SITE_NAMES[site] + note, fontsize=10)
         axes.set_xlabel("layer")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.spines[["top", "right"]].set_visible(False)
@@ -95,7 +95,7 @@ def plot_patching_flow(
     figure = Picture(figsize=(7.6, 2.9))
     axes = figure.add_axes((0, 0, 1, 1))
     step = 6.0 / num_layers
-    axes.set(xlim=(-1.5, 7.9), ylim=(-0.75, 2.35))
+    axes.set(xlim=(-1.8, 7.6), ylim=(-0.75, 2.35))
     axes.axis("off")
     for y, run, colour, end in (
         (1.6, "clean prompt", BLUE, "p(clean)"),
@@ -175,7 +175,7 @@ def plot_peak_bars(
         curve: `mask_patch`, `context_patch` or `subject_patch`.
     """
     found = {name: _curves(result, curve) for name, result in results.items()}
-    sites = [site for site in COMPONENTS if any(site in curves for curves in found.values())]
+    sites: list[Site] = [site for site in COMPONENTS if any(site in curves for curves in found.values())]
     if not sites:
         raise TraceError(f"no result has the curve {curve} of attention or MLP")
     figure = Picture(figsize=(2.6 + 1.5 * len(found), 3.6), layout="constrained")
@@ -240,7 +240,7 @@ def _plain(result: TraceResult | Mapping[str, Any]) -> Mapping[str, Any]:
     return result.to_dict() if isinstance(result, TraceResult) else result
 
 
-def _curves(result: TraceResult | Mapping[str, Any], curve: str) -> dict[str, np.ndarray]:
+def _curves(result: TraceResult | Mapping[str, Any], curve: str) -> dict[Site, np.ndarray]:
     """Returns a curve by site, `[layer, 3]` each: the value, and the ends of its interval."""
     plain = _plain(result)
     found = {

@@ -81,6 +81,11 @@ class TraceResult:
         return tuple(site for site in SITES if all(site in fact.restored for fact in self.facts))
 
     @property
+    def components(self) -> tuple[Site, ...]:
+        """The sites among MLP and attention that were patched."""
+        return tuple(site for site in self.sites if site != "resid")
+
+    @property
     def main_site(self) -> Site:
         """The site of the published curves: `mlp`, if it was patched."""
         return self.sites[0]

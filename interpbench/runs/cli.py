@@ -9,7 +9,13 @@ from functools import partial
 
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE
 from interpbench.core.old_names import renamed_overrides
-from interpbench.runs import catalogue_commands, contest_commands, exchange_commands, model_commands
+from interpbench.runs import (
+    catalogue_commands,
+    contest_commands,
+    exchange_commands,
+    model_commands,
+    trace_commands,
+)
 from interpbench.runs.entry import Command, Config, RunOutcome, configure_logging, finish
 from interpbench.runs.method_lists import expand
 from interpbench.runs.start import run_hydra
@@ -22,6 +28,7 @@ __all__ = [
     "exchange_commands",
     "main",
     "model_commands",
+    "trace_commands",
     "train",
 ]
 

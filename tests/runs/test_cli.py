@@ -155,7 +155,7 @@ NAMES = {
     **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
     **{"shortcuts": ["shortcuts", "hsit"], "exam": ["exam", "--rows", "docs/exma"]},
     **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
-    **{"scrub": ["scrub", "hsit"]},
+    **{"scrub": ["scrub", "hsit"], "trace": ["trace", "spce.json"]},
     **{"submit": ["submit", ".", "--name", "mine", "--checkpoint", "hsit"]},
     **{"submissions": ["submissions", "docs/submisions"]},
     **{"convert": ["convert", "truth", "x.json", "--checkpoint", "hsit"]},
