@@ -143,7 +143,7 @@ def make(folder: Path, family: str, seed: int = 0, **settings: Any) -> Path:
     return save(folder, untrained(family, len(tokenizer), seed, **settings), tokenizer)
 
 
-def train(folder: Path, family: str, steps: int = 400) -> Path:
+def train(folder: Path, family: str, steps: int = 200) -> Path:
     """Makes a model in a folder that knows all facts."""
     tokenizer = word_pieces()
     model = untrained(family, len(tokenizer)).train()

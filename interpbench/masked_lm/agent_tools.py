@@ -62,8 +62,9 @@ class TraceTools:
 
         Args:
             spec_json: the specification as JSON, with the keys domain, description, models (name,
-                huggingface_id), facts (clean_subject, corrupt_subject, template with {}, target, context_from,
-                context_to), and perhaps variants ([prefix, suffix]) and output_dir, a relative path.
+                huggingface_id), facts (clean_subject, corrupt_subject, template with {}, target,
+                context_from, context_to), and perhaps variants ([prefix, suffix]) and output_dir, a relative
+                path.
         """
         try:
             data = parse_json(spec_json)

@@ -94,7 +94,7 @@ def encode_pair(tokenizer: Any, row: PromptRow) -> EncodedPair:
     corrupt = _tokens(tokenizer, span.filled(clean.text, row["context_to"]))
     context = _among(clean, span, row["context_from"])
     changed = _among(corrupt, _Span(span.start, span.start + len(row["context_to"])), row["context_to"])
-    _check_corrupted(clean, corrupt, context, changed, row)
+    _check_corrupted(clean, corrupt, context, row)
     for word, ids in (
         (target, wanted),
         (row["context_from"], [clean.ids[at] for at in context]),
@@ -226,30 +226,22 @@ def _among(tokens: _Tokens, span: _Span, word: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _check_corrupted(
-    clean: _Tokens,
-    corrupt: _Tokens,
-    context: tuple[int, ...],
-    changed: tuple[int, ...],
-    row: PromptRow,
-) -> None:
+def _check_corrupted(clean: _Tokens, corrupt: _Tokens, context: tuple[int, ...], row: PromptRow) -> None:
     """Refuses prompts that differ in length, or not in the context word alone.
 
     Args:
         clean: the clean prompt.
         corrupt: the corrupted prompt.
         context: the positions of the context word in the clean prompt.
-        changed: the positions of the corrupted word in the corrupted prompt.
         row: the words.
     """
     words = f"{_said(row['context_from'])} and {_said(row['context_to'])}"
-    if len(context) != len(changed):
+    more = len(corrupt.ids) - len(clean.ids)
+    if more:
         raise TraceError(
-            f"{words} have {len(context)} and {len(changed)} tokens; choose a corrupted word of as many "
-            "tokens"
+            f"{words} have {len(context)} and {len(context) + more} tokens; choose a corrupted word of as "
+            "many tokens"
         )
-    if len(clean.ids) != len(corrupt.ids):
-        raise TraceError(f"{_said(clean.text)} and {_said(corrupt.text)} have different numbers of tokens")
     differ = {at for at, (one, other) in enumerate(zip(clean.ids, corrupt.ids)) if one != other}
     if not differ:
         raise TraceError(f"{words} are the same tokens, so that nothing is corrupted")

@@ -10,7 +10,7 @@ from typing import Any
 from interpbench.core.errors import TraceError
 from interpbench.core.text import shown
 
-_HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?")
 
 
 def load_tokenizer(
@@ -76,7 +76,7 @@ def load_encoder(huggingface_id: str, trust_remote_code: bool = False, local_fil
 
 def _options(huggingface_id: str, trust_remote_code: bool, local_files_only: bool) -> dict[str, Any]:
     """Returns how to load; refuses what is no folder and cannot be an address."""
-    there = Path(huggingface_id).is_dir()
+    there = bool(huggingface_id) and Path(huggingface_id).is_dir()
     if not there and not _HUB.fullmatch(huggingface_id):
         raise TraceError(f"{shown(huggingface_id)} is no folder, and no address on the hub, owner/name")
     return {"trust_remote_code": trust_remote_code, "local_files_only": local_files_only or there}
@@ -99,7 +99,7 @@ def _explained(huggingface_id: str, what: str) -> Generator[None]:
     except Exception as error:
         said = shown(" ".join(str(error).split()) or type(error).__name__)
         raise TraceError(
-            f"cannot load the {what} {shown(huggingface_id)}: {_remedy(error, said)} ({said})"
+            f"cannot load the {what} {shown(huggingface_id)}: {_remedy(error)} ({said})"
         ) from error
     finally:
         logger.setLevel(level)
@@ -107,8 +107,9 @@ def _explained(huggingface_id: str, what: str) -> Generator[None]:
             said_by.enable_progress_bar()
 
 
-def _remedy(error: Exception, said: str) -> str:
+def _remedy(error: Exception) -> str:
     """Returns what to do about an error."""
+    said = str(error)
     if "trust_remote_code" in said:
         return "it comes with code of its own; read it, and allow it with trust_remote_code"
     if isinstance(error, ImportError) or re.search(r"sentencepiece|tiktoken|protobuf|pip install", said):

@@ -131,7 +131,7 @@ def _wrong_row(row: PromptRow) -> Iterator[str]:
 
 def _advice(fact: FactSpec, rows: list[PromptRow]) -> Iterator[str]:
     """Yields what could be better with a fact that can be traced."""
-    often = max(len(whole_words(fact.context_from, row["mask_prompt"])) for row in rows)
+    often = max((len(whole_words(fact.context_from, row["mask_prompt"])) for row in rows), default=0)
     if often > 1:
         yield f"its context word stands {often} times in a prompt; only the first is corrupted"
     if any(whole_words(fact.target, row["mask_prompt"]) for row in rows):

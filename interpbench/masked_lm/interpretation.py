@@ -143,8 +143,8 @@ def _compared(results: Sequence[TraceResult], name_of: Callable[[str], str]) -> 
                 "more" if gap.ends[0] > 0 else "less" if gap.ends[1] < 0 else "not measurably more or less"
             )
             yield (
-                f"{names}: the context word matters {verdict} to the former; clean minus corrupted differs by "
-                f"{told(gap)}, on the same facts."
+                f"{names}: the context word matters {verdict} to the former; clean minus corrupted differs "
+                f"by {told(gap)}, on the same facts."
             )
         for site in first.components if first.components == other.components else ():
             peaks = [_at_peak(one, site) for one in (other, first)]
@@ -156,9 +156,7 @@ def _compared(results: Sequence[TraceResult], name_of: Callable[[str], str]) -> 
                     f"{names}: {SITE_NAMES[site]} peaks at {depths[0]:.0%} and {depths[1]:.0%} of the depth, "
                     f"with {told(peaks[0])} and {told(peaks[1])}."
                 )
-    yield (
-        "A smaller peak is no weaker knowledge: where the context word matters less, there is less to restore."
-    )
+    yield "A smaller peak is no weaker knowledge: where the context matters less, there is less to restore."
 
 
 def _gap(one: TraceResult, other: TraceResult) -> Estimate:
