@@ -14,9 +14,9 @@ from typing import Any
 from interpbench.core.errors import InterpBenchError, TraceError
 from interpbench.core.files import parse_json
 from interpbench.core.text import shown
+from interpbench.masked_lm.dataset_files import DATASET, generate_from_spec
 from interpbench.masked_lm.fact_specs import DatasetSpec, read_spec
 from interpbench.masked_lm.interpretation import interpretation, told
-from interpbench.masked_lm.prompt_rows import DATASET, generate_from_spec
 from interpbench.masked_lm.trace_report import draw_figures
 from interpbench.masked_lm.trace_results import TRACE_RESULTS, load_results
 from interpbench.masked_lm.trace_run import TraceSettings, check_spec, trace_spec

@@ -18,12 +18,13 @@ from interpbench.core.files import locked, read_json, write_json
 from interpbench.core.progress import Display
 from interpbench.core.text import shown
 from interpbench.masked_lm.causal_tracer import CausalTracer
+from interpbench.masked_lm.dataset_files import DATASET, generate_from_spec
 from interpbench.masked_lm.encoded_pairs import EncodedPair
 from interpbench.masked_lm.encoder_files import load_tokenizer
 from interpbench.masked_lm.fact_advice import Finding, model_findings, spec_findings
 from interpbench.masked_lm.fact_specs import DatasetSpec
 from interpbench.masked_lm.patch_sites import SITES
-from interpbench.masked_lm.prompt_rows import DATASET, by_fact, generate_from_spec, title_of
+from interpbench.masked_lm.prompt_rows import by_fact, title_of
 from interpbench.masked_lm.trace_report import write_reports
 from interpbench.masked_lm.trace_results import TRACE_RESULTS, FactTrace, TraceResult, save_results
 
