@@ -21,7 +21,7 @@ from interpbench.core.errors import TraceError
 from interpbench.core.text import shown
 from interpbench.masked_lm.encoded_pairs import EncodedPair, Place, encode_pair
 from interpbench.masked_lm.encoder_files import load_encoder, load_tokenizer
-from interpbench.masked_lm.patch_sites import HEADS, SITES, Edit, Site, find_sites
+from interpbench.masked_lm.patch_sites import HEADS, SITES, ActivationEdit, Site, find_sites
 from interpbench.masked_lm.prompt_rows import PromptRow, by_fact, title_of
 from interpbench.masked_lm.trace_results import FactTrace, TraceResult
 
@@ -231,7 +231,7 @@ class CausalTracer:
         each = read[:, torch.arange(len(target)), target]
         return each.sum(1).exp().tolist()
 
-    def _patching(self, name: str, clean: Sequence[Tensor], part: Sequence[_Row]) -> Edit:
+    def _patching(self, name: str, clean: Sequence[Tensor], part: Sequence[_Row]) -> ActivationEdit:
         """Returns an edit that puts clean activations into those rows, at those positions, that a plan says.
 
         Args:
@@ -252,7 +252,7 @@ class CausalTracer:
         return patch
 
 
-def _keeping(kept: list[Tensor]) -> Edit:
+def _keeping(kept: list[Tensor]) -> ActivationEdit:
     """Returns an edit that changes nothing, and keeps the activation of each layer."""
 
     def keep(layer: int, activation: Tensor) -> Tensor:

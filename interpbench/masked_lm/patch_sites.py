@@ -22,7 +22,7 @@ COMPONENTS: tuple[Site, ...] = ("mlp", "attn")
 """The sites at which a peak says something: the residual stream carries all that came before."""
 HEADS = "heads"
 """The name of the input of the attention's last linear map: the outputs of all heads side by side."""
-Edit = Callable[[int, Tensor], Tensor]
+ActivationEdit = Callable[[int, Tensor], Tensor]
 """A function from the number of a layer and an activation, `[row, pos, width]`, to what replaces it."""
 
 
@@ -42,7 +42,7 @@ class PatchSites:
     modules: dict[Site, list[nn.Module]]
 
     @contextmanager
-    def edited(self, edits: dict[str, Edit]) -> Generator[None]:
+    def edited(self, edits: dict[str, ActivationEdit]) -> Generator[None]:
         """Returns a context in which activations are replaced, for one forward pass.
 
         Args:
