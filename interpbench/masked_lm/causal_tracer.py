@@ -28,6 +28,8 @@ from interpbench.masked_lm.trace_results import FactTrace, TraceResult
 log = logging.getLogger(__name__)
 MOST_ROWS = 256
 """The largest number of rows of a forward pass."""
+MOST_LOGITS = 1 << 27
+"""The largest number of logits of a forward pass: half a GiB. A large vocabulary needs smaller passes."""
 
 
 class Restoration(NamedTuple):
@@ -195,8 +197,10 @@ class CausalTracer:
             (clean,) = self._probabilities(pair.clean, pair, 1)
         (corrupt,) = self._probabilities(pair.corrupt, pair, 1)
         found: list[float] = []
-        for start in range(0, len(plan), self.rows):
-            part = plan[start : start + self.rows]
+        vocabulary = int(self.model.config.vocab_size)
+        most = max(1, min(self.rows, MOST_LOGITS // (len(pair.clean) * vocabulary)))
+        for start in range(0, len(plan), most):
+            part = plan[start : start + most]
             used = {row.site for row in part}
             edits = {name: self._patching(name, kept[name], part) for name in names if name in used}
             with self.sites.edited(edits):

@@ -1,5 +1,6 @@
 """The figures: their files, what is drawn, and published results without intervals."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,14 @@ def test_published_results_are_drawn_without_intervals() -> None:
     assert plot_heatmap(old).axes[0].images
     with pytest.raises(TraceError, match="no result has heads"):
         plot_heads(old)
+
+
+def test_one_fact_is_drawn_without_an_interval() -> None:
+    one = replace(RESULTS["short"], facts=RESULTS["short"].facts[:1])
+    assert one.to_dict()["difference"] == [pytest.approx(0.7)]
+    band = plot_comparison({"one": one}).axes[1].collections[0].get_paths()[0].vertices[:, 1]
+    assert sorted(set(band)) == pytest.approx([0, 0.6])
+    assert plot_heads({"one": one}).axes[0].images and plot_peak_bars({"one": one}).axes[0].patches
 
 
 def test_what_is_not_there_is_said() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from interpbench.core.errors import TraceError
+from interpbench.masked_lm import causal_tracer
 from interpbench.masked_lm.causal_tracer import CausalTracer, Restoration
 from interpbench.masked_lm.encoded_pairs import EncodedPair
 from interpbench.masked_lm.patch_sites import HEADS, SITES, find_sites
@@ -134,6 +135,20 @@ def test_a_pair_takes_three_forward_passes(heads: bool, tracer_of: TracerOf) -> 
     tracer.restore(pair, sites=["mlp"], heads=heads)
     handle.remove()
     assert rows == [1, 1, 6 + 12 * heads]
+
+
+def test_a_large_vocabulary_has_smaller_passes(tracer_of: TracerOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracer, rows = tracer_of("bert"), list[int]()
+    tracer.rows = 256
+    (pair,) = tracer.encode([row_of(fact("japan", TEMPLATES[0]), "", "")])
+    vocabulary = tracer.model.config.vocab_size
+    monkeypatch.setattr(causal_tracer, "MOST_LOGITS", 5 * len(pair.clean) * vocabulary)
+    handle = tracer.model.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    tracer.restore(pair, sites=["resid"], heads=False)
+    handle.remove()
+    assert rows == [1, 1, 5, 1]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

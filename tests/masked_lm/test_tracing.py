@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from interpbench.core.errors import TraceError, UnknownNameError
 from interpbench.masked_lm import CausalTracer, TraceResult, generate_from_spec, load_results, save_results
-from interpbench.masked_lm.encoder_files import load_encoder
+from interpbench.masked_lm.encoder_files import load_encoder, load_tokenizer
 from interpbench.masked_lm.interpretation import interpretation
 from interpbench.masked_lm.prompt_rows import PromptRow, row_of
 from interpbench.masked_lm.trace_results import FactTrace
@@ -218,6 +218,27 @@ def test_code_that_comes_with_a_model_is_not_executed(random_model: FolderOf, tm
     with pytest.raises(TraceError, match="trust_remote_code") as error:
         CausalTracer("m", str(folder))
     assert "read it, and allow it" in str(error.value) and not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_is_asked_for_is_handed_on(
+    asked: bool, random_model: FolderOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code and the network are used only if they are asked for; weights that are no safetensors never are."""
+    import transformers
+
+    heard = list[dict[str, Any]]()
+
+    def refuse(name: str, **options: Any) -> None:
+        heard.append(options)
+        raise OSError("not now")
+
+    for kind, load in (("AutoTokenizer", load_tokenizer), ("AutoModelForMaskedLM", load_encoder)):
+        monkeypatch.setattr(getattr(transformers, kind), "from_pretrained", refuse)
+        with pytest.raises(TraceError, match="not now"):
+            load("owner/name", trust_remote_code=asked, local_files_only=asked)
+    assert [(one["trust_remote_code"], one["local_files_only"]) for one in heard] == [(asked, asked)] * 2
+    assert heard[1]["use_safetensors"] is True
 
 
 def test_a_model_without_its_prediction_head_is_refused(tmp_path: Path) -> None:
