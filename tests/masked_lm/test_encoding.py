@@ -1,7 +1,9 @@
 """Words among tokens, with three kinds of tokenizers, and what is refused."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -151,6 +153,25 @@ def test_a_word_that_the_tokenizer_joins_with_another_is_not_alone() -> None:
     row = row_of(FactSpec("c", "d", "ab cde f {}", "c", "cde", "xyz"), "", "")
     with pytest.raises(TraceError, match=r"is not alone in .*: the tokenizer joins it with 'cde f'"):
         encode_pair(Joined(), row)
+
+
+def test_prompts_that_differ_beside_the_context_word_are_refused() -> None:
+    class Depends:
+        """A tokenizer whose token of a word depends on the word before."""
+
+        mask_token, mask_token_id, unk_token_id, model_max_length = "[MASK]", 4, 1, 99
+
+        def __call__(self, text: str, **options: object) -> dict[str, object]:
+            spans = [found.span() for found in re.finditer(r"\S+", text)]
+            words = ["", *text.split()]
+            ids = [5 + sum(map(ord, before + word)) for before, word in pairwise(words)]
+            return {"input_ids": ids, "offset_mapping": spans}
+
+    row = row_of(FactSpec("c", "d", "ab cde f {}", "c", "cde", "xyz"), "", "")
+    with pytest.raises(
+        TraceError, match="'ab xyz f c' differs from 'ab cde f c' in more than 'cde' and 'xyz'"
+    ):
+        encode_pair(Depends(), row)
 
 
 def test_what_is_wrong_with_one_model_is_said_by_fact() -> None:

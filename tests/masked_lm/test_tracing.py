@@ -112,13 +112,16 @@ def test_means_are_over_prompts_and_intervals_over_facts() -> None:
     assert "no interval" in interpretation([alone])
 
 
-def test_intervals_are_those_of_resampled_facts() -> None:
-    """An independent bootstrap, with other draws, gives nearly the same ends."""
+@pytest.mark.parametrize("prompts", [[1] * 12, [4, 4, 4, *[1] * 9]])
+def test_intervals_are_those_of_resampled_facts(prompts: list[int]) -> None:
+    """An independent bootstrap gives nearly the same ends; a fact brings all its prompts."""
     clean = list(np.linspace(0.15, 0.95, 12))
     rng = np.random.default_rng(5)
-    draws = np.array(clean)[rng.integers(12, size=(20_000, 12))].mean(1) - 0.1
-    found = made_up(clean, [1] * 12).difference
-    assert found.ends == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.02)
+    drawn = rng.integers(12, size=(20_000, 12))
+    counts = np.array(prompts)[drawn]
+    draws = (np.array(clean)[drawn] * counts).sum(1) / counts.sum(1) - 0.1
+    found = made_up(clean, prompts).difference
+    assert found.ends == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.03)
 
 
 def test_the_sign_of_clean_minus_corrupted_is_interpreted() -> None:
@@ -128,6 +131,39 @@ def test_the_sign_of_clean_minus_corrupted_is_interpreted() -> None:
         ([0.02, 0.2] * 4, "cannot be told"),
     ):
         assert said in interpretation([made_up(clean, [1] * 8)])
+
+
+@pytest.mark.parametrize(
+    ("mask", "context", "said"),
+    [
+        (
+            [0.5] * 8,
+            [0.3] * 8,
+            ("83% of what the context", "restores most in layer 1: 0.300 [0.300, 0.300]."),
+        ),
+        ([-0.5, 0.6] * 4, [0.3, -0.4] * 4, ("not above 0, so there is no peak", "its curve is flat")),
+        ([0.5] * 8, [0.01] * 8, ("in 100% of bootstrap samples", "its curve is flat")),
+        ([0.5] * 8, [-0.4] * 8, ("The peak is in this layer", "its curve is flat")),
+    ],
+)
+def test_a_peak_and_a_curve_that_is_not_flat_are_above_0(
+    mask: list[float], context: list[float], said: tuple[str, str]
+) -> None:
+    """In all facts, by their intervals; what is next to nothing beside clean minus corrupted is flat."""
+    facts_of = [
+        FactTrace(
+            fact=str(at),
+            prompts=1,
+            has_mask=True,
+            clean=0.7,
+            corrupt=0.1,
+            restored={"mlp": {"mask": [0.0, one], "context": [0.0, other]}},
+            heads=[],
+        )
+        for at, (one, other) in enumerate(zip(mask, context))
+    ]
+    text = interpretation([TraceResult("m", "x", facts_of)])
+    assert all(part in text for part in said), text
 
 
 def test_models_are_compared_on_the_same_facts() -> None:
