@@ -12,7 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from interpbench.core.files import write_text
-from interpbench.masked_lm import CausalTracer, DatasetSpec, FactSpec, ModelSpec, TraceResult, generate_from_spec
+from interpbench.masked_lm import (
+    CausalTracer,
+    DatasetSpec,
+    FactSpec,
+    ModelSpec,
+    TraceResult,
+    generate_from_spec,
+)
 from interpbench.masked_lm.patch_sites import SITES
 from interpbench.reports.models_page import put
 from interpbench.runs.export import export_bert

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs"
 PLACES = {
     **{"runs": 1.5, "reports": 1.5, "training": 0.0, "checkpoints": 1.0, "scoring": 2.0, "discovery": 3.0},
-    **{"scrubbing": 4.0, "decoys": 4.0},
+    **{"scrubbing": 4.0, "decoys": 4.0, "masked_lm": 1.5},
     **{"alignment": 0.5, "tasks": 1.5, "rasp": 1.5, "causal": 1.0, "transformer": 2.0, "circuits": 1.5},
     "core": 1.5,
 }
@@ -40,6 +40,7 @@ PLACES = {
 PHRASES = {
     "runs": "one file\na command",
     "reports": "tables, figures,\npages",
+    "masked_lm": "causal tracing\nof encoders",
     "training": "draws, losses,\ncertificates",
     "checkpoints": "the format,\nthe hub",
     "scoring": "metrics,\nintervals",

@@ -129,6 +129,7 @@ def _fields_at(kind: object, path: list[str]) -> list[str]:
     """Returns the field names of the dataclass that `path` leads to."""
     for part in path:
         kind = typing.get_type_hints(kind).get(part, kind) if dataclasses.is_dataclass(kind) else kind
+        kind = typing.get_args(kind)[0] if typing.get_origin(kind) is list else kind
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     return list(getattr(kind, "model_fields", {}))

@@ -60,6 +60,10 @@ class ScoresError(InterpBenchError):
     """A file of scores is damaged or incomplete, or belongs to another network."""
 
 
+class TraceError(InterpBenchError):
+    """A fact, a prompt or a masked language model cannot be traced; the message says what to change."""
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Returns the end of a message on an unknown name: `; did you mean a or b?`, or what there is."""
     choices, name = sorted(set(choices)), name[:MOST_CHARACTERS]

@@ -15,6 +15,7 @@ from interpbench.runs import (
     decoy_commands,
     exchange_commands,
     model_commands,
+    trace_commands,
 )
 from interpbench.runs.entry import Command, Config, RunOutcome, configure_logging, finish
 from interpbench.runs.method_lists import expand
@@ -29,6 +30,7 @@ __all__ = [
     "exchange_commands",
     "main",
     "model_commands",
+    "trace_commands",
     "train",
 ]
 

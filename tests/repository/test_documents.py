@@ -147,6 +147,15 @@ def a_figure_is_written(names: dict[str, Any]) -> None:
     assert Path("seconds.png").read_bytes().startswith(b"\x89PNG")
 
 
+def a_masked_model_is_traced(names: dict[str, Any]) -> None:
+    from interpbench.masked_lm import generate_from_spec
+    from tests.masked_models import facts, make, spec
+
+    traced = spec(Path("runs"), {"Tiny": make(Path("runs/tiny"), "bert")}, facts()[:2])
+    (result,) = names["trace_all"](traced, generate_from_spec(traced)[0])
+    assert result.num_facts == 2 and Path("runs/trace_results.json").is_file()
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {
     '@task("is_vowel"': a_task_can_be_trained,
     "@task_family(": a_family_has_members,
@@ -154,6 +163,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {
     "@method(": a_method_scores_every_level,
     "@form(": a_form_is_read_back,
     "def seconds_figure": a_figure_is_written,
+    "def trace_all(": a_masked_model_is_traced,
     "bridge.run_with_cache": lambda names: names["logits"].shape[:2] == names["tokens"].shape,
     '@ranking_metric("recall at twice': lambda names: "recall_at_double" in names["found"]["node"].metrics,
 }

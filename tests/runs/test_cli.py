@@ -155,7 +155,7 @@ NAMES = {
     **{"export": ["export", "hsit"], "certify": ["certify", "hsit"], "report": ["report", "evaluatoins"]},
     **{"shortcuts": ["shortcuts", "hsit"], "exam": ["exam", "--rows", "docs/exma"]},
     **{"score": ["score", "x.json", "--checkpoint", "hsit"]},
-    **{"scrub": ["scrub", "hsit"]},
+    **{"scrub": ["scrub", "hsit"], "trace": ["trace", "spce.json"]},
     **{
         "decoys attribute": ["decoys", "attribute", "--method", "gradeint"],
         "decoys compare": ["decoys", "compare", "--circuit", "supressor"],
