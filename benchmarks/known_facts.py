@@ -1,8 +1,8 @@
 """Whether causal tracing finds facts whose place is certified: the table of `docs/masked_lm.md`.
 
-Three encoders fill in the language of a country at a mask. Their certificates say where it is looked up: by an
-MLP at the country, by an MLP at the mask, or by a head on the way. Each is written as a BERT and traced like any
-other, on one prompt for each country.
+Three encoders fill in the language of a country at a mask. Their certificates say where it is looked up: by
+an MLP at the country, by an MLP at the mask, or by a head on the way. Each is written as a BERT and traced
+like any other, on one prompt for each country.
 
 Run: `python -m benchmarks.known_facts`.
 """
@@ -61,7 +61,7 @@ def lines(task: str, result: TraceResult) -> Iterator[str]:
     """Yields the rows of a network: what each site restores at each place, by layer."""
     for site in SITES:
         for place, curve in CURVES.items():
-            values = [f"{one.value:.3f}" for one in result.curve(curve, site)]
+            values = [f"{one.value:.3f}".replace("-0.000", "0.000") for one in result.curve(curve, site)]
             layer, most = result.peak_layer(curve, site)
             peak = f"layer {layer}" if most > 0.5 * result.clean_minus_corrupt else "–"
             yield f"| `{task}` | {PLACES[task]} | {site} | {place} | {' | '.join(values)} | {peak} |"

@@ -41,6 +41,7 @@ def save_bert(network: Transformer, words: Sequence[str], classes: Sequence[str]
         ConfigError: if the network is none that a BERT can be, or an input has no mask.
     """
     from transformers import BertConfig, BertForMaskedLM
+    from transformers.utils import logging as said_by
 
     _check(network, words)
     cfg = network.cfg
@@ -69,6 +70,7 @@ def save_bert(network: Transformer, words: Sequence[str], classes: Sequence[str]
             _layer(state, f"bert.encoder.layer.{layer}", block)  # type: ignore[arg-type]
         _predictions(state, network, [vocabulary.index(name) for name in classes])
     model.load_state_dict(state)
+    said_by.disable_progress_bar()
     try:
         model.save_pretrained(folder)
         _tokenizer(vocabulary, cfg.n_ctx).save_pretrained(folder)
