@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from interpbench.core.errors import CheckpointError, ConfigError
-from interpbench.transformer.layers import Block
+from interpbench.transformer.layers import Block, Mlp
 from interpbench.transformer.model import Transformer
 
 LARGE = 1e12
@@ -118,6 +118,7 @@ def _embeddings(state: dict[str, Tensor], network: Transformer) -> None:
 def _layer(state: dict[str, Tensor], name: str, block: Block) -> None:
     """Fills a layer of a BERT; its heads are wider, and what is left of them stays 0."""
     attention, mlp = block.attn, block.mlp
+    assert isinstance(mlp, Mlp)
     heads, width, inner = attention.W_Q.shape
     outer = 2 * width // heads  # the width of a head of the BERT
 

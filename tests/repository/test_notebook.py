@@ -16,6 +16,7 @@ FIGURES = {
     "studies/false_hypotheses": 1,
     "studies/induction": 1,
     "studies/interchange_training": 1,
+    "studies/parts": 1,
     "studies/polysemantic": 1,
 }
 """The number of figures of each notebook."""
