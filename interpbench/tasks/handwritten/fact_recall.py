@@ -52,10 +52,11 @@ class MaskedFacts(Slots):
         return corrupted
 
     def exchanged(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts with both countries exchanged."""
+        """Returns prompts with both countries exchanged; another one before the mask if their language is one."""
         corrupted = tokens.copy()
         corrupted[:, [HOME, SUBJECT]] = tokens[:, [SUBJECT, HOME]]
-        return corrupted
+        same = self.languages[tokens[:, HOME]] == self.languages[tokens[:, SUBJECT]]
+        return np.where(same[:, None], self.elsewhere(rng, tokens), corrupted)
 
 
 PROMPTS = MaskedFacts()
