@@ -52,7 +52,7 @@ class MaskedFacts(Slots):
         return corrupted
 
     def exchanged(self, rng: np.random.Generator, tokens: np.ndarray) -> np.ndarray:
-        """Returns prompts with both countries exchanged; another one before the mask if their language is one."""
+        """Returns prompts with both countries exchanged, or with another one if they share a language."""
         corrupted = tokens.copy()
         corrupted[:, [HOME, SUBJECT]] = tokens[:, [SUBJECT, HOME]]
         same = self.languages[tokens[:, HOME]] == self.languages[tokens[:, SUBJECT]]
