@@ -112,8 +112,10 @@ class CausalTracer:
             after_fact: is called with the number of facts that are done.
 
         Raises:
-            TraceError: if a prompt cannot be traced with this model; the message says why.
+            TraceError: if it was released, or a prompt cannot be traced with it; the message says why.
         """
+        if not hasattr(self, "model"):
+            raise TraceError(f"{shown(self.name)} was released; make another CausalTracer to trace with it")
         facts = by_fact(dataset)
         pairs = [self.encode(rows) for rows in facts]  # what is wrong is said before anything is run
         found: list[FactTrace] = []

@@ -20,8 +20,8 @@ def generate_from_spec(
 
     Args:
         spec: the specification.
-        save_path: the file of the prompts, beside which `run_config.json` is written; None for `dataset.json`
-            in the specification's output folder.
+        save_path: the file of the prompts, called `….json`, beside which `run_config.json` is written, or a
+            folder for both; None for the specification's output folder.
 
     Raises:
         TraceError: if a fact cannot be traced with any model; the message says which, and why.
@@ -38,7 +38,8 @@ def generate_from_spec(
         "num_facts": len(spec.facts),
         "num_prompts": len(dataset),
     }
-    path = Path(spec.output_dir) / DATASET if save_path is None else Path(save_path)
+    path = Path(spec.output_dir if save_path is None else save_path)
+    path = path if path.suffix == ".json" and save_path is not None else path / DATASET
     write_json(path, dataset)
     write_json(path.with_name(RUN_CONFIG), config)
     return dataset, config

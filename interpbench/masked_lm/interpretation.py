@@ -1,7 +1,8 @@
 """What traces say, in words and with intervals: peaks, context, and models against each other.
 
-A layer counts as restoring something if its interval is above 0. The residual stream at the mask is never
-called the place of a fact, since after the last layer it carries all that the prediction needs.
+A layer counts as restoring something if its interval is above 0 and it restores a tenth of clean minus
+corrupted: of an effect that is nothing, every rounding error is measurable. The residual stream at the mask
+is never called the place of a fact, since after the last layer it carries all that the prediction needs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +13,11 @@ from interpbench.core.estimate import Estimate
 from interpbench.core.text import markdown, shown
 from interpbench.masked_lm.patch_sites import COMPONENTS, Site
 from interpbench.masked_lm.trace_figures import SITE_NAMES
-from interpbench.masked_lm.trace_results import TraceResult
+from interpbench.masked_lm.trace_results import FLAT, TraceResult
 from interpbench.scoring.intervals import bootstrap, resampling
 
-FLAT = 0.1
-"""The share of clean minus corrupted below which a curve is called flat."""
+SEEN = 0.0005
+"""The smallest difference that three digits show."""
 MISSED = 2.0
 """The factor by which attention must restore more than the MLP for the text to say that the MLP misses it."""
 
@@ -55,7 +56,7 @@ def _of_model(result: TraceResult) -> Iterator[str]:
         yield _peak(result, site)
     if result.components == COMPONENTS:
         mlp, attn = (result.peak_layer("mask_patch", site)[1] for site in COMPONENTS)
-        if _above(_at_peak(result, "attn")) and attn > MISSED * max(mlp, 0):
+        if restores(result, _at_peak(result, "attn")) and attn > MISSED * max(mlp, 0):
             yield "The curve of the MLP alone would have missed this: attention restores more."
     if result.facts[0].heads:
         yield _heads(result)
@@ -81,11 +82,13 @@ def _peak(result: TraceResult, site: Site) -> str:
     layer, _ = result.peak_layer("mask_patch", site)
     peak = _at_peak(result, site)
     said = f"{_begin(SITE_NAMES[site])} at the mask restores most in layer {layer}: {told(peak)}"
-    if not _above(peak):
-        return f"{said}. That is not above 0, so there is no peak."
+    if not restores(result, peak):
+        return f"{said}. That is {_too_little(peak)}, so there is no peak."
     share = result.peak_share("mask_patch", site)
     if result.difference.ends[0] > 0:
         said += f", which is {peak.value / result.difference.value:.0%} of what the context word makes"
+    if result.num_facts == 1:
+        return f"{said}."
     return f"{said}. The peak is in this layer in {share:.0%} of bootstrap samples of facts."
 
 
@@ -96,8 +99,8 @@ def _heads(result: TraceResult) -> str:
     layer, head = np.unravel_index(int(values.argmax()), values.shape)
     best = heads[layer][head]
     said = f"Of all heads at the mask, head {head} of layer {layer} restores most: {told(best)}"
-    if not _above(best):
-        return f"{said}, which is not above 0."
+    if not restores(result, best):
+        return f"{said}, which is {_too_little(best)}."
     if "attn" in result.sites and MISSED * best.value < result.peak_layer("mask_patch", "attn")[1]:
         return f"{said}. No head alone does what the attention of a layer does."
     return f"{said}."
@@ -107,9 +110,9 @@ def _context_curve(result: TraceResult, site: Site) -> str:
     """Returns the sentence about whether a component's curve at the context word is flat."""
     curve = result.curve("context_patch", site)
     layer = int(np.argmax([one.value for one in curve]))
-    most, whole = curve[layer], abs(result.difference.value)
+    most = curve[layer]
     name = f"{_begin(SITE_NAMES[site])} at the context word"
-    if not _above(most) or most.value < FLAT * whole:
+    if not restores(result, most):
         return f"{name} restores next to nothing (at most {told(most)}, layer {layer}): its curve is flat."
     return f"{name} restores most in layer {layer}: {told(most)}."
 
@@ -139,16 +142,15 @@ def _compared(results: Sequence[TraceResult], name_of: Callable[[str], str]) -> 
         paired = [fact.fact for fact in first.facts] == [fact.fact for fact in other.facts]
         if paired and first.num_facts > 1:
             gap = _gap(other, first)
-            verdict = (
-                "more" if gap.ends[0] > 0 else "less" if gap.ends[1] < 0 else "not measurably more or less"
-            )
+            sure = abs(gap.value) >= SEEN and (gap.ends[0] > 0 or gap.ends[1] < 0)
+            verdict = ("more" if gap.value > 0 else "less") if sure else "not measurably more or less"
             yield (
                 f"{names}: the context word matters {verdict} to the former; clean minus corrupted differs "
                 f"by {told(gap)}, on the same facts."
             )
         for site in first.components if first.components == other.components else ():
             peaks = [_at_peak(one, site) for one in (other, first)]
-            if all(map(_above, peaks)):
+            if all(restores(one, peak) for one, peak in zip((other, first), peaks)):
                 depths = [
                     (one.peak_layer("mask_patch", site)[0] + 1) / one.num_layers for one in (other, first)
                 ]
@@ -177,18 +179,21 @@ def _at_peak(result: TraceResult, site: Site) -> Estimate:
     return result.curve("mask_patch", site)[layer]
 
 
-def _above(estimate: Estimate) -> bool:
-    return estimate.ends[0] > 0
+def restores(result: TraceResult, estimate: Estimate) -> bool:
+    """Returns whether an activation restores anything: measurably, and a share `FLAT` of what there is."""
+    return estimate.ends[0] > 0 and estimate.value >= FLAT * abs(result.difference.value)
+
+
+def _too_little(estimate: Estimate) -> str:
+    return "next to nothing" if estimate.ends[0] > 0 else "not above 0"
 
 
 def told(estimate: Estimate) -> str:
     """Returns a number with its interval, in three digits."""
-    low, high = estimate.ends
-    return (
-        f"{estimate.value:.3f}"
-        if estimate.kind == "none"
-        else f"{estimate.value:.3f} [{low:.3f}, {high:.3f}]"
+    value, low, high = (
+        f"{number:.3f}".replace("-0.000", "0.000") for number in (estimate.value, *estimate.ends)
     )
+    return value if estimate.kind == "none" else f"{value} [{low}, {high}]"
 
 
 def _begin(text: str) -> str:

@@ -21,7 +21,7 @@ from matplotlib.ticker import MaxNLocator
 from interpbench.core.errors import TraceError
 from interpbench.core.text import mathtext
 from interpbench.masked_lm.patch_sites import COMPONENTS, Site
-from interpbench.masked_lm.trace_results import TraceResult
+from interpbench.masked_lm.trace_results import FLAT, TraceResult
 from interpbench.reports.palette import BLUE, COLOURS, VERMILLION, Picture, save
 
 Results = Mapping[str, TraceResult | Mapping[str, Any]]
@@ -33,6 +33,9 @@ CURVE_NAMES = {
     "subject_patch": "clean activation at the subject",
 }
 """The names of the curves in figures and texts."""
+
+DASHES, MARKS = ("-", "--", ":", "-."), "os^Dv"
+"""The lines and the marks of curves, in turn."""
 
 
 def plot_comparison(
@@ -58,7 +61,7 @@ def plot_comparison(
     for axes, site in zip(panels, sites):
         for number, (name, curves) in enumerate(found.items()):
             if site in curves:
-                _line(axes, curves[site], mathtext(name), COLOURS[number % len(COLOURS)])
+                _line(axes, curves[site], mathtext(name), number)
         axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
         note = ", which carries all in the end" if (site, curve) == ("resid", "mask_patch") else ""
         axes.set_title(SITE_NAMES[site] + note, fontsize=10)
@@ -70,10 +73,28 @@ def plot_comparison(
     return _saved(figure, save_path)
 
 
-def _line(axes: Axes, values: np.ndarray, label: str, colour: str) -> None:
-    """Draws one curve, `[layer, 3]` with value, low and high end, and its interval."""
-    layers = np.arange(len(values))
-    axes.plot(layers, values[:, 0], label=label, color=colour, marker="o", markersize=3.5, linewidth=1.6)
+def _line(axes: Axes, values: np.ndarray, label: str, number: int) -> None:
+    """Draws one curve, `[layer, 3]` with value, low and high end, and its interval.
+
+    Curves differ in dashes and marks, so that of two that are equal both can be seen.
+
+    Args:
+        axes: where to.
+        values: the curve.
+        label: its name.
+        number: how many curves are below it.
+    """
+    layers, colour = np.arange(len(values)), COLOURS[number % len(COLOURS)]
+    axes.plot(
+        layers,
+        values[:, 0],
+        label=label,
+        color=colour,
+        linestyle=DASHES[number % len(DASHES)],
+        marker=MARKS[number % len(MARKS)],
+        markersize=max(2.5, 7 - 1.5 * number),
+        linewidth=max(1.2, 2.8 - 0.6 * number),
+    )
     axes.fill_between(layers, values[:, 1], values[:, 2], color=colour, alpha=0.18, linewidth=0)
 
 
@@ -167,7 +188,8 @@ def plot_peak_bars(
 ) -> Picture:
     """Draws the peaks of all models as bars, with their layers and the intervals over facts.
 
-    The residual stream is left out: at the mask it always peaks at the last layer.
+    The residual stream is left out: at the mask it always peaks at the last layer. A curve of less than a
+    tenth of clean minus corrupted is flat, and has no peak.
 
     Args:
         results: results by the names of models.
@@ -178,6 +200,7 @@ def plot_peak_bars(
     sites: list[Site] = [site for site in COMPONENTS if any(site in curves for curves in found.values())]
     if not sites:
         raise TraceError(f"no result has the curve {curve} of attention or MLP")
+    least = [FLAT * abs(_plain(result).get("clean_minus_corrupt", 0.0)) for result in results.values()]
     figure = Picture(figsize=(2.6 + 1.5 * len(found), 3.6), layout="constrained")
     figure.suptitle(f"Peak: {CURVE_NAMES[curve]}", x=0.01, ha="left", weight="bold")
     axes = figure.add_subplot()
@@ -189,8 +212,8 @@ def plot_peak_bars(
         axes.bar(places, peaks[:, 0], 0.92 * width, color=COLOURS[number], label=SITE_NAMES[site])
         ends = np.abs(peaks[:, 1:].T - peaks[:, 0])
         axes.errorbar(places, peaks[:, 0], ends, fmt="none", ecolor="0.25", elinewidth=1.1, capsize=3)
-        for place, peak, (_, values) in zip(places, peaks, drawn):
-            said = f"layer {values[:, 0].argmax()}"
+        for place, peak, (model, values) in zip(places, peaks, drawn):
+            said = "flat" if peak[0] < least[model] else f"layer {values[:, 0].argmax()}"
             high = max(peak[0], peak[2], 0)
             axes.annotate(said, (place, high), (0, 3), textcoords="offset points", ha="center", fontsize=8)
     axes.set_xticks(range(len(found)), [mathtext(name) for name in found])

@@ -19,6 +19,8 @@ from interpbench.scoring.intervals import bootstrap, resampling
 
 CURVES: dict[str, Place] = {f"{place}_patch": place for place in PLACES}
 """The published name of each curve, and the place of the prompt that it is about."""
+FLAT = 0.1
+"""The share of clean minus corrupted below which nothing is restored, and a curve is flat."""
 TRACE_RESULTS = "trace_results.json"
 """The name of the file of all results."""
 

@@ -120,7 +120,10 @@ def _fact(
     told = json.dumps([VERSION, identity, SITES, heads, [asdict(pair) for pair in pairs]], sort_keys=True)
     path = folder / FACTS / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
     if path.is_file():
-        return replace(checked(FactTrace, read_json(path, TraceError), path, TraceError), fact=title)
+        try:
+            return replace(checked(FactTrace, read_json(path, TraceError), path, TraceError), fact=title)
+        except TraceError as error:
+            log.warning("%s; it is traced anew", error)
     found = tracer.trace_fact(title, pairs, heads=heads)
     write_json(path, asdict(found))  # pyright: ignore[reportArgumentType]  a dataclass of pydantic is one
     return found

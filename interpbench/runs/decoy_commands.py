@@ -4,6 +4,7 @@ Values of method, circuit, labels, samples and seed are taken from the command l
 variables NEUROTRACE_METHOD, _CIRCUIT, _LABELS, _SAMPLES and _SEED, else from defaults.
 """
 
+import logging
 import os
 from argparse import Namespace
 from collections.abc import Collection
@@ -21,6 +22,7 @@ from interpbench.decoys.decoy_scores import MOST_SAMPLES, SAMPLES, SEEDS, Labels
 from interpbench.decoys.feature_methods import ATTRIBUTIONS
 from interpbench.runs.subcommand import Argument, argument, subcommand
 
+log = logging.getLogger(__name__)
 VARIABLE = "NEUROTRACE_"
 """The beginning of the names of the environment variables that give defaults."""
 MOST_SEEDS = 10_000
@@ -141,7 +143,7 @@ def _circuits(arguments: Namespace) -> int:
 def _table(arguments: Namespace) -> int:
     from interpbench.runs.decoys_document import write_document
 
-    write_document()
+    log.info("wrote %s", write_document())
     return 0
 
 
@@ -169,4 +171,5 @@ def _page(arguments: Namespace) -> int:
     from interpbench.reports.decoys_page import decoys_page
 
     write_text(path, decoys_page())
+    log.info("wrote %s", path)
     return 0

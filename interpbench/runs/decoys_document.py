@@ -48,8 +48,8 @@ def document(page: str, cells: Cells, root: Path) -> str:
     return put(put(page, "\n\n".join(made), TABLE), f"{worlds_table(cells, effects)}\n\n{agreement}", WORLDS)
 
 
-def write_document() -> None:
-    """Writes the tables and figures of the page.
+def write_document() -> Path:
+    """Writes the tables and figures of the page, and returns its path.
 
     Raises:
         ConfigError: outside a checkout, which has no such page.
@@ -61,3 +61,4 @@ def write_document() -> None:
     write_text(root / PAGE, document((root / PAGE).read_text(), cells, root))
     draw_circuits(root / CIRCUITS)
     draw_scores(cells, root / SCORES)
+    return root / PAGE

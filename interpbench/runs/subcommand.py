@@ -76,6 +76,16 @@ class OneLineParser(argparse.ArgumentParser):
         raise ConfigError(message)
 
 
+def _group_parser(first: str) -> OneLineParser:
+    """Returns a parser with the commands of two words that begin with `first`, for its help."""
+    made = OneLineParser(prog=f"interpbench {first}")
+    commands = made.add_subparsers(metavar="COMMAND")
+    for name, command in SUBCOMMANDS.items():
+        if name.startswith(f"{first} "):
+            commands.add_parser(name.split()[1], help=command.summary)
+    return made
+
+
 def run_subcommand(arguments: Sequence[str]) -> int:
     """Runs what a command line names and returns the exit status; without a command it shows the help.
 
@@ -101,7 +111,10 @@ def run_subcommand(arguments: Sequence[str]) -> int:
     first = arguments[0]
     group = [name.split()[1] for name in SUBCOMMANDS if name.startswith(f"{first} ")]
     if group and arguments[1:2] not in [[name] for name in group]:
-        if arguments[1:2] in ([], ["-h"], ["--help"]):
+        if arguments[1:2] in (["-h"], ["--help"]):
+            _group_parser(first).print_help()
+            return 0
+        if not arguments[1:]:
             return complain(f"interpbench {first} needs one of {', '.join(group)}")
         said = did_you_mean(arguments[1], group)
         return complain(f"unknown command {shown(' '.join(arguments[:2]))!r}{said}")

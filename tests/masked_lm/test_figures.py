@@ -91,6 +91,20 @@ def test_bars_are_the_peaks_and_never_of_the_residual_stream() -> None:
     assert [text.get_text() for text in axes.texts] == ["layer 1"] * 4
 
 
+def test_bars_of_flat_curves_name_no_layer() -> None:
+    found = result("one", 3).to_dict()
+    found["curves"]["mlp"]["mask_patch"] = [[1e-7, 0.0, 2e-7, "bootstrap"]] * 3
+    said = [text.get_text() for text in plot_peak_bars({"one": found}).axes[0].texts]
+    assert said[0] == "flat" and said[1].startswith("layer ")
+
+
+def test_equal_curves_differ_in_dashes_and_marks() -> None:
+    same = {name: result("one", 3) for name in ("one", "two", "three")}
+    lines = plot_comparison(same).axes[0].get_lines()[:3]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 3
+    assert lines[0].get_linewidth() > lines[2].get_linewidth(), "the one below is wider"
+
+
 def test_published_results_are_drawn_without_intervals() -> None:
     old = {"old": OLD}
     assert [axes.get_title() for axes in plot_comparison(old, "context_patch").axes] == ["MLP"]

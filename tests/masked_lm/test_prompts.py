@@ -105,6 +105,11 @@ def test_rows_are_facts_times_variants(tmp_path: Path) -> None:
     )
 
 
+def test_a_path_that_is_no_json_is_a_folder(tmp_path: Path) -> None:
+    generate_from_spec(DatasetSpec.from_dict(PUBLISHED), save_path=tmp_path / "made")
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["dataset.json", "run_config.json"]
+
+
 def test_five_variants_by_default_and_the_first_is_empty(tmp_path: Path) -> None:
     spec = replace(spec_of(SQL, tmp_path), variants=None)
     dataset, _ = generate_from_spec(spec)

@@ -130,12 +130,19 @@ def test_what_has_changed_is_traced_anew(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_damaged_fact_is_an_error_of_one_line(two: DatasetSpec) -> None:
+@pytest.mark.parametrize("damage", ['"prompts": "one"', "{"])
+def test_a_damaged_fact_is_traced_anew(
+    two: DatasetSpec, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     trace_spec(two)
+    results = Path(two.output_dir) / "trace_results.json"
+    before = results.read_text()
     path = sorted((Path(two.output_dir) / "facts").iterdir())[0]
-    path.write_text(path.read_text().replace('"prompts": 1', '"prompts": "one"'))
-    with pytest.raises(TraceError, match=rf"{path.name} is damaged: prompts"):
-        trace_spec(two)
+    whole = path.read_text()
+    path.write_text(whole.replace('"prompts": 1', damage))
+    trace_spec(two)
+    assert f"{path.name} is " in caplog.text and "it is traced anew" in caplog.text
+    assert path.read_text() == whole and results.read_text() == before
 
 
 def test_what_any_model_cannot_do_is_said_before_anything_is_traced(

@@ -144,6 +144,8 @@ def test_the_sign_of_clean_minus_corrupted_is_interpreted() -> None:
         ([-0.5, 0.6] * 4, [0.3, -0.4] * 4, ("not above 0, so there is no peak", "its curve is flat")),
         ([0.5] * 8, [0.01] * 8, ("in 100% of bootstrap samples", "its curve is flat")),
         ([0.5] * 8, [-0.4] * 8, ("The peak is in this layer", "its curve is flat")),
+        ([1e-7] * 8, [0.3] * 8, ("next to nothing, so there is no peak", "restores most in layer 1")),
+        ([0.05] * 8, [-1e-7] * 8, ("0.050 [0.050, 0.050]. That is next to nothing", "(at most 0.000 [0.000")),
     ],
 )
 def test_a_peak_and_a_curve_that_is_not_flat_are_above_0(
@@ -164,6 +166,24 @@ def test_a_peak_and_a_curve_that_is_not_flat_are_above_0(
     ]
     text = interpretation([TraceResult("m", "x", facts_of)])
     assert all(part in text for part in said), text
+
+
+def test_one_fact_has_no_share_of_bootstrap_samples() -> None:
+    text = interpretation([made_up([0.9], [1])])
+    assert "There is one fact" in text and "restores most in layer" in text and "bootstrap" not in text
+
+
+def test_rounding_errors_tell_no_models_apart() -> None:
+    one, two = made_up([0.9] * 8, [1] * 8, "one"), made_up([0.9 + 1e-7] * 8, [1] * 8, "two")
+    text = interpretation([one, two])
+    assert "matters not measurably more or less" in text and "-0.000" not in text
+
+
+def test_a_released_tracer_says_so(random_model: FolderOf, dataset: list[PromptRow]) -> None:
+    tracer = CausalTracer("bert", str(random_model("bert")))
+    tracer.release()
+    with pytest.raises(TraceError, match="bert was released; make another CausalTracer"):
+        tracer.trace(dataset)
 
 
 def test_models_are_compared_on_the_same_facts() -> None:
