@@ -104,7 +104,7 @@ def _report(spec: DatasetSpec, results: Sequence[TraceResult], figures: Sequence
     table = [head, ["---"] * len(head), *([*map(markdown, row[:2]), *row[2:]] for row in rows)]
     parts = [
         f"# Where facts are restored: {markdown(spec.domain)}",
-        markdown(spec.description),
+        markdown(_one_line(spec.description)),
         "\n".join(f"| {' | '.join(row)} |" for row in table),
         "\n".join(f"- {line}" for line in READING),
         interpretation(results),
@@ -140,7 +140,7 @@ def _page(spec: DatasetSpec, results: Sequence[TraceResult], folder: Path, figur
  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
-<p>{_said(spec.description)}</p>
+<p>{_said(_one_line(spec.description))}</p>
 <table><tr>{"".join(f"<th>{name}</th>" for name in head)}</tr>
 {cells}</table>
 {_list(READING)}{texts}{pictures}</body></html>
@@ -153,6 +153,10 @@ def _list(lines: Sequence[str]) -> str:
 
 def _encoded(path: Path) -> str:
     return base64.b64encode(read_bytes(path, MOST_FIGURE)).decode()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _said(text: str) -> str:

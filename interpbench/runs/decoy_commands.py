@@ -19,7 +19,7 @@ from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name
 from interpbench.decoys.decoy_circuits import DECOY_CIRCUITS
 from interpbench.decoys.decoy_scores import MOST_SAMPLES, SAMPLES, SEEDS, Labels
-from interpbench.decoys.feature_methods import ATTRIBUTIONS
+from interpbench.decoys.feature_methods import ATTRIBUTIONS, METHODS
 from interpbench.runs.subcommand import Argument, argument, subcommand
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ def _option(name: str, default: object, meaning: str) -> Argument:
 
 
 METHOD = _option("method", "gradient", "a method, or path/to/file.py:name")
+OWN = argument("--method", metavar="METHOD", help="path/to/file.py:name, a method that is compared, too")
 CIRCUIT = _option("circuit", "suppressor", "a circuit")
 LABELS = _option("labels", "true", "which features count as causal: true or scrambled")
 NUMBERS = (
@@ -122,12 +123,13 @@ def _attribute(arguments: Namespace) -> int:
     return 0
 
 
-@subcommand("decoys compare", "all methods on a circuit with decoys", CIRCUIT, LABELS, *NUMBERS)
+@subcommand("decoys compare", "all methods on a circuit with decoys", OWN, CIRCUIT, LABELS, *NUMBERS)
 def _compare(arguments: Namespace) -> int:
-    run = _run(arguments)
+    run, given = _run(arguments), arguments.method
+    own = [] if given is None else [_method(Setting(given, "--method"))]
     from interpbench.runs.decoys import show_comparison
 
-    show_comparison(console(), *run)
+    show_comparison(console(), list(dict.fromkeys((*METHODS, *own))), *run)
     return 0
 
 

@@ -1,5 +1,7 @@
 """Decoys in the terminal: a method on a circuit, all methods on it, the circuits, and the gate."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from interpbench.decoys.decoy_circuits import ORDER, decoy_circuit, summary
@@ -37,18 +39,21 @@ def show_attribution(
         _say(console, f"  {star} {f'f{feature}':<3} {found.scores[feature]:.4f}")
 
 
-def show_comparison(console: Console, circuit: str, labels: Labels, samples: int, seed: int) -> None:
-    """Prints the AUROC of every method on a circuit, and its features from the highest score, * if causal.
+def show_comparison(
+    console: Console, methods: Sequence[str], circuit: str, labels: Labels, samples: int, seed: int
+) -> None:
+    """Prints the AUROC of methods on a circuit, and its features from the highest score, * if causal.
 
     Args:
         console: where to print.
+        methods: the names of the methods.
         circuit: the name of the circuit.
         labels: which features count as causal.
         samples: the number of inputs.
         seed: the seed.
     """
     rows: list[dict[str, object]] = []
-    for method in METHODS:
+    for method in methods:
         found = attribute(method, decoy_circuit(circuit), labels, samples, seed)
         best = sorted(range(len(found.scores)), key=lambda feature: (-found.scores[feature], feature))
         shown = " ".join(f"f{feature}{'*' * bool(found.labels[feature])}" for feature in best[:8])
@@ -95,5 +100,6 @@ def show_gate(console: Console, seed_count: int) -> bool:
     for line in lines:
         _say(console, f"missed: {line}")
     if not lines:
-        _say(console, f"all statements hold on {seed_count} seeds: dissociation, controls and null")
+        seeds = "seed" if seed_count == 1 else "seeds"
+        _say(console, f"all statements hold on {seed_count} {seeds}: dissociation, controls and null")
     return not lines

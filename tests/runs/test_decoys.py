@@ -149,6 +149,8 @@ def test_a_method_of_ones_own_is_run_from_its_file(
     monkeypatch.setattr(ATTRIBUTIONS, "_values", dict(ATTRIBUTIONS._values))
     lines = said(capsys, "attribute", "--method", f"{tmp_path}/mine.py:readout", "--circuit", "suppressor")
     assert lines[0] == "method : readout (proxy)" and lines[5] == "auroc : 0.7500"
+    compared = said(capsys, "compare", "--method", f"{tmp_path}/mine.py:readout", "--circuit", "suppressor")
+    assert [any(f" {name} " in line for line in compared) for name in (*METHODS, "readout")] == [True] * 6
     monkeypatch.setenv("NEUROTRACE_METHOD", f"{tmp_path}/mine.py:readout")
     assert said(capsys, "attribute") == lines
     with pytest.raises(InterpBenchError, match=r"^mine.py:11: AttributeError: "):
