@@ -8,7 +8,7 @@ from pathlib import Path
 from interpbench.core.files import read_bytes, write_text
 from interpbench.core.text import markdown, shown
 from interpbench.masked_lm.fact_specs import DatasetSpec
-from interpbench.masked_lm.interpretation import interpretation, sections_of, told
+from interpbench.masked_lm.interpretation import interpretation, restores, sections_of, told
 from interpbench.masked_lm.patch_sites import COMPONENTS
 from interpbench.masked_lm.trace_figures import (
     SITE_NAMES,
@@ -92,7 +92,8 @@ def _rows(results: Sequence[TraceResult]) -> list[list[str]]:
         for site in COMPONENTS:
             if site in result.sites:
                 layer, _ = result.peak_layer("mask_patch", site)
-                row.append(f"layer {layer}: {told(result.curve('mask_patch', site)[layer])}")
+                peak = result.curve("mask_patch", site)[layer]
+                row.append(f"layer {layer}: {told(peak)}" if restores(result, peak) else f"none: {told(peak)}")
             else:
                 row.append("not patched")
         rows.append(row)

@@ -61,5 +61,6 @@ def _trace(arguments: argparse.Namespace) -> int:
 
 def _verdict(wrong: int, findings: int) -> str:
     """Returns what a check says at its end."""
-    advice = f"{findings - wrong} pieces of advice"
+    pieces = findings - wrong
+    advice = f"{pieces} {'piece' if pieces == 1 else 'pieces'} of advice"
     return f"{wrong} wrong, {advice}; nothing was traced" if wrong else f"nothing is wrong; {advice}"

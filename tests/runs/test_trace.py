@@ -36,12 +36,12 @@ def test_a_run(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
 def test_a_check_traces_nothing(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "interpbench")
     assert run_subcommand(["trace", str(file), "--check"]) == 0
-    assert "advice: facts: 2 are few" in caplog.text and "nothing is wrong; 1 pieces of advice" in caplog.text
+    assert "advice: facts: 2 are few" in caplog.text and "nothing is wrong; 1 piece of advice" in caplog.text
     data = json.loads(file.read_text())
     data["facts"][1]["context_to"] = "germany"
     file.write_text(json.dumps(data))
     assert run_subcommand(["trace", str(file), "--check"]) == 1
-    assert "wrong: fact 1" in caplog.text and "1 wrong, 1 pieces of advice; nothing was traced" in caplog.text
+    assert "wrong: fact 1" in caplog.text and "1 wrong, 1 piece of advice; nothing was traced" in caplog.text
     assert not (tmp_path / "out").exists()
 
 
