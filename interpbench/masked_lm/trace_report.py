@@ -93,7 +93,7 @@ def _rows(results: Sequence[TraceResult]) -> list[list[str]]:
             if site in result.sites:
                 layer, _ = result.peak_layer("mask_patch", site)
                 peak = result.curve("mask_patch", site)[layer]
-                row.append(f"layer {layer}: {told(peak)}" if restores(result, peak) else f"none: {told(peak)}")
+                row.append(f"{f'layer {layer}' if restores(result, peak) else 'none'}: {told(peak)}")
             else:
                 row.append("not patched")
         rows.append(row)

@@ -11,8 +11,8 @@ from tests.masked_models import make, train
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test uses the network."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    """No test uses the network; the variable would stay with the hub's library if it is imported now."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
 @pytest.fixture(scope="session")

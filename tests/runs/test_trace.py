@@ -17,7 +17,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def file(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     spec(tmp_path / "out", {"Tiny": model}, facts()[:2]).save(tmp_path / "spec.json")
     return tmp_path / "spec.json"
 
