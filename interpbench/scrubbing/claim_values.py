@@ -35,12 +35,12 @@ class ClaimRows:
         inputs: the node's input on each row, `[R]`.
         others: the inputs on which an unimportant parent takes its value, `[R]`, by the parent's name; any
             name will do if unimportant parents share them.
-        read: the values of an important parent, `[D, T, R]`, by the name of its claim.
+        read: the sum of the values of important parents, `[D, T, R]`, given the names of their claims.
     """
 
     inputs: np.ndarray
     others: Callable[[str], np.ndarray]
-    read: Callable[[str], Tensor]
+    read: Callable[[Sequence[str]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ClaimValues:
             return read, read, read
         important = self._important(claim)
         q, k, v = (
-            rows.read(important[name])
+            rows.read([important[name]])
             if (name := str(reader)) in important
             else gathered(stream_before(self.cache, reader), rows.others(name))
             for reader in readers
@@ -109,9 +109,7 @@ class ClaimValues:
                     total += gathered(stack[place], rows.others(name))
         else:
             total = unimportant(self.cache, graph, reader, important, rows.others(""))
-        for parent in important.values():
-            total += rows.read(parent)
-        return total
+        return total + rows.read(list(important.values())) if important else total
 
 
 def named(choices: Sequence[Place], name: str) -> Place:

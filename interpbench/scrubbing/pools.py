@@ -10,7 +10,7 @@ entries of one input, are drawn apart.
 Shapes: D d_model, V outputs, T positions, N inputs, S samples, K entries for each input, R = K N entries.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from interpbench.core import seeds
-from interpbench.scrubbing.claim_values import ClaimRows, ClaimValues, gathered
+from interpbench.scrubbing.claim_values import ClaimRows, ClaimValues
 from interpbench.scrubbing.classes import Exchange
 from interpbench.scrubbing.path_draws import PathDraws
 
-ENTRIES = 16_384
+ENTRIES = 8192
 """The number of entries of a pool, of all inputs together, if there are no more inputs."""
 
 
@@ -114,7 +114,7 @@ def scrub_pools(values: ClaimValues, draws: PoolDraws, classes: Mapping[str, Exc
             waiting[parent] -= 1
             if not waiting[parent]:
                 del pools[parent]
-    return pools[hypothesis.output]
+    return pools[hypothesis.output].permute(1, 2, 0)
 
 
 def _pool(
@@ -125,20 +125,19 @@ def _pool(
     pools: Mapping[str, Tensor],
     rows: int,
 ) -> Tensor:
-    """Returns the pool of a claim, `[D, T, R]`, given those of what it reads."""
+    """Returns the pool of a claim, `[R, D, T]`: in this order, entries are gathered fastest."""
     inputs, other = draws.inputs(claim), cache(partial(draws.other, claim))
     entries = {
         parent: draws.agreeing(claim, parent, classes[parent]) for parent in values.hypothesis.parents(claim)
     }
 
     def value(some: slice) -> Tensor:
-        return values(
-            claim,
-            ClaimRows(
-                inputs[some],
-                lambda parent: other(parent)[some],
-                lambda parent: gathered(pools[parent], entries[parent][some]),
-            ),
-        )
+        def read(parents: Sequence[str]) -> Tensor:
+            drawn = ((pools[parent], torch.from_numpy(entries[parent][some])) for parent in parents)
+            each = [pool.index_select(0, places.to(pool.device)) for pool, places in drawn]
+            return sum(each[1:], each[0]).permute(1, 2, 0)
 
-    return torch.cat([value(slice(at, at + rows)) for at in range(0, len(inputs), rows)], -1)
+        return values(claim, ClaimRows(inputs[some], lambda parent: other(parent)[some], read))
+
+    each = [value(slice(at, at + rows)).permute(2, 0, 1) for at in range(0, len(inputs), rows)]
+    return torch.cat(each)

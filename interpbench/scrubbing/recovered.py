@@ -104,6 +104,17 @@ class ScoredLabels:
             each = (wanted.exp() * (wanted - mine.log_softmax(0))).sum(0)
         return self._mean(each.cpu().numpy().T, inputs)
 
+    def euclidean(self, logits: Tensor, others: Tensor, inputs: np.ndarray) -> np.ndarray:
+        """Returns the Euclidean distance of logits from others, `[S]`, the mean over scored positions.
+
+        Args:
+            logits: the logits, `[V, T, S]`.
+            others: the logits that they are compared with, `[V, T, S]`.
+            inputs: the input that each sample is about, `[S]`.
+        """
+        each = (logits - others)[:, 1:].double().norm(dim=0)
+        return self._mean(each.cpu().numpy().T, inputs)
+
     def best_constant(self, inputs: np.ndarray) -> float:
         """Returns the least loss of an output that is the same on all inputs and at all positions.
 
@@ -163,12 +174,14 @@ class SampleScores:
         scrubbed: the loss of the scrubbed network, `[S]`.
         network: the loss of the network, `[S]`.
         distance: the distance of outputs (`ScoredLabels.distances`), `[S]`.
+        euclidean: the Euclidean distance (L2) of logits, `[S]`, the mean over scored positions.
         changed: bool `[S]`, whether any scored answer is another one.
     """
 
     scrubbed: np.ndarray
     network: np.ndarray
     distance: np.ndarray
+    euclidean: np.ndarray
     changed: np.ndarray
 
 
@@ -188,6 +201,7 @@ def sample_scores(
         behaviour.losses(scrubbed, inputs),
         behaviour.losses(own, inputs),
         behaviour.distances(scrubbed, own, inputs),
+        behaviour.euclidean(scrubbed, own, inputs),
         behaviour.changed(scrubbed, own, inputs),
     )
 

@@ -9,7 +9,7 @@ heads, such as `a1.h0<q>`, these are nodes, too, which heads read and which read
 Shapes: D d_model, V outputs, T positions, N inputs, S samples, J paths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -187,7 +187,7 @@ class _Run:
             rows = ClaimRows(
                 self.paths[claim].inputs[:, some].reshape(-1),
                 lambda parent, claim=claim: self._other(claim, parent)[:, some].reshape(-1),
-                lambda parent, claim=claim: self._from(parent, claim, found[parent]),
+                lambda parents, claim=claim: self._sum(parents, claim, found),
             )
             found[claim] = self.values(claim, rows)
         return found[hypothesis.output]
@@ -201,9 +201,12 @@ class _Run:
             self._others[key] = np.stack(drawn)
         return self._others[key]
 
-    def _from(self, parent: str, claim: str, values: Tensor) -> Tensor:
-        """Returns those of a parent's values that are on paths through a claim, `[D, T, J × S]`."""
-        paths = self.paths[parent]
-        each = values.shape[-1] // len(paths.names)
-        first, count = paths.starts[claim], len(self.paths[claim].names)
-        return values[..., first * each : (first + count) * each]
+    def _sum(self, parents: Sequence[str], claim: str, values: Mapping[str, Tensor]) -> Tensor:
+        """Returns the sum of parents' values on the paths through a claim, `[D, T, J × S]`."""
+        found: list[Tensor] = []
+        for parent in parents:
+            paths = self.paths[parent]
+            each = values[parent].shape[-1] // len(paths.names)
+            first, count = paths.starts[claim], len(self.paths[claim].names)
+            found.append(values[parent][..., first * each : (first + count) * each])
+        return sum(found[1:], found[0])

@@ -1,18 +1,28 @@
 """The fast scrubbing of a transformer is the literal recursion, and that of any graph of functions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from interpbench.alignment.alignment import align
+from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.find import find_checkpoint
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.graph import Graph
-from interpbench.core.errors import TaskError
+from interpbench.rasp.compile import compile_program
+from interpbench.rasp.weights import compiled_network
+from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import scrub_graph
-from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim, PathLimitError
 from interpbench.scrubbing.network_graph import network_graph
 from interpbench.scrubbing.path_draws import PathDraws
-from interpbench.scrubbing.program_claims import structure_hypothesis
+from interpbench.scrubbing.program_claims import program_hypothesis, structure_hypothesis
 from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
+from interpbench.tasks.catalogue import get_task
+from interpbench.transformer.model import Transformer
 from tests.builders import SHAPES, inputs, network, shape_name
 from tests.oracles.scrubbing import scrubbed_logits
 
@@ -90,6 +100,56 @@ def test_paths_are_counted_before_they_are_run():
     assert hypothesis.paths["m1"] == 1 and hypothesis.paths["a1.h0"] == 2
     assert hypothesis.paths["m0"] == 1 + 1 + 3 * 2 and hypothesis.paths["a0.h2"] == 2 * hypothesis.paths["m0"]
     assert hypothesis.paths["embed"] == 2 * hypothesis.paths["a0.h0"] * 2
+    assert not hypothesis.many
     deep = Graph(8, 8)
-    with pytest.raises(TaskError, match="paths, and at most 20,000 are run"):
-        structure_hypothesis(deep, deep.legal, False).check(network_parents(deep, False), "embed", "logits")
+    many = structure_hypothesis(deep, deep.legal, False)
+    many.check(network_parents(deep, False), "embed", "logits")
+    with pytest.raises(PathLimitError, match="paths, and at most 20,000 are run"):
+        many.check_paths()
+
+
+def test_draws_are_made_once_for_all_chunks(monkeypatch):
+    model, tokens = network(*SHAPES[0]), inputs(0, ROWS)
+    hypothesis = claimed(model.cfg.graph, 1, True)
+    calls = []
+    draws = PathDraws(0, 50, Classes.of(np.zeros(ROWS), ROWS))
+    scrubbed = ScrubbedNetwork(model, tokens)
+    other = PathDraws.other
+    monkeypatch.setattr(PathDraws, "other", lambda *given: calls.append(given[1]) or other(*given))
+    scrubbed.scrub(hypothesis, draws)
+    whole = len(calls)
+    monkeypatch.setattr("interpbench.scrubbing.residual.ROWS", 64)
+    scrubbed.scrub(hypothesis, draws)
+    assert len(calls) == 2 * whole
+
+
+def network_of(kind: str) -> tuple[Transformer, torch.Tensor, Hypothesis]:
+    """Returns a network of `hist` in double precision, some inputs, and its program's hypothesis."""
+    task = get_task("hist")
+    if kind == "trained":
+        checkpoint = load_checkpoint(find_checkpoint("hist"), certificate=False)
+        made, alignment, circuit = checkpoint.network, subject_of(checkpoint).alignment, checkpoint.truth.circuit
+    else:
+        task = replace(task, alignment={})  # variables are where Tracr places them
+        made = compiled_network(compile_program(task.program))
+        alignment = align(task, made.cfg.graph)
+        circuit = find_truth(alignment, pairs=500).circuit
+    tokens = task.domain.draw(np.random.default_rng(0), ROWS)
+    claims = program_hypothesis(alignment, circuit, task.causal_model.run(tokens), "features")
+    return made.double(), torch.from_numpy(task.token_ids(tokens)), claims
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("kind", ["Tracr", "trained"])
+def test_s5_it_is_the_literal_recursion_of_networks_that_do_a_task(kind, sampling):
+    """Also with few claims, where answers change: those of the program keep them."""
+    model, tokens, program = network_of(kind)
+    for hypothesis in (program, claimed(model.cfg.graph, 4, True)):
+        draws = PathDraws(0, SAMPLES, Classes.of(np.zeros(ROWS), ROWS), sampling)
+        classes = hypothesis.classes(ROWS)
+        with torch.no_grad():
+            wanted = scrubbed_logits(model, tokens.tolist(), hypothesis, draws, classes)
+        found = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
+        expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
+        largest = float(expected.abs().max())
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12 * max(1.0, largest))
