@@ -89,8 +89,9 @@ def merge_nodes(
         for name, operation in graph.operations.items()
         if name not in old
     } | {merged: Operation(parents, compute)}
+    reads = {name: [merged if one in old else one for one in made[name].parents] for name in made}
     try:
-        order = list(TopologicalSorter({name: made[name].parents for name in made}).static_order())
+        order = list(TopologicalSorter(reads).static_order())
     except CycleError:
         raise TaskError(f"one of {', '.join(nodes)} depends on another, so that they cannot be one") from None
     return checked_equal(graph, ComputationalGraph({name: made[name] for name in order}, graph.output), data)

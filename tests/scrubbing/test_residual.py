@@ -128,7 +128,11 @@ def network_of(kind: str) -> tuple[Transformer, torch.Tensor, Hypothesis]:
     task = get_task("hist")
     if kind == "trained":
         checkpoint = load_checkpoint(find_checkpoint("hist"), certificate=False)
-        made, alignment, circuit = checkpoint.network, subject_of(checkpoint).alignment, checkpoint.truth.circuit
+        made, alignment, circuit = (
+            checkpoint.network,
+            subject_of(checkpoint).alignment,
+            checkpoint.truth.circuit,
+        )
     else:
         task = replace(task, alignment={})  # variables are where Tracr places them
         made = compiled_network(compile_program(task.program))
