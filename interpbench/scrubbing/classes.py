@@ -15,6 +15,16 @@ KINDS = "biufUS"
 class Exchange(Protocol):
     """Which inputs are exchanged with which."""
 
+    @property
+    def alone(self) -> float:
+        """How often an input is exchanged with no other."""
+        ...
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of inputs that one is exchanged with, itself included."""
+        ...
+
     def pick(self, uniform: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Returns, for each input, one that it may be exchanged with, `[S]`.
 
