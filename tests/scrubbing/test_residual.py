@@ -1,19 +1,10 @@
 """The fast scrubbing of a transformer is the literal recursion, and that of any graph of functions."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from interpbench.alignment.alignment import align
-from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.graph import Graph
-from interpbench.rasp.compile import compile_program
-from interpbench.rasp.weights import compiled_network
-from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import scrub_graph
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim, PathLimitError
@@ -21,10 +12,9 @@ from interpbench.scrubbing.network_graph import network_graph
 from interpbench.scrubbing.path_draws import PathDraws
 from interpbench.scrubbing.program_claims import program_hypothesis, structure_hypothesis
 from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
-from interpbench.tasks.catalogue import get_task
-from interpbench.transformer.model import Transformer
 from tests.builders import SHAPES, inputs, network, shape_name
 from tests.oracles.scrubbing import scrubbed_logits
+from tests.scrubbed_networks import task_network
 
 ROWS, SAMPLES = 6, 3
 SAMPLINGS = ("node", "edge", "global", "exact")
@@ -123,31 +113,13 @@ def test_draws_are_made_once_for_all_chunks(monkeypatch):
     assert len(calls) == 2 * whole
 
 
-def network_of(kind: str) -> tuple[Transformer, torch.Tensor, Hypothesis]:
-    """Returns a network of `hist` in double precision, some inputs, and its program's hypothesis."""
-    task = get_task("hist")
-    if kind == "trained":
-        checkpoint = load_checkpoint(find_checkpoint("hist"), certificate=False)
-        made, alignment, circuit = (
-            checkpoint.network,
-            subject_of(checkpoint).alignment,
-            checkpoint.truth.circuit,
-        )
-    else:
-        task = replace(task, alignment={})  # variables are where Tracr places them
-        made = compiled_network(compile_program(task.program))
-        alignment = align(task, made.cfg.graph)
-        circuit = find_truth(alignment, pairs=500).circuit
-    tokens = task.domain.draw(np.random.default_rng(0), ROWS)
-    claims = program_hypothesis(alignment, circuit, task.causal_model.run(tokens), "features")
-    return made.double(), torch.from_numpy(task.token_ids(tokens)), claims
-
-
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("kind", ["Tracr", "trained"])
 def test_s5_it_is_the_literal_recursion_of_networks_that_do_a_task(kind, sampling):
     """Also with few claims, where answers change: those of the program keep them."""
-    model, tokens, program = network_of(kind)
+    made = task_network(kind, ROWS)
+    model, tokens = made.network, made.tokens
+    program = program_hypothesis(made.alignment, made.circuit, made.trace, "features")
     for hypothesis in (program, claimed(model.cfg.graph, 4, True)):
         draws = PathDraws(0, SAMPLES, Classes.of(np.zeros(ROWS), ROWS), sampling)
         classes = hypothesis.classes(ROWS)
