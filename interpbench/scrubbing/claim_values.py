@@ -24,7 +24,7 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import ActivationCache
 
 LOGITS = "logits"
-Place = TypeVar("Place", Node, Reader)
+NodeOrReader = TypeVar("NodeOrReader", Node, Reader)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ClaimValues:
         return total + rows.read(list(important.values())) if important else total
 
 
-def named(choices: Sequence[Place], name: str) -> Place:
+def named(choices: Sequence[NodeOrReader], name: str) -> NodeOrReader:
     """Returns the node or reader that has a name."""
     return next(one for one in choices if str(one) == name)
 

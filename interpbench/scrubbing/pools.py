@@ -2,10 +2,11 @@
 
 Each claim has a *pool*, K scrubbed values of its node for each of N inputs, made once. A draw is an entry of
 an input that agrees. Two paths to a claim may draw the same entry, so that their values are not independent:
-of two draws from a class of c inputs, this is one in K c. So numbers are biased by the order of pairs of
-paths / (K c), and intervals take samples that share entries for independent ones. If all of the network
-takes what is unimportant from one datum (`global`), there are K such data, and agreeing inputs, but not
-entries of one input, are drawn apart.
+of two draws from a class of c inputs, this is one in K c. So numbers are biased by the order of (pairs of
+paths) / (K c), and intervals take samples that share entries for independent ones. Pools are not cut into
+disjoint parts for different readers, which would remove the bias, as K is too small for that. If all of the
+network takes what is unimportant from one datum (`global`), there are K such data; agreeing inputs, but not
+entries of one input, are then drawn apart.
 
 Shapes: D d_model, V outputs, T positions, N inputs, S samples, K entries for each input, R = K N entries.
 """

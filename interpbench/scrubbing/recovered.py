@@ -25,7 +25,7 @@ RESAMPLES = 1000
 """The number of samples of a bootstrap."""
 EQUAL = 1e-9
 """The difference of losses below which they are equal."""
-Metric = Callable[[Tensor, np.ndarray], np.ndarray]
+SampleMetric = Callable[[Tensor, np.ndarray], np.ndarray]
 """The type of functions of logits `[V, T, S]` and of the input that each sample is about `[S]`, which return
 the metric of each sample, `[S]`."""
 
@@ -46,7 +46,7 @@ class ScoredLabels:
     scored: np.ndarray
     numerical: bool
     tolerance: float = 0.0
-    metric: Metric | None = None
+    metric: SampleMetric | None = None
 
     def losses(self, logits: Tensor, inputs: np.ndarray) -> np.ndarray:
         """Returns the loss of each sample, `[S]`, the mean over scored positions.
