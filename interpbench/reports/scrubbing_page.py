@@ -108,9 +108,9 @@ read. All else is claimed not to matter.</p>
 <h2>Sample {sample.number}, path by path</h2>
 <p>The same network, with a box for each path from the output: each node gets the input in its box, drawn
 among those that agree on its claim with the input above. On {changes} of {len(sample.inputs) - 1} paths it is
-another one, in orange.</p>
+another one, in orange. <i>Rest</i> is the input on which all else that the node reads takes its value.</p>
 {drawn}
-<details><summary>The same as a list, with what all else takes its values on</summary>
+<details><summary>The same as a list, with values of claims and names of what does not matter</summary>
 {_list(sample)}</details>
 """
 

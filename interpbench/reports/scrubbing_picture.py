@@ -8,7 +8,7 @@ its node gets.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from textwrap import wrap
+from textwrap import shorten, wrap
 
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.naming import (
@@ -35,6 +35,8 @@ SLOT, GAP, CHARACTERS, LINES, LINE = 148, 12, 21, 3, 13
 """The width and gap of boxes of paths, in pixels; the characters, number and height of lines of an input."""
 ABOVE = 46
 """Pixels between a box of a path and the next row."""
+EDGE = 4
+"""Pixels above and below a picture."""
 ABOUT = 22
 """The number of characters of what a claim is about that fit into a box."""
 
@@ -102,7 +104,7 @@ def network_svg(sample: ScrubbedSample) -> str:
     parts: list[str] = []
 
     def at(point: Point) -> str:
-        return f"{SCALE * point[0]:.1f},{SCALE * (height - point[1]):.1f}"
+        return f"{SCALE * point[0]:.1f},{SCALE * (height - point[1]) + EDGE:.1f}"
 
     def text(point: Point, kind: str, words: str) -> None:
         x, y = at(point).split(",")
@@ -134,7 +136,7 @@ def network_svg(sample: ScrubbedSample) -> str:
             if isinstance(node, Node) and str(Reader(node.layer, slot, node.head)) in inputs:
                 text((x + shift, y - HEIGHT / 2 + 0.05), "small", slot)
         parts.append("</g>")
-    return _svg(SCALE * width, SCALE * height, "The hypothesis over the network", parts)
+    return _svg(SCALE * width, SCALE * height + 2 * EDGE, "The hypothesis over the network", parts)
 
 
 def _network_edges(sample: ScrubbedSample) -> list[Edge]:
@@ -167,11 +169,11 @@ def paths_svg(sample: ScrubbedSample) -> str:
     ranks = sorted({_rank(one.image, sample) for one in sample.inputs}, reverse=True)
     rows = {rank: row for row, rank in enumerate(ranks)}
     texts = {one.path: wrap(printable(one.tokens), CHARACTERS, max_lines=LINES) for one in sample.inputs}
-    box = 30 + LINE * max(map(len, texts.values()))
-    corners = {
-        one.path: (columns[one.path] * (SLOT + GAP) + GAP, rows[_rank(one.image, sample)] * (box + ABOVE) + 8)
-        for one in sample.inputs
-    }
+    box = 30 + LINE * (max(map(len, texts.values())) + any(one.rest for one in sample.inputs))
+    corners: dict[str, tuple[float, float]] = {}
+    for one in sample.inputs:
+        row = rows[_rank(one.image, sample)]
+        corners[one.path] = columns[one.path] * (SLOT + GAP) + GAP, row * (box + ABOVE) + EDGE
     parts: list[str] = []
     for one in sample.inputs[1:]:
         (x, y), (above_x, above_y) = corners[one.path], corners[one.path.rpartition(PATH)[0]]
@@ -187,6 +189,10 @@ def paths_svg(sample: ScrubbedSample) -> str:
         for number, line in enumerate(texts[one.path]):
             down = y + 32 + LINE * number
             lines.append(f'<text class="datum" x="{x + SLOT / 2:.1f}" y="{down:.1f}">{said(line)}</text>')
+        if one.rest:
+            rest = shorten(f"rest: {printable(one.rest)}", CHARACTERS, placeholder=" …")
+            below = f'x="{x + SLOT / 2:.1f}" y="{y + box - 8:.1f}"'
+            lines.append(f'<text class="datum rest" {below}>{said(rest)}</text>')
         style = (
             "box changed" if one.changed else "box claimed" if one.path == sample.inputs[0].path else "box"
         )
@@ -194,7 +200,7 @@ def paths_svg(sample: ScrubbedSample) -> str:
             f'<g class="{style}"><title>{said(_described(one))}</title><rect x="{x:.1f}" y="{y:.1f}" '
             f'width="{SLOT}" height="{box}" rx="6"/>{"".join(lines)}</g>'
         )
-    width, height = leaves * (SLOT + GAP) + GAP, len(ranks) * (box + ABOVE) - ABOVE + 16
+    width, height = leaves * (SLOT + GAP) + GAP, len(ranks) * (box + ABOVE) - ABOVE + 2 * EDGE
     return _svg(width, height, f"The inputs of sample {sample.number} on all paths", parts)
 
 

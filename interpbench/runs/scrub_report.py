@@ -140,11 +140,12 @@ def _claim(name: str, report: ScrubReport) -> dict[str, object]:
     one, test, single = report.claims[name], report.negative.get(name), report.single.get(name)
     row: dict[str, object] = {"claim about": name, "inputs alone": round(one.alone, 3)}
     row["effective class"] = round(one.effective_size, 1)
-    row["% alone (exact)"] = interval(None if single is None else single.percent)
+    row["% by itself (exact)"] = interval(None if single is None else single.percent)
     row["% with others' values (node)"] = interval(one.permuted)
-    row["of another class: right"] = "–" if test is None else f"{test.right.value:.3f}"
-    row["of which it matters"] = "–" if test is None else f"{test.matters:.3f}"
-    row["of its class: right"] = "–" if test is None else f"{test.kept.value:.3f}"
+    if test is not None:
+        row["of another class: right"] = f"{test.right.value:.3f}"
+        row["of which it matters"] = f"{test.matters:.3f}"
+        row["of its class: right"] = f"{test.kept.value:.3f}"
     return row
 
 

@@ -38,7 +38,9 @@ def scrubbed_sample(
     paths = scrubbed.paths(hypothesis, draws)
     drawn = {name: row for one in paths.values() for name, row in zip(one.names, one.inputs)}
     above = {name: drawn[name.rpartition(PATH)[0] or name] for name in drawn}
-    changes = np.sum([drawn[name] != above[name] for name in drawn], 0)
+    content = np.unique(tokens, axis=0, return_inverse=True)[1].reshape(-1)  # inputs may be there twice
+    changed = {name: content[drawn[name]] != content[above[name]] for name in drawn}
+    changes = np.sum(list(changed.values()), 0)
     at = int(changes.argmax()) if number is None else number - 1
     parents = network_parents(scrubbed.graph, is_split(hypothesis))
     unimportant: dict[str, tuple[str, ...]] = {}
@@ -56,8 +58,7 @@ def scrubbed_sample(
                 "" if values is None or claim == hypothesis.output else _said(np.asarray(values)[inputs[at]])
             )
             rest = text(draws.other(name, inputs, "")[at]) if unimportant[image] else ""
-            changed = bool(inputs[at] != above[name][at])
-            found.append(PathInput(name, image, text(inputs[at]), changed, agrees, rest))
+            found.append(PathInput(name, image, text(inputs[at]), bool(changed[name][at]), agrees, rest))
     edges = [(hypothesis.claims[a].image, hypothesis.claims[b].image) for a, b in hypothesis.edges]
     graph = scrubbed.graph
     return ScrubbedSample(

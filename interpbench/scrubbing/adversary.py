@@ -139,7 +139,12 @@ def refinements(
                 break
     if skipped:
         log.info("%d refinements are not tried, as they have more than %s paths", skipped, f"{MOST_PATHS:,}")
-    return sorted(found, key=lambda one: (-abs(one.change.value), one.claim, one.feature))
+    return sorted(found, key=_order)
+
+
+def _order(one: Refinement) -> tuple[float, float, str, str]:
+    """Returns by what refinements are sorted: of equal changes, that with the larger classes first."""
+    return -round(abs(one.change.value), 9), one.alone, one.claim, one.feature
 
 
 def _features(bank: Mapping[str, np.ndarray], everything: Classes) -> dict[str, np.ndarray]:
