@@ -20,7 +20,7 @@ from interpbench.runs.scrub_hypotheses import (
     hypotheses_of,
     number_nodes,
 )
-from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, SOFT_LIMIT, check_options
+from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, SOFT_LIMIT, check_memory, check_options
 from interpbench.runs.scrub_report import LARGE, ScrubReport
 from interpbench.runs.scrub_sample import scrubbed_sample
 from interpbench.runs.subject import subject_of
@@ -83,7 +83,7 @@ def scrub_program(
         sample: the number of the sample whose inputs are shown, from 1; None for the one with most changes.
 
     Raises:
-        ConfigError: if a number is out of range.
+        ConfigError: if a number is out of range, or inputs take too much memory.
         TaskError: if a hypothesis has too many paths, has no claim about numbers that `soft` could be of, or
             the task's inputs have no donors.
     """
@@ -96,6 +96,9 @@ def scrub_program(
     labels = trace[task.causal_model.output]
     behaviour = ScoredLabels(labels, task.scored(labels), task.causal_model.numerical, task.tolerance)
     ids = torch.from_numpy(task.token_ids(tokens)).to(network.unembed.W_U.device)
+    cfg = network.cfg
+    kept = len(cfg.graph.nodes) + 2 * cfg.n_layers + 1  # what nodes write, and the stream between them
+    check_memory(len(tokens), ids.shape[1] * (kept * cfg.d_model + cfg.d_out))
     scrubbed = ScrubbedNetwork(network, ids)
     hypotheses = hypotheses_of(alignment, circuit, found, trace)
     if written is not None:

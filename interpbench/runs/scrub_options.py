@@ -9,6 +9,8 @@ number of samples of each number, if nothing else is said."""
 LIMIT = 50_000
 """The largest number of inputs, and of samples: what nodes write on all inputs is kept, and a bootstrap of
 samples needs memory in proportion to their number."""
+MOST_BYTES = 1 << 33
+"""The memory that what nodes write on all inputs may take."""
 SOFT_LIMIT = 4096
 """The largest number of inputs, donors included, that are exchanged by a kernel, which is of all pairs."""
 WIDEST = 10.0
@@ -39,7 +41,7 @@ def check_options(
         raise ConfigError(f"--sample {shown(sample)} is none of the samples 1 to {samples}")
     if soft is None:
         return
-    if isinstance(soft, bool) or not isinstance(soft, int | float) or not 0 < soft <= WIDEST:
+    if not _number(soft) or not 0 < soft <= WIDEST:
         raise ConfigError(f"--soft {shown(soft)} is no width above 0 and up to {WIDEST:g}")
     if inputs > SOFT_LIMIT:
         raise ConfigError(
@@ -47,5 +49,27 @@ def check_options(
         )
 
 
+def check_memory(count: int, numbers: int) -> None:
+    """Refuses more inputs than fit into memory with what nodes write on them.
+
+    Args:
+        count: the number of inputs, donors included.
+        numbers: how many numbers are kept of each input.
+
+    Raises:
+        ConfigError: in one line that says how many inputs do fit.
+    """
+    needed, fit = 4 * count * numbers, MOST_BYTES // (4 * numbers)
+    if needed > MOST_BYTES:
+        raise ConfigError(
+            f"what nodes write on {count:,} inputs takes {needed / 2**30:.3g} GiB, and up to "
+            f"{MOST_BYTES / 2**30:.3g} are kept; --inputs {max(fit, 2)} would fit"
+        )
+
+
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
