@@ -71,7 +71,7 @@ def _one_line(error: BaseException) -> str | None:
         return place
     text = str(error)
     if isinstance(error, MemoryError) or any(said in text for said in NO_MEMORY):
-        return "there is not enough memory for this; try a smaller batch, or fewer examples"
+        return "there is not enough memory for this; try a smaller batch, or fewer examples or inputs"
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot use {shown(error.filename)}: {error.strerror}"
     if isinstance(error, Exception) and (files := own_files()):

@@ -24,7 +24,6 @@ from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, SOFT_LIMIT
 from interpbench.runs.scrub_report import LARGE, ScrubReport
 from interpbench.runs.scrub_sample import scrubbed_sample
 from interpbench.runs.subject import subject_of
-from interpbench.scrubbing.adversary import Refinement, refinements
 from interpbench.scrubbing.by_hand import made_by, own_hypothesis
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.donors import with_donors
@@ -34,6 +33,7 @@ from interpbench.scrubbing.positions import PositionDraws, position_classes, scr
 from interpbench.scrubbing.program_claims import attended_sources, position_values, program_hypothesis
 from interpbench.scrubbing.recovered import Recovered, ScoredLabels, recovered
 from interpbench.scrubbing.residual import ScrubbedNetwork, is_split, network_parents
+from interpbench.scrubbing.scrub_adversary import Refinement, refinements
 from interpbench.scrubbing.soft_classes import softened
 from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest, claim_reports, negative_tests
 from interpbench.tasks.task import Task
@@ -79,7 +79,7 @@ def scrub_program(
         donors: whether to add inputs that agree with those with whom no other does.
         soft: the width of the kernel by which inputs with similar numbers are exchanged, as a share of their
             standard deviation, for a further hypothesis; None for no such hypothesis.
-        refine: whether to measure what refinements of the strongest hypothesis change (`adversary`).
+        refine: whether to measure what refinements of the strongest hypothesis change (`scrub_adversary`).
         sample: the number of the sample whose inputs are shown, from 1; None for the one with most changes.
 
     Raises:

@@ -12,9 +12,9 @@ from interpbench.core.files import write_json, write_text
 from interpbench.reports.scrubbing_page import interval, scrubbing_page
 from interpbench.reports.scrubbing_picture import ScrubbedSample
 from interpbench.reports.tables import rows_table
-from interpbench.scrubbing.adversary import Refinement
 from interpbench.scrubbing.path_draws import Sampling
 from interpbench.scrubbing.recovered import Recovered
+from interpbench.scrubbing.scrub_adversary import Refinement
 from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ A hypothesis by hand, in twenty lines, is in the package's README.
 * `residual`: scrubs a transformer, with one batched call for each component; `positions`, by position.
 * `recovered`: what is left of the behaviour: the percentage of the loss that is recovered, and its interval.
 * `vacuity`: how much a claim says on the inputs at hand.
-* `refine`, `adversary`: what two hypotheses say together, and which further claim would matter.
+* `refine`, `scrub_adversary`: what two hypotheses say together, and which further claim would matter.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from interpbench.core.exports import exports
 
 if TYPE_CHECKING:
-    from interpbench.scrubbing.adversary import Refinement, refinements
     from interpbench.scrubbing.by_hand import circuit_hypothesis
     from interpbench.scrubbing.classes import Classes
     from interpbench.scrubbing.computational_graph import ComputationalGraph, Operation, scrub_graph
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from interpbench.scrubbing.path_draws import PathDraws
     from interpbench.scrubbing.refine import join
     from interpbench.scrubbing.residual import ScrubbedNetwork
+    from interpbench.scrubbing.scrub_adversary import Refinement, refinements
 
 __all__ = [
     "Classes",
@@ -51,7 +51,7 @@ __getattr__, __dir__ = exports(
             ("ComputationalGraph", "Operation", "scrub_graph"), "interpbench.scrubbing.computational_graph"
         ),
         **dict.fromkeys(("Hypothesis", "NodeClaim"), "interpbench.scrubbing.hypothesis"),
-        **dict.fromkeys(("Refinement", "refinements"), "interpbench.scrubbing.adversary"),
+        **dict.fromkeys(("Refinement", "refinements"), "interpbench.scrubbing.scrub_adversary"),
         "Classes": "interpbench.scrubbing.classes",
         "PathDraws": "interpbench.scrubbing.path_draws",
         "ScrubbedNetwork": "interpbench.scrubbing.residual",

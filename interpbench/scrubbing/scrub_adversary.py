@@ -176,9 +176,9 @@ def _with_features(
 
     def trials(name: str, own: np.ndarray) -> Iterator[_Trial]:
         for feature, ids in features.items():
-            joined = np.stack([own, ids], 1)
-            if _partition(Classes.of(joined, len(own)).ids) != _partition(own):
-                finer = NodeClaim(hypothesis.claims[name].image, joined)
+            both = np.stack([own, ids], 1)
+            if _partition(Classes.of(both, len(own)).ids) != _partition(own):
+                finer = NodeClaim(hypothesis.claims[name].image, both)
                 yield _Trial("feature", name, feature, _with(hypothesis, {name: finer}), draws)
 
     for name in hypothesis.order:

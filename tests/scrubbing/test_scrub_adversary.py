@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from interpbench.core.errors import TaskError
-from interpbench.scrubbing.adversary import EVERYTHING, Refinement, Score, refinements
 from interpbench.scrubbing.computational_graph import ComputationalGraph, scrub_graph
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PathDraws
+from interpbench.scrubbing.scrub_adversary import EVERYTHING, Refinement, Score, refinements
 from tests.scrubbed_graphs import draws, graph, hypothesis
 
 LABEL = torch.tensor([0.0] * 10 + [1.0] * 10)
@@ -109,7 +109,7 @@ def test_s16_nodes_that_matter_little_are_tried_once():
 
 
 def test_refinements_with_too_many_paths_are_left_out(monkeypatch, caplog):
-    monkeypatch.setattr("interpbench.scrubbing.adversary.MOST_PATHS", 3)
+    monkeypatch.setattr("interpbench.scrubbing.scrub_adversary.MOST_PATHS", 3)
     with caplog.at_level("INFO", "interpbench"):
         found = adversary(hypothesis("x to label", "label to out", label=LABEL.numpy()))
     assert not any(one.kind == "node" for one in found) and "are not tried" in caplog.text
