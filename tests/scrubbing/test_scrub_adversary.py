@@ -7,8 +7,12 @@ import torch
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.computational_graph import ComputationalGraph, scrub_graph
 from interpbench.scrubbing.hypothesis import Hypothesis
+from interpbench.scrubbing.network_graph import network_graph
 from interpbench.scrubbing.path_draws import PathDraws
+from interpbench.scrubbing.program_claims import structure_hypothesis
+from interpbench.scrubbing.residual import ScrubbedNetwork
 from interpbench.scrubbing.scrub_adversary import EVERYTHING, Refinement, Score, refinements
+from tests.builders import SHAPES, inputs, network
 from tests.scrubbed_graphs import draws, graph, hypothesis
 
 LABEL = torch.tensor([0.0] * 10 + [1.0] * 10)
@@ -99,6 +103,31 @@ def test_s16_an_edge_that_was_left_out_is_found():
     found = refinements(accuracy(made, INPUTS, LABEL * (1 - FIRES)), made.parents, claimed, {}, draws(20))
     assert (found[0].kind, found[0].claim, found[0].feature) == ("edges", "a", "")
     assert found[0].change.value > 0.1
+
+
+@pytest.mark.parametrize("sampling", ["node", "edge", "global", "exact"])
+@pytest.mark.parametrize("split", [False, True])
+def test_refinements_of_a_transformer_are_those_of_its_graph_of_functions(split, sampling):
+    model, tokens = network(*SHAPES[0]), inputs(0, 6)
+    made, fast, drawn = network_graph(model, split), ScrubbedNetwork(model, tokens), draws(6, sampling, 20)
+    circuit = np.zeros_like(model.cfg.graph.legal)
+    circuit[-1, 1] = circuit[0, 0] = True
+    claimed = structure_hypothesis(model.cfg.graph, circuit, split)
+
+    def by_path(refined: Hypothesis, others: PathDraws) -> np.ndarray:
+        with torch.no_grad():
+            return scrub_graph(made, refined, tokens, others)[:, -1, 0].numpy()
+
+    def batched(refined: Hypothesis, others: PathDraws) -> np.ndarray:
+        return fast.scrub(refined, others)[0, -1].numpy()
+
+    bank = {"parity": np.arange(6) % 2}
+    slow, quick = (refinements(score, made.parents, claimed, bank, drawn) for score in (by_path, batched))
+    found = {(one.kind, one.claim, one.feature): one.change.value for one in quick}
+    assert len(found) > 6 and {kind for kind, _, _ in found} == {"node", "edges"}
+    for one in slow:
+        assert found[one.kind, one.claim, one.feature] == pytest.approx(one.change.value, abs=1e-9)
+    assert sampling == "exact" or max(map(abs, found.values())) > 1e-3
 
 
 def test_s16_nodes_that_matter_little_are_tried_once():
