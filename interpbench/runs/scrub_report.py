@@ -40,7 +40,7 @@ class ScrubReport:
         single: what is recovered if a single claim about values exchanges inputs (and all else is `exact`).
         example: the inputs of one sample of the strongest hypothesis that is run path by path; None if it has
             too many paths.
-        refinements: by how many percent each refinement of it changes what is recovered, unimportant parents
+        refinements: by how many percentage points each refinement changes what is recovered, unimportant parents
             being resampled by `node`; the largest change first.
     """
 
