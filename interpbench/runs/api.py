@@ -158,7 +158,7 @@ def scrub(checkpoint: "Checkpoint | str | int | Path", **settings: Any) -> "Scru
 
     Raises:
         InterpBenchError: if there is no such checkpoint, a number is out of range, a file cannot be read or
-            is of another network, or a hypothesis is not about this network or has too many paths.
+            is of another network, or a hypothesis is not about this network.
     """
     from interpbench.runs.scrub import scrub_checkpoint
 

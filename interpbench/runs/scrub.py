@@ -25,7 +25,7 @@ from interpbench.runs.scrub_report import LARGE, ScrubReport
 from interpbench.runs.scrub_sample import scrubbed_sample
 from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.by_hand import made_by, own_hypothesis
-from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.classes import Classes, Exchange
 from interpbench.scrubbing.donors import with_donors
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PathDraws, Sampling
@@ -84,8 +84,8 @@ def scrub_program(
 
     Raises:
         ConfigError: if a number is out of range, or inputs take too much memory.
-        TaskError: if a hypothesis has too many paths, has no claim about numbers that `soft` could be of, or
-            the task's inputs have no donors.
+        TaskError: if a hypothesis is not about this network, has no claim about numbers that `soft` could be
+            of, or the task's inputs have no donors.
     """
     check_options(inputs=inputs, samples=samples, seed=seed, soft=soft, sample=sample)
     task = alignment.task
@@ -106,7 +106,7 @@ def scrub_program(
     lengths = Classes.of((tokens >= 0).sum(1), len(tokens))
     results: dict[str, dict[Sampling, Recovered]] = {}
     strongest = list(hypotheses.values())[-1]
-    kinds: dict[str, tuple[Hypothesis, dict[str, Classes] | None]] = {
+    kinds: dict[str, tuple[Hypothesis, dict[str, Exchange] | None]] = {
         name: (hypothesis, None) for name, hypothesis in hypotheses.items()
     }
     reports: dict[str, ClaimReport] = {}
@@ -128,7 +128,15 @@ def scrub_program(
         for sampling in samplings:
             draws = PathDraws(seed, samples, lengths, sampling)
             logits = scrubbed.scrub(hypothesis, draws, classes)
-            results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
+            results[name][sampling] = recovered(
+                behaviour,
+                logits,
+                scrubbed.logits,
+                draws.root,
+                seed,
+                lengths=lengths.ids,
+                pool=scrubbed.pool(hypothesis),
+            )
     paths = {name: sum(hypothesis.paths.values()) for name, (hypothesis, _) in kinds.items()}
     negative: dict[str, NegativeTest] = {}
     single: dict[str, Recovered] = {}
@@ -183,10 +191,12 @@ def _single(
         behaviour: the behaviour that is to be recovered.
         draws: the draws; what they say of unimportant parents is not used.
     """
+    lengths = draws.everything.ids
     classes = dict.fromkeys(hypothesis.claims, Classes.of(None, scrubbed.count))
-    classes[name] = hypothesis.classes(scrubbed.count, draws.everything.ids)[name]
+    classes[name] = hypothesis.classes(scrubbed.count, lengths)[name]
     logits = scrubbed.scrub(hypothesis, replace(draws, sampling="exact"), classes)
-    return recovered(behaviour, logits, scrubbed.logits, draws.root, draws.seed)
+    pool = scrubbed.pool(hypothesis)
+    return recovered(behaviour, logits, scrubbed.logits, draws.root, draws.seed, lengths=lengths, pool=pool)
 
 
 def _refinements(
@@ -208,7 +218,8 @@ def _refinements(
     Raises:
         TaskError: if no percentage is defined.
     """
-    first = recovered(behaviour, scrubbed.scrub(hypothesis, draws), scrubbed.logits, draws.root, draws.seed)
+    logits, lengths = scrubbed.scrub(hypothesis, draws), draws.everything.ids
+    first = recovered(behaviour, logits, scrubbed.logits, draws.root, draws.seed, lengths=lengths)
     if first.percent is None:
         raise TaskError(f"nothing can be refined: {first.why}")
     scale = 100 / (first.network.value - first.shuffled.value)
@@ -247,7 +258,7 @@ def _by_position(
     classes |= position_classes(values, length, lengths.ids)
     draws = PositionDraws(seed, count, length, lengths, sampling, sources)
     logits = scrub_positions(scrubbed, hypothesis, classes, draws)
-    return recovered(behaviour, logits, scrubbed.logits, np.arange(count), seed)
+    return recovered(behaviour, logits, scrubbed.logits, np.arange(count), seed, lengths=lengths.ids)
 
 
 def inputs_of(task: Task, count: int, seed: int) -> np.ndarray:

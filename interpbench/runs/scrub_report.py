@@ -83,6 +83,13 @@ def show_report(console: Console, report: ScrubReport, refined: bool = False) ->
         *(first.network.value, first.shuffled.value, first.constant),
     )
     _show_undefined(report)
+    for name, by_sampling in report.results.items():
+        if (pool := next(iter(by_sampling.values())).pool) is not None:
+            log.info(
+                "%s: %s paths draw from pools of K = %d scrubbed values of each input; in a class of c inputs "
+                "two paths share a value once in K c draws, by which numbers are biased",
+                *(name, f"{report.paths[name]:,}", pool),
+            )
     if report.claims:
         console.print(rows_table([_claim(name, report) for name in reversed(report.claims)]))
         log.info(
@@ -112,7 +119,7 @@ def _show_undefined(report: ScrubReport) -> None:
 def _show_refinements(console: Console, refinements: Sequence[Refinement]) -> None:
     """Prints the refinements that change much, or that none does."""
     if not refinements:
-        log.info("there is nothing to refine: every node has a claim, and no feature tells more inputs apart")
+        log.info("no refinement was tried: nothing is without a claim, or there are too many paths")
         return
     large = [one for one in refinements if abs(one.change.value) >= LARGE]
     if large:

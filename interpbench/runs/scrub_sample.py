@@ -6,7 +6,7 @@ import numpy as np
 
 from interpbench.circuits.naming import EMBED
 from interpbench.reports.scrubbing_picture import PathInput, ScrubbedSample
-from interpbench.scrubbing.hypothesis import MOST_PATHS, Hypothesis
+from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PATH, PathDraws
 from interpbench.scrubbing.residual import ScrubbedNetwork, is_split, network_parents
 from interpbench.tasks.task import Task
@@ -33,7 +33,7 @@ def scrubbed_sample(
         number: the number of the sample, from 1; None for the one in which most nodes get another input than
             the node that reads them.
     """
-    if sum(hypothesis.paths.values()) > MOST_PATHS:
+    if hypothesis.many:
         return None
     paths = scrubbed.paths(hypothesis, draws)
     drawn = {name: row for one in paths.values() for name, row in zip(one.names, one.inputs)}

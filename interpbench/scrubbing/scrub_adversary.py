@@ -13,7 +13,7 @@ Shapes: N inputs, S samples.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -116,7 +116,7 @@ def refinements(
     skipped = 0
 
     def changed(trial: _Trial) -> Refinement | None:
-        if sum(trial.refined.paths.values()) > MOST_PATHS:
+        if trial.refined.many:
             return None
         more = score(trial.refined, trial.draws) - before
         low, high = np.quantile(weights @ more, [MISS / 2, 1 - MISS / 2])
@@ -216,12 +216,16 @@ def _with_edges(
     hypothesis: Hypothesis, parents: Mapping[str, Sequence[str]], draws: PathDraws
 ) -> Iterator[_Trial]:
     """Returns the trial of each claim that further claims could read."""
+    read = {
+        reader: {hypothesis.claims[parent].image for parent in hypothesis.parents(reader)}
+        for reader in hypothesis.order
+    }
     for name in hypothesis.order:
         image = hypothesis.claims[name].image
         further = [
             (name, reader)
-            for reader in hypothesis.order
-            if image in parents[hypothesis.claims[reader].image] and name not in hypothesis.parents(reader)
+            for reader, images in read.items()
+            if image in parents[hypothesis.claims[reader].image] and image not in images
         ]
         if further:
             yield _Trial("edges", name, "", _with(hypothesis, {}, further), draws)
@@ -232,4 +236,4 @@ def _with(
 ) -> Hypothesis:
     """Returns a hypothesis with other claims, and further edges."""
     together = {**hypothesis.claims, **claims}
-    return Hypothesis(together, (*hypothesis.edges, *edges), hypothesis.input, hypothesis.output)
+    return replace(hypothesis, claims=together, edges=(*hypothesis.edges, *edges))

@@ -138,7 +138,7 @@ def test_s16_nodes_that_matter_little_are_tried_once():
 
 
 def test_refinements_with_too_many_paths_are_left_out(monkeypatch, caplog):
-    monkeypatch.setattr("interpbench.scrubbing.scrub_adversary.MOST_PATHS", 3)
+    monkeypatch.setattr("interpbench.scrubbing.hypothesis.MOST_PATHS", 3)
     with caplog.at_level("INFO", "interpbench"):
         found = adversary(hypothesis("x to label", "label to out", label=LABEL.numpy()))
     assert not any(one.kind == "node" for one in found) and "are not tried" in caplog.text
