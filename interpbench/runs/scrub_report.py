@@ -40,8 +40,8 @@ class ScrubReport:
         single: what is recovered if a single claim about values exchanges inputs (and all else is `exact`).
         example: the inputs of one sample of the strongest hypothesis that is run path by path; None if it has
             too many paths.
-        refinements: by how many percentage points each refinement changes what is recovered, unimportant parents
-            being resampled by `node`; the largest change first.
+        refinements: by how many percentage points each refinement changes what is recovered, unimportant
+            parents being resampled by `node`; the largest change first.
     """
 
     task: str
@@ -86,8 +86,8 @@ def show_report(console: Console, report: ScrubReport, refined: bool = False) ->
     for name, by_sampling in report.results.items():
         if (pool := next(iter(by_sampling.values())).pool) is not None:
             log.info(
-                "%s: %s paths draw from pools of K = %d scrubbed values of each input; in a class of c inputs "
-                "two paths share a value once in K c draws, by which numbers are biased",
+                "%s: %s paths draw from pools of K = %d scrubbed values of each input; numbers are biased by "
+                "the order of pairs of paths / (K c), with c inputs in a class",
                 *(name, f"{report.paths[name]:,}", pool),
             )
     if report.claims:

@@ -1,5 +1,7 @@
 """Stricter hypotheses: what two of them say together (Chan et al. 2022, section 6)."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from interpbench.circuits.naming import SLOTS, Reader, is_head, parse_node

@@ -198,6 +198,18 @@ def test_donors_make_claims_say_more() -> None:
         scrub_checkpoint("docstring", donors=True, **FEW)
 
 
+def test_the_size_of_pools_is_said(tmp_path: Path, caplog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interpbench.scrubbing.hypothesis.MOST_PATHS", 3)
+    convert_file("truth", tmp_path / "truth.json", "hist")
+    page = tmp_path / "page.html"
+    settings = ["--inputs", "64", "--samples", "50", "--refine", "--page", str(page)]
+    with caplog.at_level("INFO", "interpbench"):
+        run_subcommand(["scrub", "hist", "--circuit", str(tmp_path / "truth.json"), *settings])
+    assert "7 paths draw from pools of K = 128 scrubbed values of each input" in caplog.text
+    assert "no refinement was tried" in caplog.text
+    assert "No hypothesis was run path by path" in page.read_text()
+
+
 def test_certificates_say_what_is_recovered_with_its_sampling(caplog) -> None:
     """S8: the sampling, the loss and the best constant stand beside the percentage."""
     with caplog.at_level("INFO", "interpbench"):

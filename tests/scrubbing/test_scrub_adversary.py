@@ -122,7 +122,9 @@ def test_refinements_of_a_transformer_are_those_of_its_graph_of_functions(split,
         return fast.scrub(refined, others)[0, -1].numpy()
 
     bank = {"parity": np.arange(6) % 2}
-    slow, quick = (refinements(score, made.parents, claimed, bank, drawn) for score in (by_path, batched))
+    slow, quick = (
+        refinements(score, made.parents, claimed, bank, drawn, least=-1) for score in (by_path, batched)
+    )
     found = {(one.kind, one.claim, one.feature): one.change.value for one in quick}
     assert len(found) > 6 and {kind for kind, _, _ in found} == {"node", "edges"}
     for one in slow:
