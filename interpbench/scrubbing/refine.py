@@ -1,22 +1,14 @@
-"""Stricter hypotheses: what two of them say together, and which further claim would break one.
+"""Stricter hypotheses: what two of them say together (Chan et al. 2022, section 6)."""
 
-A hypothesis allows exchanges; a *refinement* allows fewer. If a refinement changes what is recovered, the
-hypothesis was incomplete: outputs depend on more than it says (Chan et al. 2022, section 6).
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from interpbench.circuits.naming import SLOTS, Reader, is_head, parse_node
 from interpbench.core.errors import TaskError
-from interpbench.core.estimate import Estimate
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
-from interpbench.scrubbing.path_draws import PathDraws
-from interpbench.scrubbing.recovered import ScoredLabels, recovered
-from interpbench.scrubbing.residual import ScrubbedNetwork, is_split
+from interpbench.scrubbing.residual import is_split
 
 
 def join(first: Hypothesis, second: Hypothesis) -> Hypothesis:
@@ -113,56 +105,3 @@ def _together(first: NodeClaim | None, second: NodeClaim | None) -> np.ndarray |
             f"claims about {found[0].image} have values of {' and '.join(map(str, counts))} inputs"
         )
     return np.stack([Classes.of(claim.values, counts[0]).ids for claim in found], 1)
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """What a further claim changes.
-
-    Attributes:
-        claim: the claim that is refined.
-        feature: the name of the feature that its values get, too.
-        percent: the percentage of the loss that is recovered then; None if it is not defined.
-        difference: by how much that is more than before; 0 if it is not defined.
-    """
-
-    claim: str
-    feature: str
-    percent: Estimate | None
-    difference: float
-
-
-def refinements(
-    scrubbed: ScrubbedNetwork,
-    hypothesis: Hypothesis,
-    bank: Mapping[str, np.ndarray],
-    draws: PathDraws,
-    behaviour: ScoredLabels,
-) -> list[Refinement]:
-    """Returns what each feature of a bank changes in each claim, the largest change first.
-
-    Args:
-        scrubbed: the network.
-        hypothesis: the hypothesis.
-        bank: features by name: their values on each input, `[N]` or `[N, ...]`.
-        draws: the draws.
-        behaviour: the behaviour that is to be recovered.
-    """
-    lengths = draws.everything.ids
-
-    def percent(claimed: Hypothesis) -> Estimate | None:
-        logits = scrubbed.scrub(claimed, draws)
-        return recovered(behaviour, logits, scrubbed.logits, draws.root, lengths=lengths).percent
-
-    before = percent(hypothesis)
-    found: list[Refinement] = []
-    for name, claim in hypothesis.claims.items():
-        if claim.values is None:
-            continue
-        for feature, values in bank.items():
-            finer = NodeClaim(claim.image, _together(claim, NodeClaim(claim.image, values)))
-            refined = replace(hypothesis, claims={**hypothesis.claims, name: finer})
-            after = percent(refined)
-            difference = 0.0 if before is None or after is None else after.value - before.value
-            found.append(Refinement(name, feature, after, difference))
-    return sorted(found, key=lambda one: (-abs(one.difference), one.claim, one.feature))
