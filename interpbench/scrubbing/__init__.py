@@ -9,7 +9,8 @@ A hypothesis by hand, in twenty lines, is in the package's README.
 * `path_draws`: the draws of inputs for each path.
 * `computational_graph`: scrubs any graph of functions, path by path; `network_graph` makes one of a network,
   and `rewrites` gives it the nodes that a hypothesis is about.
-* `residual`: scrubs a transformer, with one batched call for each component; `positions`, by position.
+* `residual`: scrubs a transformer, with one batched call for each component; `pools` where there are too many
+  paths, `positions` by position. `claim_values` is what a component writes, given what it reads.
 * `recovered`: what is left of the behaviour: the percentage of the loss that is recovered, and its interval.
 * `vacuity`: how much a claim says on the inputs at hand.
 * `refine`, `scrub_adversary`: what two hypotheses say together, and which further claim would matter.
