@@ -121,6 +121,12 @@ def is_head_input(name: str) -> bool:
     return "<" in name
 
 
+def is_head(name: str) -> bool:
+    """Returns whether a name is that of a head, and not of one of its inputs."""
+    match = _HEAD.fullmatch(name)
+    return match is not None and match[2] is None
+
+
 def destination_name(name: str) -> str:
     """Returns the name of a reader with q, k and v of a head merged, as `Reader.destination` does."""
     return name.partition("<")[0]

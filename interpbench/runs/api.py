@@ -141,11 +141,15 @@ def discover(
 
 
 def scrub(checkpoint: "Checkpoint | str | int | Path", **settings: Any) -> "ScrubReport":
-    """Scrubs a network against its own program, or against a circuit that was found (`circuit=path`).
+    """Scrubs a network: against its own program, a circuit that was found, or a hypothesis by hand.
 
     Args:
         checkpoint: a loaded checkpoint, or what `load` takes.
-        **settings: those of `runs.scrub.scrub_checkpoint`: `circuit`, `inputs`, `samples`, `seed`.
+        **settings: those of `runs.scrub.scrub_checkpoint`: `circuit`, a file of scores or of a circuit, or
+            `hypothesis`, `path/to/file.py:name`, instead of the program; `inputs` and `samples`, from 2 to
+            50,000; `seed`; `donors`, to add inputs that agree with those that are alone; `soft`, the width
+            of a kernel by which inputs with similar numbers are exchanged; `refine`, to try what a
+            hypothesis may have left out; `sample`, the number of the sample that a page shows.
 
     Examples:
         >>> import interpbench
@@ -153,7 +157,8 @@ def scrub(checkpoint: "Checkpoint | str | int | Path", **settings: Any) -> "Scru
         >>> report.results["features"]["node"].percent             # doctest: +SKIP
 
     Raises:
-        InterpBenchError: if there is no such checkpoint, or a hypothesis has too many paths.
+        InterpBenchError: if there is no such checkpoint, a number is out of range, a file cannot be read or
+            is of another network, or a hypothesis is not about this network.
     """
     from interpbench.runs.scrub import scrub_checkpoint
 

@@ -23,6 +23,7 @@ from interpbench.reports.certificates import certificate_table
 from interpbench.runs.scrub import POSITIONS, scrub_program
 from interpbench.runs.scrub_report import percent
 from interpbench.runs.subject import Subject, subject_of
+from interpbench.scrubbing.path_draws import Sampling
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
@@ -35,6 +36,8 @@ from interpbench.transformer.model import Transformer
 log = logging.getLogger(__name__)
 SCRUBBED = 512, 500
 """How many inputs and samples scrubbing has beside a certificate."""
+SAMPLING: Sampling = "node"
+"""How unimportant parents are resampled there."""
 MOST_COUNTED = 1000
 """The largest number of inputs of which the pairs on which a swap has an answer are counted anew."""
 
@@ -183,15 +186,17 @@ def _scrubbed(checkpoint: Checkpoint, subject: Subject) -> str:
             subject.truth.circuit,
             inputs=SCRUBBED[0],
             samples=SCRUBBED[1],
-            samplings=("node",),
+            samplings=(SAMPLING,),
             claims=False,
         )
     except TaskError as error:
         return str(error)
-    said = [
-        f"{percent(report.results[level]['node'])} % ({level})" for level in (PROGRAM_LEVELS[-1], POSITIONS)
-    ]
-    return f"recovers {' and '.join(said)} of the loss"
+    said: list[str] = []
+    for level in (PROGRAM_LEVELS[-1], POSITIONS):
+        one = report.results[level][SAMPLING]
+        said.append(f"{percent(one)} % ({level}, {SAMPLING}; loss {one.scrubbed.value:.4g})")
+    best = report.results[POSITIONS][SAMPLING].constant
+    return f"recovers {' and '.join(said)} of the loss; the best constant has a loss of {best:.4g}"
 
 
 def _compare(checkpoint: Checkpoint, subject: Subject) -> None:

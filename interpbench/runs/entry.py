@@ -13,6 +13,8 @@ from interpbench.core.errors import MOST_CHARACTERS, InterpBenchError
 from interpbench.core.text import printable, shown
 from interpbench.core.user_code import blamed, own_files, place_of
 
+NO_MEMORY = "not enough memory", "out of memory", "can't allocate memory"
+"""What torch says on Windows, on a GPU and on other systems if memory is short."""
 REPORT = "please report it with the lines above"
 log = logging.getLogger(__name__)
 
@@ -68,8 +70,8 @@ def _one_line(error: BaseException) -> str | None:
     if place := blamed(error):
         return place
     text = str(error)
-    if isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text:
-        return "there is not enough memory for this; try a smaller batch, or fewer examples"
+    if isinstance(error, MemoryError) or any(said in text for said in NO_MEMORY):
+        return "there is not enough memory for this; try a smaller batch, or fewer examples or inputs"
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot use {shown(error.filename)}: {error.strerror}"
     if isinstance(error, Exception) and (files := own_files()):

@@ -17,14 +17,13 @@ from interpbench.core.console import WIDE, console
 from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.core.files import check_file, check_writable
 from interpbench.core.text import shown
+from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, check_options
 from interpbench.runs.subcommand import argument, subcommand
 from interpbench.scoring.leaderboard_rows import BOARD
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
 MOST_PAIRS = 10**7
-WIDEST = 10.0
-"""The largest width of the kernel by which inputs with similar numbers are exchanged."""
 EXAM_METRICS = (
     *("precision", "auroc", "complete", "answers", "needed"),
     *("chosen_size", "chosen_precision", "chosen_recall"),
@@ -235,25 +234,22 @@ def _certify(arguments: argparse.Namespace) -> int:
     argument("checkpoint", help="a name in models/, or a folder"),
     argument("--circuit", metavar="FILE", help="scrub a circuit that was found, instead of the program"),
     argument("--hypothesis", metavar="FILE.py:NAME", help="scrub a hypothesis of your own instead"),
-    argument("--inputs", type=int, default=1024, help="inputs among which claims exchange theirs (1024)"),
-    argument("--samples", type=int, default=1000, help="samples of each number (1000)"),
+    argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs that claims exchange ({MOST_INPUTS})"),
+    argument("--samples", type=int, default=MOST_SAMPLES, help=f"samples of each number ({MOST_SAMPLES})"),
     argument("--seed", type=int, default=0, help="seed of inputs and draws (0)"),
     argument("--donors", action="store_true", help="add inputs that agree with those that are alone"),
     argument("--soft", type=float, metavar="WIDTH", help="also exchange inputs with similar numbers"),
-    argument("--refine", action="store_true", help="which further features of claims matter"),
+    argument("--refine", action="store_true", help="which further claims and features matter"),
     argument("--task", help="where a task of your own is: path/to/file.py:name"),
     argument("--json", metavar="FILE", help="write all numbers to a file"),
-    argument("--page", metavar="FILE", help="write an HTML page: what is recovered, and a sample's inputs"),
+    argument("--page", metavar="FILE", help="write an HTML page: the hypothesis, and the inputs of a sample"),
+    argument("--sample", type=int, metavar="N", help="which sample the page shows (that with most changes)"),
 )
 def _scrub(arguments: argparse.Namespace) -> int:
-    for option, least in (("inputs", 2), ("samples", 2)):
-        value = getattr(arguments, option)
-        if not least <= value <= MOST_PAIRS:
-            raise ConfigError(f"--{option} {value} is not a number from {least} to {MOST_PAIRS:,}")
+    checked = ("inputs", "samples", "seed", "soft", "sample")
+    check_options(**{name: getattr(arguments, name) for name in checked})
     if arguments.task is not None:
         get_task(arguments.task)
-    if arguments.soft is not None and not 0 < arguments.soft <= WIDEST:
-        raise ConfigError(f"--soft {arguments.soft:g} is no width above 0 and up to {WIDEST:g}")
     find_checkpoint(arguments.checkpoint)
     circuit = Path(arguments.circuit) if arguments.circuit else None
     if circuit is not None and not circuit.is_file():
@@ -265,11 +261,11 @@ def _scrub(arguments: argparse.Namespace) -> int:
     from interpbench.runs.scrub import scrub_checkpoint
     from interpbench.runs.scrub_report import show_report
 
-    settings = ("inputs", "samples", "seed", "donors", "soft", "refine")
+    settings = (*checked, "donors", "refine")
     numbers = {name: getattr(arguments, name) for name in settings}
     own = arguments.hypothesis or None
     report = scrub_checkpoint(arguments.checkpoint, circuit=circuit, hypothesis=own, **numbers)
-    show_report(console(WIDE), report)
+    show_report(console(WIDE), report, arguments.refine)
     if arguments.json:
         report.save(arguments.json)
     if arguments.page:

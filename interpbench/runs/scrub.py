@@ -1,40 +1,39 @@
 """Causal scrubbing of a checkpoint against its own program, or against a circuit that a method found."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from interpbench.alignment.alignment import Alignment
-from interpbench.causal.model import Trace
 from interpbench.checkpoints.find import find_checkpoint
-from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.io.score_files import read_scores
-from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import ConfigError, TaskError
 from interpbench.core.process import prepare_torch
-from interpbench.reports.scrubbing_page import PathInput
-from interpbench.runs.scrub_report import ScrubReport
+from interpbench.runs.scrub_hypotheses import (
+    best_edges,
+    feature_bank,
+    float_nodes,
+    hypotheses_of,
+    number_nodes,
+)
+from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, SOFT_LIMIT, check_memory, check_options
+from interpbench.runs.scrub_report import LARGE, ScrubReport
+from interpbench.runs.scrub_sample import scrubbed_sample
 from interpbench.runs.subject import subject_of
 from interpbench.scrubbing.by_hand import made_by, own_hypothesis
-from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.classes import Classes, Exchange
 from interpbench.scrubbing.donors import with_donors
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PathDraws, Sampling
 from interpbench.scrubbing.positions import PositionDraws, position_classes, scrub_positions
-from interpbench.scrubbing.program_claims import (
-    PROGRAM_LEVELS,
-    attended_sources,
-    position_values,
-    program_hypothesis,
-    structure_hypothesis,
-)
+from interpbench.scrubbing.program_claims import attended_sources, position_values, program_hypothesis
 from interpbench.scrubbing.recovered import Recovered, ScoredLabels, recovered
-from interpbench.scrubbing.refine import refinements
-from interpbench.scrubbing.residual import ScrubbedNetwork
+from interpbench.scrubbing.residual import ScrubbedNetwork, is_split, network_parents
+from interpbench.scrubbing.scrub_adversary import Refinement, refinements
 from interpbench.scrubbing.soft_classes import softened
 from interpbench.scrubbing.vacuity import ClaimReport, NegativeTest, claim_reports, negative_tests
 from interpbench.tasks.task import Task
@@ -45,10 +44,6 @@ POSITIONS, SOURCES = "positions", "sources"
 """The names of the hypotheses with a claim for each node at each position: about its values alone, and also
 about the positions that heads attend to."""
 BY_POSITION = POSITIONS, SOURCES
-MANY = 8
-"""The number of tokens whose counts are among the features that refine claims."""
-MOST_INPUTS = 1024
-"""The number of inputs among which claims exchange theirs; all of a task's if there are no more."""
 
 
 def scrub_program(
@@ -59,13 +54,14 @@ def scrub_program(
     found: np.ndarray | None = None,
     written: str | None = None,
     inputs: int = MOST_INPUTS,
-    samples: int = 1000,
+    samples: int = MOST_SAMPLES,
     samplings: Sequence[Sampling] = SAMPLINGS,
     seed: int = 0,
     claims: bool = True,
     donors: bool = False,
     soft: float | None = None,
     refine: bool = False,
+    sample: int | None = None,
 ) -> ScrubReport:
     """Scrubs a network against its program, or against a circuit alone.
 
@@ -83,12 +79,15 @@ def scrub_program(
         donors: whether to add inputs that agree with those with whom no other does.
         soft: the width of the kernel by which inputs with similar numbers are exchanged, as a share of their
             standard deviation, for a further hypothesis; None for no such hypothesis.
-        refine: whether to measure what further features change in the claims of the strongest hypothesis.
+        refine: whether to measure what refinements of the strongest hypothesis change (`scrub_adversary`).
+        sample: the number of the sample whose inputs are shown, from 1; None for the one with most changes.
 
     Raises:
-        TaskError: if a hypothesis has too many paths, has no claim about numbers that `soft` could be of, or
-            the task's inputs have no donors.
+        ConfigError: if a number is out of range, or inputs take too much memory.
+        TaskError: if a hypothesis is not about this network, has no claim about numbers that `soft` could be
+            of, or the task's inputs have no donors.
     """
+    check_options(inputs=inputs, samples=samples, seed=seed, soft=soft, sample=sample)
     task = alignment.task
     tokens = inputs_of(task, inputs, seed)
     if donors:
@@ -97,28 +96,50 @@ def scrub_program(
     labels = trace[task.causal_model.output]
     behaviour = ScoredLabels(labels, task.scored(labels), task.causal_model.numerical, task.tolerance)
     ids = torch.from_numpy(task.token_ids(tokens)).to(network.unembed.W_U.device)
+    cfg = network.cfg
+    kept = len(cfg.graph.nodes) + 2 * cfg.n_layers + 1  # what nodes write, and the stream between them
+    check_memory(len(tokens), ids.shape[1] * (kept * cfg.d_model + cfg.d_out))
     scrubbed = ScrubbedNetwork(network, ids)
-    hypotheses = _hypotheses(alignment, circuit, found, trace)
+    hypotheses = hypotheses_of(alignment, circuit, found, trace)
     if written is not None:
         hypotheses = {written.rpartition(":")[2]: made_by(written, tokens, trace)}
     lengths = Classes.of((tokens >= 0).sum(1), len(tokens))
     results: dict[str, dict[Sampling, Recovered]] = {}
     strongest = list(hypotheses.values())[-1]
-    kinds: dict[str, tuple[Hypothesis, dict[str, Classes] | None]] = {
+    kinds: dict[str, tuple[Hypothesis, dict[str, Exchange] | None]] = {
         name: (hypothesis, None) for name, hypothesis in hypotheses.items()
     }
+    reports: dict[str, ClaimReport] = {}
     if soft is not None:
-        numbers = _numbers(alignment) if written is None else _floats(strongest)
-        kinds[f"{list(hypotheses)[-1]}, soft"] = strongest, softened(strongest, numbers, soft, lengths)
+        if len(tokens) > SOFT_LIMIT:
+            raise ConfigError(
+                f"--soft takes up to {SOFT_LIMIT:,} inputs, and with donors these are {len(tokens):,}"
+            )
+        numbers = number_nodes(alignment) if written is None else float_nodes(strongest)
+        kernels = softened(strongest, numbers, soft, lengths)
+        kinds[f"{list(hypotheses)[-1]}, soft"] = strongest, kernels
+        reports = {
+            f"{name}, soft": ClaimReport(kernels[name].alone, kernels[name].effective_size, None)
+            for name in strongest.order
+            if strongest.claims[name].image in numbers and strongest.claims[name].values is not None
+        }
     for name, (hypothesis, classes) in kinds.items():
         results[name] = {}
         for sampling in samplings:
             draws = PathDraws(seed, samples, lengths, sampling)
             logits = scrubbed.scrub(hypothesis, draws, classes)
-            results[name][sampling] = recovered(behaviour, logits, scrubbed.logits, draws.root, seed)
+            results[name][sampling] = recovered(
+                behaviour,
+                logits,
+                scrubbed.logits,
+                draws.root,
+                seed,
+                lengths=lengths.ids,
+                pool=scrubbed.pool(hypothesis),
+            )
     paths = {name: sum(hypothesis.paths.values()) for name, (hypothesis, _) in kinds.items()}
-    reports: dict[str, ClaimReport] = {}
     negative: dict[str, NegativeTest] = {}
+    single: dict[str, Recovered] = {}
     of_program = found is None and written is None
     if of_program:
         strict = program_hypothesis(alignment, circuit, trace, "split")
@@ -130,77 +151,84 @@ def scrub_program(
                 if sampling in ("node", "exact")
             }
     draws = PathDraws(seed, samples, lengths)
+    if claims:
+        about_values = [name for name in strongest.order if strongest.claims[name].values is not None]
+        every = claim_reports(scrubbed, strongest, draws, behaviour)
+        reports |= {name: one for name, one in every.items() if name in about_values}
+        single = {
+            name: _single(scrubbed, strongest, name, behaviour, draws) for name in reports if name in every
+        }
     if claims and of_program:
-        reports = claim_reports(scrubbed, strongest, draws, behaviour)
         tests = negative_tests(scrubbed, alignment, trace, behaviour, draws)
         negative = {str(node): test for node, test in tests.items()}
-    finer = refinements(scrubbed, strongest, _bank(task, tokens, trace), draws, behaviour) if refine else []
-    example = _example(scrubbed, strongest, draws, task, tokens)
+    finer: tuple[Refinement, ...] = ()
+    if refine:
+        finer = _refinements(scrubbed, strongest, feature_bank(task, tokens, trace), behaviour, draws)
+    about = {str(node): tuple(names) for node, names in alignment.aligned_nodes.items()} if of_program else {}
     return ScrubReport(
-        task.name, len(tokens), samples, paths, results, reports, negative, example, tuple(finer)
+        task.name,
+        len(tokens),
+        samples,
+        paths,
+        results,
+        reports,
+        negative,
+        single,
+        scrubbed_sample(scrubbed, strongest, draws, task, tokens, about, sample),
+        finer,
     )
 
 
-def _numbers(alignment: Alignment) -> set[str]:
-    """Returns the names of the nodes all of whose variables are numbers."""
-    variables = alignment.task.causal_model.variables
-    return {
-        str(node)
-        for node, names in alignment.aligned_nodes.items()
-        if all(variables[name].values is None for name in names)
-    }
-
-
-def _floats(hypothesis: Hypothesis) -> set[str]:
-    """Returns the names of the nodes of which a hypothesis has numbers with a fraction."""
-    return {
-        claim.image
-        for claim in hypothesis.claims.values()
-        if claim.values is not None and np.asarray(claim.values).dtype.kind == "f"
-    }
-
-
-def _bank(task: Task, tokens: np.ndarray, trace: Trace) -> dict[str, np.ndarray]:
-    """Returns the features that refine claims: all variables, and what inputs look like, by name.
-
-    Args:
-        task: the task.
-        tokens: the inputs, `[N, pos]`.
-        trace: the program's variables on the inputs, `[N, pos]` each.
-    """
-    bank = {name: values for name, values in trace.items() if name != "tokens"}
-    bank |= {f"token {place + 1}": tokens[:, place] for place in range(tokens.shape[1])}
-    bank |= {
-        f"number of {task.vocab[code]!r}": (tokens == code).sum(1)
-        for code in range(min(len(task.vocab), MANY))
-    }
-    return bank
-
-
-def _example(
-    scrubbed: ScrubbedNetwork, hypothesis: Hypothesis, draws: PathDraws, task: Task, tokens: np.ndarray
-) -> tuple[PathInput, ...]:
-    """Returns the inputs of the first sample on all paths.
+def _single(
+    scrubbed: ScrubbedNetwork, hypothesis: Hypothesis, name: str, behaviour: ScoredLabels, draws: PathDraws
+) -> Recovered:
+    """Returns what is recovered if a single claim exchanges inputs, and all else stays as it is.
 
     Args:
         scrubbed: the network.
         hypothesis: the hypothesis.
-        draws: the draws.
-        task: the task.
-        tokens: the inputs, `[N, pos]`.
+        name: the claim.
+        behaviour: the behaviour that is to be recovered.
+        draws: the draws; what they say of unimportant parents is not used.
     """
-    found: list[PathInput] = []
-    for claim, paths in scrubbed.paths(hypothesis, draws).items():
-        values = hypothesis.claims[claim].values
-        for name, inputs in zip(paths.names, paths.inputs):
-            row = tokens[inputs[0]]
-            text = " ".join(str(task.vocab[code]) for code in row if code >= 0)
-            known = () if values is None else np.asarray(values)[inputs[0]].reshape(-1).tolist()
-            agrees = " ".join(
-                f"{value:g}" if isinstance(value, int | float) else str(value) for value in known
-            )
-            found.append(PathInput(name, text, agrees))
-    return tuple(found)
+    lengths = draws.everything.ids
+    classes = dict.fromkeys(hypothesis.claims, Classes.of(None, scrubbed.count))
+    classes[name] = hypothesis.classes(scrubbed.count, lengths)[name]
+    logits = scrubbed.scrub(hypothesis, replace(draws, sampling="exact"), classes)
+    pool = scrubbed.pool(hypothesis)
+    return recovered(behaviour, logits, scrubbed.logits, draws.root, draws.seed, lengths=lengths, pool=pool)
+
+
+def _refinements(
+    scrubbed: ScrubbedNetwork,
+    hypothesis: Hypothesis,
+    bank: Mapping[str, np.ndarray],
+    behaviour: ScoredLabels,
+    draws: PathDraws,
+) -> tuple[Refinement, ...]:
+    """Returns by how many percent of the loss refinements change what is recovered.
+
+    Args:
+        scrubbed: the network.
+        hypothesis: the hypothesis.
+        bank: features by name: their values on each input, `[N]` or `[N, ...]`.
+        behaviour: the behaviour that is to be recovered.
+        draws: the draws.
+
+    Raises:
+        TaskError: if no percentage is defined.
+    """
+    logits, lengths = scrubbed.scrub(hypothesis, draws), draws.everything.ids
+    first = recovered(behaviour, logits, scrubbed.logits, draws.root, draws.seed, lengths=lengths)
+    if first.percent is None:
+        raise TaskError(f"nothing can be refined: {first.why}")
+    scale = 100 / (first.network.value - first.shuffled.value)
+
+    def percent(refined: Hypothesis, others: PathDraws) -> np.ndarray:
+        return scale * behaviour.losses(scrubbed.scrub(refined, others), others.root)
+
+    parents = network_parents(scrubbed.graph, is_split(hypothesis))
+    return tuple(refinements(percent, parents, hypothesis, bank, draws, least=LARGE))
 
 
 def _by_position(
@@ -230,16 +258,7 @@ def _by_position(
     classes |= position_classes(values, length, lengths.ids)
     draws = PositionDraws(seed, count, length, lengths, sampling, sources)
     logits = scrub_positions(scrubbed, hypothesis, classes, draws)
-    return recovered(behaviour, logits, scrubbed.logits, np.arange(count), seed)
-
-
-def _hypotheses(
-    alignment: Alignment, circuit: np.ndarray, found: np.ndarray | None, trace: Trace
-) -> dict[str, Hypothesis]:
-    """Returns the hypotheses by name, the strongest last."""
-    if found is not None:
-        return {"circuit": structure_hypothesis(alignment.graph, found, split=True)}
-    return {level: program_hypothesis(alignment, circuit, trace, level) for level in PROGRAM_LEVELS}
+    return recovered(behaviour, logits, scrubbed.logits, np.arange(count), seed, lengths=lengths.ids)
 
 
 def inputs_of(task: Task, count: int, seed: int) -> np.ndarray:
@@ -269,11 +288,12 @@ def scrub_checkpoint(
     circuit: str | Path | None = None,
     hypothesis: str | None = None,
     inputs: int = MOST_INPUTS,
-    samples: int = 1000,
+    samples: int = MOST_SAMPLES,
     seed: int = 0,
     donors: bool = False,
     soft: float | None = None,
     refine: bool = False,
+    sample: int | None = None,
 ) -> ScrubReport:
     """Scrubs a checkpoint, as `scrub_program` does.
 
@@ -288,10 +308,19 @@ def scrub_checkpoint(
         donors: as of `scrub_program`.
         soft: as of `scrub_program`.
         refine: as of `scrub_program`.
+        sample: as of `scrub_program`.
 
     Raises:
-        InterpBenchError: if there is no such checkpoint, or the file cannot be read.
+        InterpBenchError: if there is no such checkpoint, a number is out of range, both a circuit and a
+            hypothesis are given, or a file cannot be read or is of another network.
     """
+    check_options(inputs=inputs, samples=samples, seed=seed, soft=soft, sample=sample)
+    if circuit is not None and hypothesis is not None:
+        raise ConfigError("--circuit and --hypothesis: say one of them")
+    if circuit is not None and soft is not None:
+        raise ConfigError(
+            "--soft is about the values of claims, and a --circuit has none: leave out one of them"
+        )
     prepare_torch()
     checkpoint = load_checkpoint(find_checkpoint(name), certificate=False)
     subject = subject_of(checkpoint)
@@ -311,27 +340,5 @@ def scrub_checkpoint(
         donors=donors,
         soft=soft,
         refine=refine,
+        sample=sample,
     )
-
-
-def best_edges(path: Path, checkpoint: Checkpoint, count: int) -> np.ndarray:
-    """Returns the circuit of a file, or its best edges, bool `[R, W]`.
-
-    Args:
-        path: the file.
-        checkpoint: the checkpoint that it is of.
-        count: the number of edges, if the file has scores only.
-    """
-    graph = checkpoint.network.cfg.graph
-    read = read_scores(path, graph)
-    if read.circuit is not None:
-        return read.circuit & graph.legal
-    return best_edges_of(read.scores, count)
-
-
-def best_edges_of(scores: Scores, count: int) -> np.ndarray:
-    """Returns so many of the edges with the highest scores, bool `[R, W]`; of equal ones, the first."""
-    legal = scores.graph.legal
-    values = np.where(legal, scores.edges, -np.inf)
-    chosen = np.argsort(-values, axis=None, kind="stable")[:count]
-    return np.isin(np.arange(values.size), chosen).reshape(values.shape) & legal

@@ -234,7 +234,7 @@ class CircuitBehaviour:
         changed: the share of pairs whose corrupted input changes the network's answer.
         faithfulness: the faithfulness of circuits of several sizes.
         recovered: the percentage of the loss that causal scrubbing recovers with the circuit of as many edges
-            as are required of any order; None if not measured, not defined, or if it has too many paths.
+            as are required of any order; None if not measured or not defined.
         sufficiency: what the circuit does that has as many edges as are required of any order.
         smallest: the circuit of as many of the best edges as it takes to give the network's answers to all
             pairs.

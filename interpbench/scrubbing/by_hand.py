@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from interpbench.circuits.naming import EMBED, destination_name, edge_ends, is_edge, is_head_input
+from interpbench.circuits.naming import EMBED, destination_name, edge_ends, is_edge, is_head, is_head_input
 from interpbench.core.errors import InterpBenchError, TaskError
 from interpbench.core.registry import Registry
 from interpbench.core.text import shown
@@ -42,7 +42,8 @@ def circuit_hypothesis(edges: Sequence[str], values: Mapping[str, np.ndarray]) -
             function of, `[N]` or `[N, ...]`.
 
     Raises:
-        TaskError: if a name is none of an edge, or values are of a node without an edge.
+        TaskError: if a name is none of an edge, only some edges into heads name an input, or values are of a
+            node without an edge.
     """
     found: dict[tuple[str, str], None] = {}
     for name in edges:
@@ -52,6 +53,11 @@ def circuit_hypothesis(edges: Sequence[str], values: Mapping[str, np.ndarray]) -
         found[source, target] = None
         if is_head_input(target):
             found[target, destination_name(target)] = None
+    into = {name: edge_ends(name)[1] for name in edges}
+    split = [name for name, target in into.items() if is_head_input(target)]
+    merged = [name for name, target in into.items() if is_head(target)]
+    if split and merged:
+        raise TaskError(f"{split[0]} names an input of a head, so that {merged[0]} has to name one, too")
     images = {str(EMBED), LOGITS, *(image for edge in found for image in edge)}
     if lost := sorted(set(values) - images):
         raise TaskError(f"there are values of {lost[0]}, which has no edge")

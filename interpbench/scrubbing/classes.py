@@ -2,10 +2,37 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from interpbench.core.errors import TaskError
+
+KINDS = "biufUS"
+"""The kinds of values that can be compared, as numpy calls them: truth values, numbers and words."""
+
+
+class Exchange(Protocol):
+    """Which inputs are exchanged with which."""
+
+    @property
+    def alone(self) -> float:
+        """How often an input is exchanged with no other."""
+        ...
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of inputs that one is exchanged with, itself included."""
+        ...
+
+    def pick(self, uniform: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """Returns, for each input, one that it may be exchanged with, `[S]`.
+
+        Args:
+            uniform: numbers from 0 to 1, exclusive, `[S]`, which choose.
+            inputs: the inputs, `[S]`.
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +47,7 @@ class Classes:
 
     @classmethod
     def of(cls, values: np.ndarray | None, count: int, lengths: np.ndarray | None = None) -> "Classes":
-        """Returns the classes of inputs with equal values.
+        """Returns the classes of inputs with equal values; no value (NaN) is a value of its own.
 
         Args:
             values: the value on each input, `[N]` or `[N, ...]`; None if every input is alone.
@@ -28,16 +55,22 @@ class Classes:
             lengths: the length of each input, `[N]`, if they differ: inputs that agree have one length.
 
         Raises:
-            TaskError: if there is not one value for each input.
+            TaskError: if there is not one value for each input, or values are no numbers, truth values or
+                words.
         """
         if values is None:
             return cls(np.arange(count))
-        table = np.asarray(values)
+        try:
+            table = np.asarray(values)
+        except ValueError:
+            raise TaskError("values have to be one array; those of some inputs have more parts") from None
+        if table.dtype.kind not in KINDS:
+            raise TaskError(f"values of type {table.dtype} are no numbers, truth values or words")
         if table.ndim == 0 or len(table) != count:
             raise TaskError(f"values of shape {list(table.shape)} are not one for each of {count} inputs")
         table = table.reshape(count, -1)
-        if table.dtype.kind == "f":
-            table = np.where(np.isnan(table), np.inf, table)  # no value is a value
+        if table.dtype.kind == "f" and (missing := np.isnan(table)).any():
+            table = np.concatenate([np.where(missing, 0, table), missing], 1)
         if lengths is not None:
             table = np.concatenate([table, np.asarray(lengths).reshape(count, 1)], 1)
         return cls(np.unique(table, axis=0, return_inverse=True)[1].reshape(-1))

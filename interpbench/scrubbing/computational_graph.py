@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from interpbench.core.errors import TaskError
-from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.classes import Exchange
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import PATH, PathDraws
 
@@ -70,7 +70,7 @@ def scrub_graph(
     hypothesis: Hypothesis,
     data: Tensor,
     draws: PathDraws,
-    classes: Mapping[str, Classes] | None = None,
+    classes: Mapping[str, Exchange] | None = None,
 ) -> Tensor:
     """Returns the output of the scrubbed graph on each sample, `[S, ...]`; `draws.root` says on which input.
 
@@ -79,12 +79,13 @@ def scrub_graph(
         hypothesis: the hypothesis.
         data: the inputs, `[N, ...]`.
         draws: the draws.
-        classes: the classes of inputs by claim; None for those of the hypothesis.
+        classes: which inputs are exchanged, by claim; None for those of the hypothesis.
 
     Raises:
-        TaskError: if the hypothesis is not about this graph.
+        TaskError: if the hypothesis is not about this graph, or has too many paths.
     """
     hypothesis.check(graph.parents, graph.input, graph.output)
+    hypothesis.check_paths()
     clean = graph.run(data)
     known = classes or hypothesis.classes(len(data), draws.everything.ids)
 

@@ -6,7 +6,7 @@ one. An edge between claims says that a node reads another. All else is claimed 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,10 @@ from interpbench.scrubbing.classes import Classes
 
 MOST_PATHS = 20_000
 """The largest number of paths from the output that are run one by one."""
+
+
+class PathLimitError(TaskError):
+    """A hypothesis has more paths than are run one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +45,22 @@ class Hypothesis:
         edges: the edges between claims, (parent, child).
         input: the name of the claim about the input.
         output: the name of the claim about the output, whose values are not used.
+        copies: whether several claims may be about one node, if different claims read them, as if the node
+            had a copy for each (`join` makes such hypotheses); else each node has one claim at most.
     """
 
     claims: Mapping[str, NodeClaim]
     edges: Sequence[tuple[str, str]]
     input: str = "input"
     output: str = "output"
-    _parents: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], repr=False)
+    copies: bool = False
+
+    @cached_property
+    def _parents(self) -> dict[str, tuple[str, ...]]:
+        return {name: tuple(p for p, child in self.edges if child == name) for name in self.claims}
 
     def parents(self, claim: str) -> tuple[str, ...]:
         """Returns the parents of a claim, in the order of `edges`."""
-        if not self._parents:
-            self._parents.update(
-                {name: tuple(p for p, child in self.edges if child == name) for name in self.claims}
-            )
         return self._parents[claim]
 
     @cached_property
@@ -89,6 +95,21 @@ class Hypothesis:
                 counts[parent] += counts[claim]
         return counts
 
+    @property
+    def many(self) -> bool:
+        """Whether there are too many paths to run them one by one."""
+        return sum(self.paths.values()) > MOST_PATHS
+
+    def check_paths(self) -> None:
+        """Checks that paths can be run one by one.
+
+        Raises:
+            PathLimitError: if there are too many.
+        """
+        if self.many:
+            total = sum(self.paths.values())
+            raise PathLimitError(f"the hypothesis has {total:,} paths, and at most {MOST_PATHS:,} are run")
+
     def classes(self, count: int, lengths: np.ndarray | None = None) -> dict[str, Classes]:
         """Returns the classes of N inputs by claim.
 
@@ -121,17 +142,11 @@ class Hypothesis:
         for name in (self.input, self.output, *(each for edge in self.edges for each in edge)):
             if name not in self.claims:
                 raise TaskError(f"there is no claim {name!r}{did_you_mean(name, self.claims)}")
-        images: dict[str, str] = {}
         for name, claim in self.claims.items():
             if claim.image not in parents:
                 near = did_you_mean(claim.image, parents)
                 raise TaskError(f"claim {name!r} is about {claim.image!r}, which is no node{near}")
-            if claim.image in images:
-                raise TaskError(
-                    f"claims {images[claim.image]!r} and {name!r} are both about {claim.image}; join their "
-                    "values into one claim"
-                )
-            images[claim.image] = name
+        self._check_images()
         for name, image in ((self.input, source), (self.output, target)):
             if self.claims[name].image != image:
                 raise TaskError(f"claim {name!r} has to be about {image}, not {self.claims[name].image}")
@@ -142,5 +157,19 @@ class Hypothesis:
         if len(set(self.edges)) < len(self.edges):
             twice = next(edge for edge in self.edges if list(self.edges).count(edge) > 1)
             raise TaskError(f"edge {twice[0]!r} to {twice[1]!r} is there twice")
-        if (total := sum(self.paths.values())) > MOST_PATHS:
-            raise TaskError(f"the hypothesis has {total:,} paths, and at most {MOST_PATHS:,} are run")
+        if lost := [name for name in self.claims if name not in self.order and name != self.input]:
+            raise TaskError(
+                f"claim {lost[0]!r} does not reach the output: no path of edges leads from it to {target}"
+            )
+
+    def _check_images(self) -> None:
+        """Checks that no claims, or none that one claim reads, are about the same node."""
+        groups = [self.parents(name) for name in self.claims] if self.copies else [tuple(self.claims)]
+        for group in groups:
+            images: dict[str, str] = {}
+            for name in group:
+                image = self.claims[name].image
+                if image in images:
+                    pair = f"{images[image]!r} and {name!r}"
+                    raise TaskError(f"claims {pair} are both about {image}; join their values into one claim")
+                images[image] = name

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from interpbench.core import seeds
-from interpbench.scrubbing.classes import Classes
+from interpbench.core.errors import TaskError
+from interpbench.scrubbing.classes import Classes, Exchange
 
 Sampling = Literal["node", "edge", "global", "exact"]
 """How the inputs are drawn on which unimportant parents take their values: one for all those of a node on a
@@ -30,12 +31,19 @@ class PathDraws:
         samples: the number of samples S.
         everything: the classes of inputs of one length, among which unimportant parents are resampled.
         sampling: how these are resampled.
+
+    Raises:
+        TaskError: if the number of samples is no whole number from 1.
     """
 
     seed: int
     samples: int
     everything: Classes
     sampling: Sampling = "node"
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.samples, "__index__") or self.samples < 1:
+            raise TaskError(f"the number of samples has to be a whole number from 1, not {self.samples!r}")
 
     def _uniform(self, *names: str) -> np.ndarray:
         return seeds.generator(self.seed, "scrub", *names).random(self.samples)
@@ -48,12 +56,12 @@ class PathDraws:
         rounds = [rng.permutation(count) for _ in range(-(-self.samples // count))]
         return np.concatenate(rounds)[: self.samples]
 
-    def agreeing(self, path: str, classes: Classes, current: np.ndarray) -> np.ndarray:
+    def agreeing(self, path: str, classes: Exchange, current: np.ndarray) -> np.ndarray:
         """Returns the inputs of a node on a path, `[S]`.
 
         Args:
             path: the path.
-            classes: the classes of inputs on which the node's claim has one value.
+            classes: which inputs are exchanged: those on which the node's claim has one value.
             current: the inputs of the node's child on this path, `[S]`.
         """
         return classes.pick(self._uniform("agreeing", path), current)

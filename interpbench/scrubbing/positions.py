@@ -19,10 +19,11 @@ from torch import Tensor
 from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader, is_head_input
 from interpbench.core import seeds
 from interpbench.core.errors import TaskError
+from interpbench.scrubbing.claim_values import LOGITS, named, unimportant
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.hypothesis import Hypothesis
 from interpbench.scrubbing.path_draws import Sampling
-from interpbench.scrubbing.residual import LOGITS, ScrubbedNetwork, network_parents
+from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
 from interpbench.transformer.layers import Block
 
 
@@ -39,6 +40,9 @@ class PositionDraws:
             input itself (`exact`).
         sources: bool `[Q, T, N]` by claim, the positions from which a query of the input needs what the claim
             reads; at others any input of the same length will do. Without a claim, all are needed.
+
+    Raises:
+        TaskError: if unimportant parents are to be resampled in another way.
     """
 
     seed: int
@@ -47,6 +51,10 @@ class PositionDraws:
     everything: Classes
     sampling: Sampling = "node"
     sources: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+
+    def __post_init__(self) -> None:
+        if self.sampling not in ("node", "exact"):
+            raise TaskError(f"by position, the sampling can be node or exact, not {self.sampling!r}")
 
     def agreeing(self, claim: str, parent: str, classes: list[Classes], queries: bool) -> np.ndarray:
         """Returns the inputs of a parent at each position, `[T, N]`, or for each query, `[Q, T, N]`.
@@ -156,7 +164,7 @@ class _Pool:
         image, network = self.hypothesis.claims[self.claim].image, self.base.network
         if image == LOGITS:
             return network.unembed(network.ln_final(self._here(self.claim, self.base.graph.readers[-1])))
-        node = next(one for one in self.base.graph.nodes if str(one) == image)
+        node = named(self.base.graph.nodes, image)
         block: Block = network.blocks[node.layer]  # type: ignore[assignment]
         if node.head is None:
             return block.mlp(block.ln2(self._here(self.claim, Reader(node.layer, "mlp"))))
@@ -184,12 +192,9 @@ class _Pool:
 
     def _parts(self, name: str, reader: Reader) -> tuple[dict[str, Tensor], Tensor]:
         """Returns the pools that a reader reads, by claim, and the rest of its clean input, `[D, T, N]`."""
-        graph, cache = self.base.graph, self.base.cache
-        stream = cache.middles[reader.layer] if reader.slot == "mlp" else cache.residuals[reader.layer]
-        index = {str(node): place for place, node in enumerate(graph.nodes)}
         parents = self.hypothesis.parents(name) if name in self.hypothesis.claims else ()
         images = [self.hypothesis.claims[parent].image for parent in parents]
-        rest = stream - sum(cache.stack[index[image]] for image in images)
+        rest = unimportant(self.base.cache, self.base.graph, reader, images)
         return {parent: self.pools[parent] for parent in parents}, rest
 
     def _here(self, name: str, reader: Reader) -> Tensor:

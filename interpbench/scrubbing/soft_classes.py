@@ -9,44 +9,56 @@ Shapes: N inputs, S samples.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from interpbench.core.errors import TaskError
-from interpbench.scrubbing.classes import Classes
+from interpbench.scrubbing.classes import Classes, Exchange
 from interpbench.scrubbing.hypothesis import Hypothesis
 
 STEPS, ENOUGH = 1000, 1e-9
 """The largest number of Sinkhorn's iterations, and how far sums may then be from one."""
+MOST = 8192
+"""The largest number of inputs, whose kernel has half a gibibyte."""
 
 
-class SoftClasses(Classes):
+@dataclass(frozen=True, eq=False)
+class SoftClasses:
     """The exchange of inputs with similar values.
 
-    Args:
-        values: the values, `[N]` or `[N, ...]`.
-        width: the standard deviation of the kernel, as a share of that of the values.
-        lengths: the length of each input, `[N]`, if they differ: others than of its length no input gets.
-
-    Raises:
-        TaskError: if values are not finite, or the width is not positive.
+    Attributes:
+        kernel: the probability with which each input gets each other, `[N, N]`, doubly stochastic.
     """
 
-    def __init__(self, values: np.ndarray, width: float, lengths: np.ndarray | None = None):
+    kernel: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, width: float, lengths: np.ndarray | None = None) -> "SoftClasses":
+        """Returns the exchange by a Gaussian kernel.
+
+        Args:
+            values: the values, `[N]` or `[N, ...]`.
+            width: the standard deviation of the kernel, as a share of that of the values.
+            lengths: the length of each input, `[N]`, if they differ: others than of its length no input gets.
+
+        Raises:
+            TaskError: if values are not finite, the width is not positive, or there are too many inputs.
+        """
         table = np.asarray(values, np.float64).reshape(len(values), -1)
         if not np.isfinite(table).all() or not width > 0:
             raise TaskError(f"soft classes need finite values and a positive width, not {width}")
-        super().__init__(np.arange(len(table)))
+        if len(table) > MOST:
+            raise TaskError(f"soft classes are of at most {MOST:,} inputs, not {len(table):,}")
         scale = table.std(0)
-        table = table / np.where(scale > 0, scale, 1) / width
-        squares = ((table[:, None] - table[None]) ** 2).sum(2)
+        squares = np.zeros((len(table), len(table)))
+        for column in (table / np.where(scale > 0, scale, 1) / width).T:
+            squares += (column[:, None] - column) ** 2
         kernel = np.exp(-squares / 2)
         if lengths is not None:
             kernel = kernel * (lengths[:, None] == lengths)
-        object.__setattr__(self, "kernel", doubly_stochastic(kernel))
-
-    kernel: np.ndarray
+        return cls(doubly_stochastic(kernel))
 
     @cached_property
     def _sums(self) -> np.ndarray:
@@ -62,7 +74,7 @@ class SoftClasses(Classes):
             inputs: the inputs, `[S]`.
         """
         rows = self._sums[inputs]
-        return np.minimum((rows <= uniform[:, None]).sum(1), len(self.ids) - 1)
+        return np.minimum((rows <= uniform[:, None]).sum(1), len(self.kernel) - 1)
 
     @property
     def alone(self) -> float:
@@ -93,8 +105,8 @@ def doubly_stochastic(kernel: np.ndarray) -> np.ndarray:
 
 def softened(
     hypothesis: Hypothesis, numbers: Collection[str], width: float, lengths: Classes
-) -> dict[str, Classes]:
-    """Returns the classes of a hypothesis, soft ones for claims about numbers.
+) -> dict[str, Exchange]:
+    """Returns which inputs are exchanged under a hypothesis, by claim, softly where it is about numbers.
 
     Args:
         hypothesis: the hypothesis.
@@ -106,15 +118,11 @@ def softened(
         TaskError: if there is no such claim.
     """
     classes = hypothesis.classes(len(lengths.ids), lengths.ids)
-    of_numbers = {
-        name: claim.values
-        for name, claim in hypothesis.claims.items()
-        if claim.image in numbers and claim.values is not None and name in classes
-    }
-    if not of_numbers:
+    soft: dict[str, Exchange] = {}
+    for name in classes:
+        claim = hypothesis.claims[name]
+        if claim.image in numbers and claim.values is not None:
+            soft[name] = SoftClasses.of(claim.values, width, lengths.ids)
+    if not soft:
         raise TaskError("no claim is about numbers, of which inputs could be exchanged by similarity")
-    return classes | {
-        name: SoftClasses(values, width, lengths.ids)
-        for name, values in of_numbers.items()
-        if name in classes
-    }
+    return {**classes, **soft}

@@ -63,7 +63,8 @@ def claim_reports(
             rng = seeds.generator(draws.seed, "permuted", name)
             other = {**classes, name: classes[name].permuted(rng)}
             logits = scrubbed.scrub(hypothesis, draws, other)
-            permuted = recovered(behaviour, logits, scrubbed.logits, draws.root).percent
+            lengths = draws.everything.ids
+            permuted = recovered(behaviour, logits, scrubbed.logits, draws.root, lengths=lengths).percent
         found[name] = ClaimReport(classes[name].alone, classes[name].effective_size, permuted)
     return found
 

@@ -5,7 +5,7 @@ is large. A rate is *looked at* after a number of rows, and again after twice as
 the target but could still reach it. Each look has its own share of the error probability, so that the bound
 holds for all of them together (Bonferroni). If the domain is small, all pairs of inputs are run instead,
 except for random sets. Single edges are screened (`screening`), and an adversary searches for the most
-harmful sets (`adversary`).
+harmful sets (`scrub_adversary`).
 """
 
 import math

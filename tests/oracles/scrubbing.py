@@ -85,6 +85,67 @@ def scrubbed_logits(model, rows, hypothesis, draws, classes):
     return value(hypothesis.output, hypothesis.output, draws.root)
 
 
+def scrubbed_pools(model, rows, hypothesis, classes, draws):
+    """Returns the logits of each sample, a list of vectors, one for each position, by pools.
+
+    Args:
+        model: the network.
+        rows: the inputs, lists of token ids.
+        hypothesis: the hypothesis.
+        classes: the classes of inputs, by claim.
+        draws: which entries and inputs are drawn, by claim.
+    """
+    clean = [run(model, row)[1] for row in rows]
+    claims, names, known = hypothesis.claims, list(clean[0]), {}
+    split = any("<" in claim.image for claim in claims.values())
+
+    def drawn(claim, parent, entry):
+        """Returns the value of a parent that an entry of a claim reads."""
+        return value(parent, draws.agreeing(claim, parent, classes[parent])[entry])
+
+    def read_by(claim, image, entry):
+        """Returns what an entry sees of each writer."""
+        important = {claims[parent].image: parent for parent in hypothesis.parents(claim)}
+        return {
+            writer: drawn(claim, important[writer], entry)
+            if writer in important
+            else clean[draws.other(claim, writer)[entry]][writer]
+            for writer in before(image, names)
+        }
+
+    def value(claim, entry):
+        if (claim, entry) not in known:
+            known[claim, entry] = computed(claim, entry)
+        return known[claim, entry]
+
+    def computed(claim, entry):
+        """Returns what an entry of a claim is: vectors by position, of an input of a head by writer, too."""
+        image, place = claims[claim].image, draws.inputs(claim)[entry]
+        if image == "embed":
+            return clean[place]["embed"]
+        if "<" in image:
+            return read_by(claim, image, entry)
+        if image[0] == "a" and split:
+            own = {claims[parent].image: parent for parent in hypothesis.parents(claim)}
+            inputs = {}
+            for reader in [f"{image}<{slot}>" for slot in "qkv"]:
+                other = clean[draws.other(claim, reader)[entry]]
+                inputs[reader] = drawn(claim, own[reader], entry) if reader in own else other
+        else:
+            readers = [f"{image}<{slot}>" for slot in "qkv"] if image[0] == "a" else [image]
+            inputs = dict.fromkeys(readers, read_by(claim, image, entry))
+        routes = {
+            (writer, reader, position): {writer: seen[writer]}
+            for reader, seen in inputs.items()
+            for writer in before(reader, names)
+            for position in range(len(rows[place]))
+        }
+        logits, outputs = run(model, rows[place], routes=routes)
+        return logits if image == "logits" else outputs[image]
+
+    return [value(hypothesis.output, sample) for sample in range(len(draws.inputs(hypothesis.output)))]
+
+
 def scrubbed_positions(model, rows, hypothesis, classes, draws):
     """Returns the logits of each input, a list of vectors, one for each position.
 

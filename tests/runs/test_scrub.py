@@ -1,6 +1,7 @@
 """`interpbench scrub`: certified and compiled networks keep their loss, and wrong hypotheses lose it."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
-from interpbench.circuits.graph import Graph
-from interpbench.core.errors import ConfigError, InterpBenchError, TaskError
+from interpbench.circuits.ordered_scores import edge_scores
+from interpbench.circuits.scores import Scores
+from interpbench.core.errors import InterpBenchError, ScoresError, TaskError
 from interpbench.rasp.compile import compile_program
 from interpbench.rasp.weights import compiled_network
 from interpbench.runs.cli import run_subcommand
@@ -23,11 +25,12 @@ from interpbench.runs.scrub import BY_POSITION, SAMPLINGS, SOURCES, inputs_of, s
 from interpbench.runs.scrub_circuit import percent_recovered, scrubbed_circuit
 from interpbench.runs.subject import subject_of
 from interpbench.scoring.behaviour import Behaviour
-from interpbench.scrubbing.by_hand import circuit_hypothesis
+from interpbench.scoring.curves import compare
+from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.path_draws import PathDraws
 from interpbench.scrubbing.program_claims import PROGRAM_LEVELS, attended_sources, structure_hypothesis
-from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
+from interpbench.scrubbing.residual import ScrubbedNetwork
 from interpbench.tasks.catalogue import get_task
 from tests.builders import setting
 from tests.oracles import scoring as oracle
@@ -161,45 +164,6 @@ def test_a_circuit_of_a_file_is_scrubbed(tmp_path: Path) -> None:
     assert report.results["circuit"]["node"].percent.value < 50  # pyright: ignore[reportOptionalMemberAccess]
 
 
-SHARES = """
-import numpy as np
-from interpbench.scrubbing.by_hand import circuit_hypothesis, hypothesis
-
-EDGES = ["embed->m0", "m0->a1.h0<v>", "m0->a1.h1<v>", "a1.h0->m1", "a1.h1->m1", "m1->logits"]
-
-@hypothesis("NAME")
-def shares(tokens, variables):
-    count = np.arange(1, tokens.shape[1] + 1)
-    opened, closed = ((tokens == code).cumsum(1) / count for code in (0, 1))
-    assert np.allclose(opened - closed, variables["balance"])
-    return circuit_hypothesis(EDGES[FIRST:], {"a1.h0": opened, "a1.h1": SECOND, "m1": opened - closed})
-"""
-
-
-@pytest.mark.parametrize(("second", "least", "most"), [("closed", 99, 101), ("opened", -50, 95)])
-def test_a_hypothesis_by_hand(tmp_path: Path, second: str, least: float, most: float) -> None:
-    file = tmp_path / "shares.py"
-    file.write_text(SHARES.replace("NAME", f"by_{second}").replace("SECOND", second).replace("FIRST", "0"))
-    report = scrub_checkpoint("paren_balance", hypothesis=f"{file}:by_{second}", **FEW)
-    (results,) = report.results.values()
-    percent = results["node"].percent
-    assert percent is not None and least < percent.value < most
-    assert report.example and not report.claims
-
-
-def test_a_refinement_names_the_feature_that_a_hypothesis_left_out(tmp_path: Path) -> None:
-    file = tmp_path / "shares.py"
-    file.write_text(SHARES.replace("NAME", "left_out").replace("SECOND", "opened").replace("FIRST", "0"))
-    out = tmp_path / "report.json"
-    settings = ["--inputs", "256", "--samples", "200", "--refine", "--json", str(out)]
-    run_subcommand(["scrub", "paren_balance", "--hypothesis", f"{file}:left_out", *settings])
-    said = json.loads(out.read_text())
-    first = said["refinements"][0]
-    assert first["claim"] == "a1.h1" and first["difference"] > 5 and len(said["refinements"]) > 10
-    right = scrub_checkpoint("hist", refine=True, **FEW)
-    assert right.refinements and all(abs(one.difference) < 0.1 for one in right.refinements)
-
-
 def test_claims_about_numbers_may_exchange_inputs_with_similar_ones() -> None:
     report = scrub_checkpoint("paren_balance", soft=0.05, donors=True, **FEW)
     exact, soft = (report.results[name]["node"].percent for name in ("features", "features, soft"))
@@ -234,50 +198,29 @@ def test_donors_make_claims_say_more() -> None:
         scrub_checkpoint("docstring", donors=True, **FEW)
 
 
-def test_values_by_hand_may_be_one_for_each_input(tmp_path: Path) -> None:
-    """A number, a truth value or a word; negative numbers are shown as they are."""
-    file = tmp_path / "plain.py"
-    file.write_text(
-        SHARES.partition("EDGES")[0]
-        + '@hypothesis("plain")\ndef plain(tokens, variables):\n'
-        + '    values = {"m0": -1.5 * tokens[:, 0], "m1": tokens[:, 0] == 0}\n'
-        + '    return circuit_hypothesis(["embed->m0", "m0->m1", "m1->logits"], values)\n'
-    )
-    report = scrub_checkpoint("paren_balance", hypothesis=f"{file}:plain", **FEW)
-    assert any(one.agrees in ("True", "False", "1", "0") for one in report.example)
-    assert any(one.agrees.startswith("-") for one in report.example)
-
-
-def test_wrong_hypotheses_by_hand(tmp_path: Path) -> None:
-    file = tmp_path / "wrong.py"
-    file.write_text(
-        SHARES.replace("NAME", "wrong").replace("SECOND", "closed").replace('"a1.h1->m1"', '"a1.h1"')
-    )
-    with pytest.raises(InterpBenchError, match="FIRST"):
-        scrub_checkpoint("paren_balance", hypothesis=f"{file}:wrong", **FEW)
-    with pytest.raises(TaskError, match="'shares' names no file"):
-        scrub_checkpoint("paren_balance", hypothesis="shares")
-    with pytest.raises(ConfigError, match="say one of them"):
-        run_subcommand(["scrub", "hist", "--hypothesis", "a.py:b", "--circuit", str(file)])
-    for edges, values, said in (
-        (["m0"], {}, "'m0' is no edge"),
-        (["m0->logits"], {"m1": np.zeros(3)}, "values of m1, which has no edge"),
-    ):
-        with pytest.raises(TaskError, match=said):
-            circuit_hypothesis(edges, values)
-    strange = circuit_hypothesis(["embed->m0", "m0->a0.h0", "a0.h0->logits"], {})
-    with pytest.raises(TaskError, match=r"a0\.h0 does not read m0"):
-        strange.check(network_parents(Graph(2, 2), False), "embed", "logits")
-
-
-def test_the_page_has_the_inputs_of_every_path(tmp_path: Path) -> None:
+def test_the_size_of_pools_is_said(tmp_path: Path, caplog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interpbench.scrubbing.hypothesis.MOST_PATHS", 3)
+    convert_file("truth", tmp_path / "truth.json", "hist")
     page = tmp_path / "page.html"
-    assert run_subcommand(["scrub", "detect_abc", "--samples", "50", "--page", str(page)]) == 0
-    text = page.read_text()
-    report = scrub_checkpoint("detect_abc", samples=50)
-    assert len(report.example) == report.paths["features"] == text.count("<code>")
-    assert all(f"<b>{name}</b>" in text for name in ("logits", "m2", "a1.h0&lt;v&gt;"))
-    assert "script" not in text and "http:" not in text, "it loads nothing"
+    settings = ["--inputs", "64", "--samples", "50", "--refine", "--page", str(page)]
+    with caplog.at_level("INFO", "interpbench"):
+        run_subcommand(["scrub", "hist", "--circuit", str(tmp_path / "truth.json"), *settings])
+    assert "7 paths draw from pools of K = 128 scrubbed values of each input" in caplog.text
+    assert "no refinement was tried" in caplog.text
+    assert "No hypothesis was run path by path" in page.read_text()
+
+
+def test_certificates_say_what_is_recovered_with_its_sampling(caplog) -> None:
+    """S8: the sampling, the loss and the best constant stand beside the percentage."""
+    with caplog.at_level("INFO", "interpbench"):
+        assert run_subcommand(["certify", "equals_two_back", "--quick", "--grade", "behaviour"]) == 0
+    (said,) = [line for line in caplog.messages if line.startswith("scrubbed:")]
+    number = r"\d+\.\d( \[\d+\.\d, \d+\.\d\])?"
+    loss = r"loss [\d.e-]+"
+    levels = rf"{number} % \(features, node; {loss}\) and {number} % \(positions, node; {loss}\)"
+    assert re.fullmatch(
+        rf"scrubbed: recovers {levels} of the loss; the best constant has a loss of [\d.e-]+", said
+    )
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
@@ -293,17 +236,26 @@ def test_inputs_have_an_answer() -> None:
         inputs_of(task, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["hist", "--samples", "1"], "--samples 1 is not a number from 2"),
-        (["hist", "--inputs", "0"], "--inputs 0 is not a number from 2"),
-        (["hist", "--circuit", "nothing.json"], "there is no file nothing.json"),
-    ],
-)
-def test_wrong_calls(arguments: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        run_subcommand(["scrub", *arguments])
+def test_a_record_of_another_network_is_refused(tmp_path: Path, caplog) -> None:
+    checkpoint = load_checkpoint(find_checkpoint("hist"), certificate=False)
+    graph, weights = checkpoint.network.cfg.graph, checkpoint.record.sha256
+    scores = Scores(graph, np.where(graph.legal, 1.0, np.nan))
+    levels = compare(subject_of(checkpoint).truth, scores)
+    record = EvaluationRecord(*("hist", weights, "eap", {}, 0, False, levels, None, 1.0, edge_scores(scores)))
+    file = tmp_path / "eap.json"
+    for other, name, said in (
+        (record, "frac_prevs", "is an evaluation on task hist, and the network is of frac_prevs"),
+        (replace(record, checkpoint="0" * 64), "hist", "is of a network of hist with other weights than"),
+    ):
+        file.write_text(json.dumps(other.to_json()))
+        with pytest.raises(ScoresError, match=said):
+            scrub_checkpoint(name, circuit=file, **FEW)
+    file.write_text(json.dumps(record.to_json()))
+    scrub_checkpoint("hist", circuit=file, **FEW)
+    assert not caplog.text, "it says of which network it is"
+    convert_file("truth", file, "hist")
+    scrub_checkpoint("hist", circuit=file, **FEW)
+    assert "does not say of which network it is" in caplog.text
 
 
 def test_a_damaged_circuit_is_refused(tmp_path: Path) -> None:

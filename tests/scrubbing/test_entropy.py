@@ -46,7 +46,7 @@ def exact() -> np.ndarray:
     return law
 
 
-def test_fact_3_the_entropy_is_that_of_the_output_and_what_each_node_adds():
+def test_s14_fact_3_the_entropy_is_that_of_the_output_and_what_each_node_adds():
     """H(output) + the sum over nodes of H(what it reads) - H(its value); the bottom reads the input."""
     added = of_values(FIRST, SECOND)  # the output's value is its inputs'
     added += of_values(LEFT, RIGHT) - of_values(FIRST)
@@ -69,7 +69,7 @@ def constraints() -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def test_theorem_2_no_other_distribution_with_what_it_fixes_has_a_larger_entropy():
+def test_s14_theorem_2_no_other_distribution_with_what_it_fixes_has_a_larger_entropy():
     """Iterative proportional fitting from the uniform distribution finds the one with the largest entropy."""
     law = np.full((COUNT,) * 3, 1.0)
     for _ in range(2000):
@@ -79,14 +79,14 @@ def test_theorem_2_no_other_distribution_with_what_it_fixes_has_a_larger_entropy
     np.testing.assert_allclose(law, exact(), atol=1e-9)
 
 
-def test_theorem_2_holds_what_is_fixed():
+def test_s14_theorem_2_holds_what_is_fixed():
     for label, wanted in constraints():
         np.testing.assert_allclose(
             np.bincount(label.ravel(), exact().ravel(), minlength=len(wanted)), wanted, atol=1e-12
         )
 
 
-def test_the_inputs_that_are_drawn_have_this_distribution():
+def test_s14_the_inputs_that_are_drawn_have_this_distribution():
     claimed = Hypothesis(
         {name: NodeClaim(name, value) for name, value in VALUES.items()}
         | {"out": NodeClaim("out"), "x": NodeClaim("x")},

@@ -7,10 +7,11 @@ import torch
 from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.positions import PositionDraws, position_classes, scrub_positions
-from interpbench.scrubbing.program_claims import structure_hypothesis
+from interpbench.scrubbing.program_claims import position_values, structure_hypothesis
 from interpbench.scrubbing.residual import ScrubbedNetwork
 from tests.builders import SHAPES, inputs, network, shape_name
 from tests.oracles.scrubbing import scrubbed_positions
+from tests.scrubbed_networks import task_network
 
 ROWS, LENGTH = 4, 4
 
@@ -44,6 +45,21 @@ def test_s11_it_is_the_literal_recursion(shape, sampling):
     expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     assert (found - scrubbed.logits).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["Tracr", "trained"])
+def test_s11_it_is_the_literal_recursion_of_networks_that_do_a_task(kind):
+    made, rows = task_network(kind, 3), 3
+    hypothesis = structure_hypothesis(made.network.cfg.graph, made.circuit, split=True)
+    length = made.tokens.shape[1]
+    classes = dict.fromkeys(hypothesis.claims, [Classes.of(None, rows)] * length)
+    classes |= position_classes(position_values(made.alignment, made.trace), length)
+    draws = PositionDraws(0, rows, length, Classes.of(np.zeros(rows), rows))
+    with torch.no_grad():
+        wanted = scrubbed_positions(made.network, made.tokens.tolist(), hypothesis, classes, draws)
+    found = scrub_positions(ScrubbedNetwork(made.network, made.tokens), hypothesis, classes, draws)
+    expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12 * max(1.0, float(expected.abs().max())))
 
 
 def test_s11_what_is_read_from_positions_that_are_not_attended_to_is_any_input_s():

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from interpbench.circuits.graph import Graph
-from interpbench.core.errors import TaskError
 from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import scrub_graph
-from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
+from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim, PathLimitError
 from interpbench.scrubbing.network_graph import network_graph
 from interpbench.scrubbing.path_draws import PathDraws
-from interpbench.scrubbing.program_claims import structure_hypothesis
+from interpbench.scrubbing.program_claims import program_hypothesis, structure_hypothesis
 from interpbench.scrubbing.residual import ScrubbedNetwork, network_parents
 from tests.builders import SHAPES, inputs, network, shape_name
 from tests.oracles.scrubbing import scrubbed_logits
+from tests.scrubbed_networks import task_network
 
 ROWS, SAMPLES = 6, 3
 SAMPLINGS = ("node", "edge", "global", "exact")
@@ -90,6 +90,42 @@ def test_paths_are_counted_before_they_are_run():
     assert hypothesis.paths["m1"] == 1 and hypothesis.paths["a1.h0"] == 2
     assert hypothesis.paths["m0"] == 1 + 1 + 3 * 2 and hypothesis.paths["a0.h2"] == 2 * hypothesis.paths["m0"]
     assert hypothesis.paths["embed"] == 2 * hypothesis.paths["a0.h0"] * 2
+    assert not hypothesis.many
     deep = Graph(8, 8)
-    with pytest.raises(TaskError, match="paths, and at most 20,000 are run"):
-        structure_hypothesis(deep, deep.legal, False).check(network_parents(deep, False), "embed", "logits")
+    many = structure_hypothesis(deep, deep.legal, False)
+    many.check(network_parents(deep, False), "embed", "logits")
+    with pytest.raises(PathLimitError, match="paths, and at most 20,000 are run"):
+        many.check_paths()
+
+
+def test_draws_are_made_once_for_all_chunks(monkeypatch):
+    model, tokens = network(*SHAPES[0]), inputs(0, ROWS)
+    hypothesis = claimed(model.cfg.graph, 1, True)
+    calls = []
+    draws = PathDraws(0, 50, Classes.of(np.zeros(ROWS), ROWS))
+    scrubbed = ScrubbedNetwork(model, tokens)
+    other = PathDraws.other
+    monkeypatch.setattr(PathDraws, "other", lambda *given: calls.append(given[1]) or other(*given))
+    scrubbed.scrub(hypothesis, draws)
+    whole = len(calls)
+    monkeypatch.setattr("interpbench.scrubbing.residual.ROWS", 64)
+    scrubbed.scrub(hypothesis, draws)
+    assert len(calls) == 2 * whole
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("kind", ["Tracr", "trained"])
+def test_s5_it_is_the_literal_recursion_of_networks_that_do_a_task(kind, sampling):
+    """Also with few claims, where answers change: those of the program keep them."""
+    made = task_network(kind, ROWS)
+    model, tokens = made.network, made.tokens
+    program = program_hypothesis(made.alignment, made.circuit, made.trace, "features")
+    for hypothesis in (program, claimed(model.cfg.graph, 4, True)):
+        draws = PathDraws(0, SAMPLES, Classes.of(np.zeros(ROWS), ROWS), sampling)
+        classes = hypothesis.classes(ROWS)
+        with torch.no_grad():
+            wanted = scrubbed_logits(model, tokens.tolist(), hypothesis, draws, classes)
+        found = ScrubbedNetwork(model, tokens).scrub(hypothesis, draws)
+        expected = torch.stack([torch.stack(logits) for logits in wanted]).permute(2, 1, 0)
+        largest = float(expected.abs().max())
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12 * max(1.0, largest))

@@ -9,7 +9,8 @@ from interpbench.scrubbing.classes import Classes
 from interpbench.scrubbing.computational_graph import ComputationalGraph, Operation, scrub_graph
 from interpbench.scrubbing.hypothesis import Hypothesis, NodeClaim
 from interpbench.scrubbing.path_draws import PathDraws
-from interpbench.scrubbing.rewrites import copy_node, projected, split_node
+from interpbench.scrubbing.rewrites import copy_node, estimated, merge_nodes, projected, split_node
+from tests.scrubbed_graphs import near
 
 A = 0.5
 DATA = torch.cartesian_prod(torch.tensor([-1.0, 1.0]), torch.tensor([-1.0, 1.0])).double()
@@ -90,6 +91,62 @@ def test_s10_a_copy_is_scrubbed_apart():
     assert recovered(scrub_graph(made, without, DATA, drawn), drawn.root) < 90
 
 
+def test_s10_an_estimate_may_be_a_function_of_the_input():
+    """Node = phi(x) + residual, with phi of the input alone, which the node's output does not tell."""
+    single = ComputationalGraph(
+        {
+            "x": Operation((), lambda x: x),
+            "node": Operation(("x",), lambda x: x[:, 0] + A * x[:, 1]),
+            "out": Operation(("node",), lambda node: node),
+        },
+        "out",
+    )
+    parts = estimated(single, "node", Operation(("x",), lambda x: x[:, 0]))
+    made = split_node(single, "node", parts, DATA)
+    assert made.parents["residual"] == ("x", "x") and made.parents["out"] == ("estimate", "residual")
+    drawn, variance = draws(), 1 + A**2
+    found = scrub_graph(made, hypothesis(("x", "estimate"), ("estimate", "out")), DATA, drawn)
+    assert recovered(found, drawn.root) == pytest.approx(100 * (1 - A**2 / variance), abs=0.6)
+    whole = hypothesis(("x", "estimate"), ("estimate", "out"), ("x", "residual"), ("residual", "out"))
+    torch.testing.assert_close(scrub_graph(made, whole, DATA, drawn), single.run(DATA)["out"][drawn.root])
+
+
+def two_halves() -> ComputationalGraph:
+    """Returns a digit and its negative, which cancel, and a node that is neither before nor after them."""
+    return ComputationalGraph(
+        {
+            "x": Operation((), lambda x: x),
+            "plus": Operation(("x",), lambda x: torch.stack([x, x], 1)),
+            "doubled": Operation(("plus",), lambda plus: 2 * plus[:, 0]),
+            "minus": Operation(("x",), lambda x: -x),
+            "out": Operation(("plus", "minus", "doubled"), lambda p, m, d: p.sum(1) / 2 + m + d),
+        },
+        "out",
+    )
+
+
+@pytest.mark.parametrize(("merge", "wanted"), [(False, 3.3), (True, 0.0)], ids=["separately", "jointly"])
+def test_s10_components_are_sampled_jointly_if_they_are_one_node(merge, wanted):
+    digits = torch.arange(10.0)
+    made = merge_nodes(two_halves(), ("plus", "minus"), "both", digits) if merge else two_halves()
+    drawn = PathDraws(0, 20_000, Classes.of(np.zeros(10), 10), "edge")
+    above = ("plus", "doubled") if not merge else ("both", "doubled")
+    claimed = hypothesis(("x", above[0]), above, ("doubled", "out"))
+    near((scrub_graph(made, claimed, digits, drawn) - 2 * digits[drawn.root]).abs(), wanted)
+
+
+def test_nodes_that_are_merged_keep_their_shapes_and_are_listed_in_order():
+    digits = torch.arange(10.0)
+    made = merge_nodes(two_halves(), ("minus", "plus"), "both", digits)
+    assert made.parents == {
+        "x": (),
+        "both": ("x",),
+        "doubled": ("both",),
+        "out": ("doubled", "both"),
+    }
+    assert made.run(digits)["both"].shape == (10, 3)
+
+
 def test_a_rewrite_that_is_another_function_is_refused():
     with pytest.raises(TaskError, match=r"the rewrite is another function: outputs differ by 1\.5 on input"):
         split_node(graph(), "node", {"all": lambda node: node, "more": lambda node: node}, DATA)
@@ -104,6 +161,16 @@ def test_a_rewrite_that_is_another_function_is_refused():
         (lambda: split_node(graph(), "node", {"half": torch.clone}, DATA), "a node 'half' already"),
         (lambda: copy_node(graph(), "node", "half", ("out",), DATA), "a node 'half' already"),
         (lambda: copy_node(graph(), "half", "more", ("node",), DATA), "'node' does not read half"),
+        (lambda: merge_nodes(graph(), ("node", "half"), "one", DATA), "one of node, half depends on another"),
+        (
+            lambda: merge_nodes(graph(), ("node", "hal"), "one", DATA),
+            "there is no node 'hal'; did you mean half",
+        ),
+        (lambda: merge_nodes(graph(), ("node",), "half", DATA), "a node 'half' already"),
+        (
+            lambda: split_node(graph(), "node", {"a": Operation(("half",), torch.clone)}, DATA),
+            "node 'a' reads 'half', which has to be listed before it",
+        ),
     ],
 )
 def test_wrong_rewrites(rewrite, said):
