@@ -20,7 +20,7 @@ from interpbench.runs.scrub_hypotheses import (
     hypotheses_of,
     number_nodes,
 )
-from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, SOFT_LIMIT, check_memory, check_options
+from interpbench.runs.scrub_options import MOST_INPUTS, MOST_SAMPLES, check_memory, check_options
 from interpbench.runs.scrub_report import LARGE, ScrubReport
 from interpbench.runs.scrub_sample import scrubbed_sample
 from interpbench.runs.subject import subject_of
@@ -111,10 +111,6 @@ def scrub_program(
     }
     reports: dict[str, ClaimReport] = {}
     if soft is not None:
-        if len(tokens) > SOFT_LIMIT:
-            raise ConfigError(
-                f"--soft takes up to {SOFT_LIMIT:,} inputs, and with donors these are {len(tokens):,}"
-            )
         numbers = number_nodes(alignment) if written is None else float_nodes(strongest)
         kernels = softened(strongest, numbers, soft, lengths)
         kinds[f"{list(hypotheses)[-1]}, soft"] = strongest, kernels

@@ -11,8 +11,6 @@ LIMIT = 50_000
 samples needs memory in proportion to their number."""
 MOST_BYTES = 1 << 33
 """The memory that what nodes write on all inputs may take."""
-SOFT_LIMIT = 4096
-"""The largest number of inputs, donors included, that are exchanged by a kernel, which is of all pairs."""
 WIDEST = 10.0
 """The largest width of the kernel by which inputs with similar numbers are exchanged."""
 
@@ -39,14 +37,8 @@ def check_options(
         raise ConfigError(f"--seed {shown(seed)} is not a whole number")
     if sample is not None and (not _whole(sample) or not 1 <= sample <= samples):
         raise ConfigError(f"--sample {shown(sample)} is none of the samples 1 to {samples}")
-    if soft is None:
-        return
-    if not _number(soft) or not 0 < soft <= WIDEST:
+    if soft is not None and (not _number(soft) or not 0 < soft <= WIDEST):
         raise ConfigError(f"--soft {shown(soft)} is no width above 0 and up to {WIDEST:g}")
-    if inputs > SOFT_LIMIT:
-        raise ConfigError(
-            f"--soft takes up to {SOFT_LIMIT:,} inputs, not {inputs:,}; say --inputs {SOFT_LIMIT}"
-        )
 
 
 def check_memory(count: int, numbers: int) -> None:

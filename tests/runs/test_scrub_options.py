@@ -15,7 +15,6 @@ from interpbench.runs.scrub import scrub_checkpoint
         (["hist", "--samples", "1"], "--samples 1 is not a number from 2"),
         (["hist", "--inputs", "0"], "--inputs 0 is not a number from 2"),
         (["hist", "--inputs", "60000"], "--inputs 60000 is not a number from 2 to 50,000"),
-        (["hist", "--soft", "0.1", "--inputs", "5000"], "--soft takes up to 4,096 inputs, not 5,000"),
         (["hist", "--soft", "nan"], "--soft nan is no width"),
         (["hist", "--samples", "9", "--sample", "10"], "--sample 10 is none of the samples 1 to 9"),
         (["hist", "--circuit", "nothing.json"], "there is no file nothing.json"),
