@@ -11,7 +11,7 @@ the figure is `docs/scrubbing-circuits.png`. What is missing takes an hour; meth
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,11 @@ from interpbench.scoring.leaderboard_rows import BOARD, TRUTH, LeaderboardRow, b
 PAGE, FIGURE = Path("docs/scrubbing.md"), Path("docs/scrubbing-circuits.png")
 FOLDER = Path("docs")
 BEGIN = "<!-- made by `python -m benchmarks.scrub_circuits` -->"
-SHOWN = ("acdc", "exact", "eap_ig", "eap", "gim", "ifr", "weight_norm", "activation_std", "random")
-"""The methods of the figure."""
+SHOWN = ("acdc", "exact", "eap_ig", "eap", "gim", "ifr", "activation_std", "random")
+"""The methods of the figure, no more than there are colours."""
+HIGH, MIDDLE = 0.8, (10.0, 90.0)
+"""The CPR from which on it is high, and the percentages between which a circuit recovers neither all nor
+nothing."""
 ALL = 99.0
 """The percentage from which on the loss counts as recovered."""
 LEAST = -50.0
@@ -88,7 +91,7 @@ def measured(folder: Path, rows: list[LeaderboardRow]) -> Iterator[tuple[Leaderb
         yield row, percent_recovered(shared.behaviour, circuit, config.seed)
 
 
-def known(rows: tuple[LeaderboardRow, ...], cprs: bool = False) -> dict[str, dict[str, float]]:
+def known(rows: Sequence[LeaderboardRow], cprs: bool = False) -> dict[str, dict[str, float]]:
     """Returns what each method's circuit recovers on each network, or its CPR."""
     found: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -105,25 +108,36 @@ def pairs(recovered: Mapping[str, float], cpr: Mapping[str, float]) -> np.ndarra
 
 def table(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[str, float]]) -> str:
     """Returns the table of the page."""
-    lines = [
-        "| method | networks | median % recovered | at least 99 % | below 0 % | mean CPR |",
-        "| --- | --: | --: | --: | --: | --: |",
-    ]
+    shares = ("at least 99 %", "below 50 %", "below 0 %")
+    columns = ("method", "networks", "median % recovered (`node`)", *shares, "mean CPR")
+    lines = [f"| {' | '.join(columns)} |", f"| --- |{' --: |' * (len(columns) - 1)}"]
     order = sorted(found, key=lambda name: -np.mean([value >= ALL for value in found[name].values()]))
     for name in order:
         values = np.array(list(found[name].values()))
         both = pairs(found[name], known.get(name, {}))
         cpr = f"{both[:, 1].mean():.3f}" if len(both) else "–"
-        shares = f"{np.mean(values >= ALL):.0%} | {np.mean(values < 0):.0%}"
+        shares = " | ".join(f"{part.mean():.0%}" for part in (values >= ALL, values < 50, values < 0))
         lines.append(f"| {name} | {len(values)} | {np.median(values):.1f} | {shares} | {cpr} |")
-    every = np.concatenate([pairs(found[name], known.get(name, {})) for name in SHOWN if name in found])
-    within = [kendalltau(*pairs(found[name], known[name]).T).statistic for name in SHOWN if name in known]
-    lines += [
-        "",
-        f"Over all methods and networks, Kendall's tau of the two is {kendalltau(*every.T).statistic:.2f}; "
-        f"within a method it is {np.nanmedian(within):.2f} in the median.",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", agreement(found, known)])
+
+
+def agreement(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns in words how well the two numbers agree, over all methods."""
+    each = [both for name in found if len(both := pairs(found[name], known.get(name, {})))]
+    every = np.concatenate(each)
+    high = every[every[:, 1] >= HIGH, 0]
+    some = high[high < ALL]
+    middle, of_some = (((part > MIDDLE[0]) & (part < MIDDLE[1])).mean() for part in (high, some))
+    within_one = np.nanmedian([kendalltau(*both.T).statistic for both in each])
+    low, top = MIDDLE
+    return (
+        f"Over all methods and networks ({len(every):,} circuits), Kendall's tau of the two is\n"
+        f"{kendalltau(*every.T).statistic:.2f}; within a method it is {within_one:.2f} in the median. "
+        f"Of the {len(high):,} circuits with a CPR of at least {HIGH},\n"
+        f"{(high >= ALL).mean():.0%} recover {ALL:.0f} % or more, {(high <= low).mean():.0%} at most "
+        f"{low:.0f} %, and {middle:.0%} between {low:.0f} and {top:.0f} %; of those below {ALL:.0f} %, "
+        f"{of_some:.0%} are between."
+    )
 
 
 def figure(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[str, float]]) -> Picture:
@@ -132,13 +146,13 @@ def figure(found: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping
     axes = picture.subplots()
     for place, name in enumerate(SHOWN):
         both = pairs(found.get(name, {}), known.get(name, {}))
-        colour, marker = COLOURS[place % len(COLOURS)], "os^"[place % 3]
+        colour, marker = COLOURS[place], "os^"[place % 3]
         axes.plot(
             both[:, 1], both[:, 0].clip(LEAST), marker, color=colour, alpha=0.6, markersize=4, label=name
         )
     axes.axhline(100, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="faithfulness (CPR)", ylabel=f"% of the loss recovered (not below {LEAST:.0f})")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="center left")
     return picture
 
 
@@ -160,8 +174,9 @@ def main() -> None:
             ]
             write_text(path, board_text(rows, board.missing))
             print(folder.name, len(made), flush=True)
-    board = read_board(path)
-    found, cprs = known(board.rows), known(board.rows, cprs=True)
+    names = {folder.name for folder in find_checkpoints("nontrivial")}
+    rows = [row for row in read_board(path).rows if row.task in names]
+    found, cprs = known(rows), known(rows, cprs=True)
     write_text(PAGE, put(PAGE.read_text(), table(found, cprs), BEGIN))
     save(figure(found, cprs), FIGURE)
     write_page(FOLDER)

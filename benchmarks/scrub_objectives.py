@@ -67,7 +67,7 @@ def main() -> None:
     """Trains what is missing, scrubs, and writes the table."""
     prepare_torch()
     columns = ("task", "objective", "accuracy", "IIA", "SIIA", "edges")
-    scrubbed = ("% (node)", "% (global)", "% by position", "loss", "best constant")
+    scrubbed = ("% (`node`)", "% (`global`)", "% by position (`node`)", "loss (`node`)", "best constant")
     lines = [f"| {' | '.join((*columns, *scrubbed))} |", f"| --- | --- |{' --: |' * 9}"]
     for task in TASKS:
         for objective in OBJECTIVES:
