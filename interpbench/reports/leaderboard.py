@@ -55,7 +55,7 @@ On pairs of inputs that discovery did not see; edges outside a circuit carry wha
 *CPR* and *CMD* (Mueller et al. 2025): area under the faithfulness of the circuits of ten sizes, and under its
 distance from 1 (lower is better). The rest is of each method's circuit of the true size. *% loss recovered*
 (Chan et al. 2022): what is left of the network's answers if all outside the circuit is resampled for each
-node on every path ([causal scrubbing](scrubbing.md)); outputs on other inputs have 0. *Gap* (Wang et al.
+node on every path (causal scrubbing, `interpbench scrub`); outputs on other inputs have 0. *Gap* (Wang et al.
 2023): the largest difference between circuit and network when the same nodes are knocked out of both (0 is
 complete). *Least effect*: what knocking out the least necessary node changes at most (0 is not minimal). The
 tests are those of Shi et al. (2024): on how many models the circuit passes. *truth* is the true circuit,

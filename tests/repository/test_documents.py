@@ -285,6 +285,14 @@ def test_what_is_named_exists(document: str) -> None:
             assert re.search(rf"^(?:\s*def |class ){name}\b|^{name}\b", source, re.MULTILINE), (path, name)
 
 
+def test_links_of_every_page_of_the_site_lead_somewhere() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert len(pages) > len(DOCUMENTS) - 2
+    for page in pages:
+        for path in re.findall(r"\]\(([\w/.-]+?)(?:#[\w-]+)?\)", page.read_text()):
+            assert (page.parent / path).exists(), (page.relative_to(ROOT), path)
+
+
 @pytest.mark.parametrize("document", TEXTS)
 def test_paragraphs_in_lists_are_indented_as_the_site_needs(document: str) -> None:
     """With less than four spaces MkDocs ends the list, though other readers of Markdown do not."""
