@@ -9,6 +9,7 @@ contest is to copy all this into the public folder.
 import dataclasses
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -20,16 +21,18 @@ from interpbench.checkpoints.blind import Key, ProblemRecord, open_key, problem_
 from interpbench.checkpoints.record import read_numbered
 from interpbench.core import seeds
 from interpbench.core.config import MOST, STRICT, Sha256, TaskName, checked
-from interpbench.core.errors import CheckpointError, ConfigError
+from interpbench.core.errors import CheckpointError, ConfigError, TaskError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_bytes
 from interpbench.tasks.family import REGIME, split_name, split_regimes
 from interpbench.tasks.regimes.regime import regimes
 
-FORMAT = 1
+FORMAT = 2
 CONTEST, SEALED, KEYS, REVEALED = "contest.json", "sealed.json", "keys", "revealed"
 MOST_PROBLEMS = 1000
 ATTEMPTS = 5
 """The number of programs that may be drawn for a problem: a host cannot go on until one suits."""
+MOST_REDRAWN = 100
+"""The number of programs that are drawn for an attempt until one has a place for the regimes."""
 FAMILY = "random_rasp"
 """The family of tasks that contests are drawn from."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -61,14 +64,15 @@ class Sealed:
     Attributes:
         format: the version of this format.
         secret: what all seeds are derived from.
-        task: the task without its seed, such as `random_rasp[spread=4,regime=alive]`.
+        tasks: the tasks without seeds, such as `random_rasp[spread=4,regime=alive]`; problems have
+            them in turn.
         attempts: for each problem, how many programs before its own were given up, as no network of theirs
             was certified.
     """
 
     format: int
     secret: Secret
-    task: TaskName
+    tasks: Annotated[tuple[TaskName, ...], Field(min_length=1, max_length=MOST_PROBLEMS)]
     attempts: dict[ProblemName, Annotated[int, Field(ge=0, lt=ATTEMPTS)]]
 
     @property
@@ -78,7 +82,7 @@ class Sealed:
 
     def task_of(self, problem: str) -> str:
         """Returns the name of a problem's task."""
-        return drawn_task(self.secret, self.task, problem, self.attempts[problem])
+        return fitting_task(self.secret, task_in_turn(self.tasks, problem), problem, self.attempts[problem])
 
 
 def names_of(count: int) -> list[str]:
@@ -87,14 +91,50 @@ def names_of(count: int) -> list[str]:
     return [f"{number:0{digits}}" for number in range(1, count + 1)]
 
 
-def drawn_task(secret: str, task: str, problem: str, attempt: int) -> str:
-    """Returns the name of the task that a secret draws for a problem.
+def task_in_turn(tasks: Sequence[str], problem: str) -> str:
+    """Returns the task, without its seed, of which a problem is: the first has the first one, and so on."""
+    return tasks[(int(problem) - 1) % len(tasks)]
+
+
+def fitting_task(secret: str, task: str, problem: str, attempt: int) -> str:
+    """Returns the name of the first task that a secret draws for a problem and that can be made.
+
+    A regime may have no place in a program: no variable, say, that only MLPs read. The next program is drawn
+    then, as anyone can who knows the secret; it is no attempt of the host's.
 
     Args:
         secret: what seeds are derived from.
         task: the task without its seed.
         problem: the name of the problem.
-        attempt: how many programs were drawn for it before.
+        attempt: how many programs were given up for it before.
+
+    Raises:
+        TaskError: if a hundred programs have no place for the regimes, with what is missing in the first.
+        ConfigError: if the task is not of the family, has a seed, or a setting is wrong.
+    """
+    from interpbench.tasks.catalogue import get_task
+
+    errors: list[TaskError] = []
+    for redrawn in range(MOST_REDRAWN):
+        name = drawn_task(secret, task, problem, attempt, redrawn)
+        try:
+            get_task(name)
+        except TaskError as error:
+            errors.append(error)
+        else:
+            return name
+    raise errors[0]
+
+
+def drawn_task(secret: str, task: str, problem: str, attempt: int, redrawn: int = 0) -> str:
+    """Returns the name of a task that a secret draws for a problem.
+
+    Args:
+        secret: what seeds are derived from.
+        task: the task without its seed.
+        problem: the name of the problem.
+        attempt: how many programs were given up for it before.
+        redrawn: how many programs of this attempt have no place for the regimes.
 
     Raises:
         ConfigError: if the task is not of the family, or has a seed.
@@ -106,7 +146,8 @@ def drawn_task(secret: str, task: str, problem: str, attempt: int) -> str:
         raise ConfigError(f"task {task}: a contest draws members of {FAMILY}, as {FAMILY}[depth=3]")
     if parameters is not None and any(part.startswith("seed=") for part in parameters.split(",")):
         raise ConfigError(f"task {task}: the secret decides the seed; leave seed= out")
-    told = [f"seed={draw(secret, problem, attempt, 'program')}", *filter(None, [parameters])]
+    program = " ".join(["program", *[str(redrawn)] * bool(redrawn)])
+    told = [f"seed={draw(secret, problem, attempt, program)}", *filter(None, [parameters])]
     for text in texts:
         regime, _, dials = text.partition(",")
         fields = {field.name for field in dataclasses.fields(regimes()[regime])}  # pyright: ignore[reportArgumentType]
@@ -122,7 +163,7 @@ def draw(secret: str, problem: str, attempt: int, what: str) -> int:
     Args:
         secret: what seeds are derived from.
         problem: the name of the problem.
-        attempt: how many programs were drawn for it before.
+        attempt: how many programs were given up for it before.
         what: what the seed is for.
     """
     return seeds.derive(int(secret, 16), "contest", problem, attempt, what)

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -23,7 +23,7 @@ from interpbench.checkpoints.contests import (
     Sealed,
     contest_id,
     draw,
-    drawn_task,
+    fitting_task,
     keys_of,
     names_of,
     packed,
@@ -32,6 +32,7 @@ from interpbench.checkpoints.contests import (
     read_contest,
     read_sealed,
     read_secret,
+    task_in_turn,
 )
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.io.form import Contents, forms
@@ -121,7 +122,11 @@ def train_certified(task: str, seed: int, out: Path) -> Path | None:
 
 
 def make_contest(
-    folder: Path, models: int, seed_file: Path, task: str, trained: CertifiedTraining = train_certified
+    folder: Path,
+    models: int,
+    seed_file: Path,
+    tasks: Sequence[str],
+    trained: CertifiedTraining = train_certified,
 ) -> str:
     """Makes a contest, and returns its id. The same command goes on where it was interrupted.
 
@@ -129,26 +134,30 @@ def make_contest(
         folder: the folder to give away; what is kept is in the folder beside it (`private_of`).
         models: the number of problems.
         seed_file: the file of the secret, which is drawn if it is not there.
-        task: the task without its seed, such as `random_rasp[spread=4,regime=alive]`.
+        tasks: the tasks without seeds, such as `random_rasp[spread=4,regime=alive]`; problems have
+            them in turn.
         trained: trains and certifies a network.
 
     Raises:
-        InterpBenchError: if the folder is there, the task is none, or too many programs were not certified.
+        InterpBenchError: if the folder is there, a task is none, or too many programs were not certified.
     """
     if folder.exists():
         raise ConfigError(f"{folder} is there already; a contest is written to a folder of its own")
     names, private = names_of(models), private_of(folder)
     secret = read_secret(seed_file)
-    get_task(drawn_task(secret, task, names[0], 0))  # says what is wrong with the task
+    for task, name in zip(tasks, names_of(len(tasks)), strict=True):  # says what is wrong with a task
+        fitting_task(secret, task, name, 0)
     check_writable(private)
     private.chmod(0o700)
     with locked(private):
         attempts: dict[str, int] = {}
         places: dict[str, Path] = {}
         for name in names:
-            attempts[name], places[name] = _certified(secret, task, name, private / "runs", trained)
+            attempts[name], places[name] = _certified(
+                secret, task_in_turn(tasks, name), name, private / "runs", trained
+            )
             log.info("problem %s of %d is certified", name, models)
-        sealed = packed(Sealed(FORMAT, secret, task, attempts))
+        sealed = packed(Sealed(FORMAT, secret, tuple(tasks), attempts))
         made = private / "public"
         shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(private / KEYS, ignore_errors=True)
@@ -172,7 +181,7 @@ def make_contest(
 def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedTraining) -> tuple[int, Path]:
     """Returns the first attempt of a problem whose network is certified, and where it is."""
     for attempt in range(ATTEMPTS):
-        drawn = drawn_task(secret, task, name, attempt)
+        drawn = fitting_task(secret, task, name, attempt)
         place = trained(drawn, draw(secret, name, attempt, "network") % (1 << 31), out)
         if place is not None:
             return attempt, place
@@ -201,7 +210,7 @@ def check_contest(folder: Path) -> ContestRecord:
         _check_key(name, sealed.task_of(name), keys[name], problem)
     log.info(
         "revealed: %s; every circuit is the one that was sealed (%d programs drawn, %d given up)",
-        sealed.task,
+        ", ".join(sealed.tasks),
         len(record.problems) + sealed.given_up,
         sealed.given_up,
     )

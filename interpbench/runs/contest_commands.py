@@ -32,16 +32,26 @@ def _folder(arguments: Namespace) -> Path:
     "train networks of random programs, and write them as a contest",
     argument("--models", type=int, default=20, help="the number of problems (20)"),
     argument("--seed-file", default="secret", help="the file of the secret; it is drawn if it is not there"),
-    argument("--task", default=TASK, help=f"what is drawn, without its seed ({TASK})"),
+    argument(
+        "--task",
+        action="append",
+        help=f"what is drawn, without its seed ({TASK}); if given several times, problems have them in turn",
+    ),
     argument("--out", default="contest", help="the folder to write (contest); CONTEST.private is kept"),
 )
 def _make(arguments: Namespace) -> int:
     if not 1 <= arguments.models <= 1000:
         raise ConfigError(f"--models {arguments.models} is not a number from 1 to 1000")
-    drawn_task("0" * 64, arguments.task, "01", 0)  # says what is wrong with the task
+    tasks = arguments.task or [TASK]
+    for task in tasks:
+        drawn_task("0" * 64, task, "01", 0)  # says what is wrong with it
+    if len(tasks) > arguments.models:
+        raise ConfigError(
+            f"--models {arguments.models}: there are {len(tasks)} tasks, a problem of each at least"
+        )
     from interpbench.runs.contest import make_contest
 
-    make_contest(Path(arguments.out), arguments.models, Path(arguments.seed_file), arguments.task)
+    make_contest(Path(arguments.out), arguments.models, Path(arguments.seed_file), tasks)
     return 0
 
 

@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from interpbench.checkpoints.contests import ATTEMPTS, drawn_task, private_of, read_contest, read_secret
-from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, TrainingError
+from interpbench.checkpoints.contests import (
+    ATTEMPTS,
+    drawn_task,
+    fitting_task,
+    private_of,
+    read_contest,
+    read_secret,
+    task_in_turn,
+)
+from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, TaskError, TrainingError
 from interpbench.core.files import sha256
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.contest import (
@@ -50,7 +58,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("contest") / "contest"
     folder.with_name("secret").write_text("7" * 64)
     folder.with_name("secret").chmod(0o600)
-    make_contest(folder, MODELS, folder.with_name("secret"), "random_rasp[depth=2]", compiled)
+    make_contest(folder, MODELS, folder.with_name("secret"), ["random_rasp[depth=2]"], compiled)
     return folder
 
 
@@ -74,7 +82,7 @@ def test_a_contest_gives_away_neither_programs_nor_circuits(original: Path) -> N
     sealed = json.loads((private / "sealed.json").read_text())
     tasks = {json.loads(path.read_text())["task"] for path in (private / "keys").iterdir()}
     assert tasks == {
-        get_task(drawn_task(secret, sealed["task"], name, 0)).name for name in ("01", "02", "03")
+        get_task(drawn_task(secret, *sealed["tasks"], name, 0)).name for name in ("01", "02", "03")
     }
     assert len(tasks) == MODELS
 
@@ -111,9 +119,9 @@ def test_the_same_command_goes_on(tmp_path: Path) -> None:
         return compiled(task, seed, out) if len(again) > 1 else None
 
     with pytest.raises(KeyboardInterrupt):
-        make_contest(tmp_path / "c", 2, tmp_path / "secret", "random_rasp", interrupted)
+        make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp"], interrupted)
     assert not (tmp_path / "c").exists()
-    make_contest(tmp_path / "c", 2, tmp_path / "secret", "random_rasp", whole)
+    make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp"], whole)
     assert first == again and len(set(first)) == 3
     private = private_of(tmp_path / "c")
     assert len(list((private / "runs").glob("*/*/certificate.json"))) == 2
@@ -121,10 +129,29 @@ def test_the_same_command_goes_on(tmp_path: Path) -> None:
     assert sealed["attempts"] == {"01": 1, "02": 0}
 
 
+def test_problems_have_tasks_in_turn_and_programs_without_a_place_for_a_regime_are_drawn_again() -> None:
+    """Few random programs have a variable that can be a sum of two nodes; which is drawn, anyone can tell."""
+    tasks = ["random_rasp[regime=shares]", "random_rasp[depth=3]"]
+    assert [task_in_turn(tasks, name) for name in ("01", "02", "03")] == [tasks[0], tasks[1], tasks[0]]
+    first = [drawn_task("4" * 64, tasks[0], "01", 0, redrawn) for redrawn in range(40)]
+    assert len(set(first)) == 40
+    for attempt in range(3):
+        found = fitting_task("4" * 64, tasks[0], "01", attempt)
+        assert found == fitting_task("4" * 64, tasks[0], "01", attempt) and "regime=shares" in found
+        assert get_task(found).causal_model.variables
+    skipped = first[: first.index(fitting_task("4" * 64, tasks[0], "01", 0))]
+    assert skipped, "this secret's first program has a place for the regime: take another secret"
+    for name in skipped:
+        with pytest.raises(TaskError, match="no variable for regime=shares"):
+            get_task(name)
+    with pytest.raises(ConfigError, match="copies"):
+        fitting_task("4" * 64, "random_rasp[regime=redundant,copies=1]", "01", 0)
+
+
 def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     with pytest.raises(TrainingError, match=f"problem 01: none of {ATTEMPTS} programs was certified"):
-        make_contest(tmp_path / "c", 1, secret, "random_rasp", lambda *_: None)
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp"], lambda *_: None)
     for task, said in [
         ("hist", "draws members of random_rasp"),
         ("random_rasp[seed=3]", "leave seed= out"),
@@ -132,17 +159,17 @@ def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
         ("random_rasp[regime=alife]", "alive"),
     ]:
         with pytest.raises(InterpBenchError, match=said):
-            make_contest(tmp_path / "c", 1, secret, task, compiled)
+            make_contest(tmp_path / "c", 1, secret, [task], compiled)
     secret.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
-        make_contest(tmp_path / "c", 1, secret, "random_rasp", compiled)
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp"], compiled)
     secret.write_text("1234")
     secret.chmod(0o600)
     with pytest.raises(ConfigError, match="64 hexadecimal digits"):
-        make_contest(tmp_path / "c", 1, secret, "random_rasp", compiled)
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp"], compiled)
     (tmp_path / "c").mkdir()
     with pytest.raises(ConfigError, match="is there already"):
-        make_contest(tmp_path / "c", 1, tmp_path / "other", "random_rasp", compiled)
+        make_contest(tmp_path / "c", 1, tmp_path / "other", ["random_rasp"], compiled)
 
 
 def test_entries_are_ranked(contest: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -229,7 +256,7 @@ def test_a_host_that_seals_another_circuit_is_found_out(
     def another(task: str, seed: int, out: Path) -> Path:
         return compiled("random_rasp[seed=1]" if "seed=1]" not in task else "random_rasp[seed=2]", seed, out)
 
-    make_contest(tmp_path / "c", 1, tmp_path / "secret", "random_rasp", another)
+    make_contest(tmp_path / "c", 1, tmp_path / "secret", ["random_rasp"], another)
     check_contest(tmp_path / "c")
     with pytest.raises(
         CheckpointError, match="problem 01: its key is not of the program that the secret draws"
@@ -245,6 +272,7 @@ def test_a_host_that_seals_another_circuit_is_found_out(
         (["contest", "check", "nowhere"], "nowhere"),
         (["contest", "make", "--models", "0"], "--models 0 is not a number from 1 to 1000"),
         (["contest", "make", "--modles", "3"], "--models"),
+        (["contest", "make", "--models", "1", *["--task", "random_rasp"] * 2], "a problem of each at least"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
