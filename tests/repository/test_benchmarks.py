@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from benchmarks.certificates import PARTS, Former, spent
+from benchmarks.random_training import settings_of
+from benchmarks.random_training import table as random_table
 from benchmarks.scaling import NOISE, widened
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
@@ -73,3 +75,16 @@ def test_time_between_the_items_of_a_generator_is_not_its_own(monkeypatch):
             for _ in range(10):
                 next(clock)
     assert seconds == {"part": 3.0}, "three calls of next, each of one tick"
+
+
+def test_random_programs_are_counted_by_their_settings_and_failures_are_named() -> None:
+    assert settings_of("random_rasp[seed=7,depth=3]") == "random_rasp[depth=3]"
+    assert settings_of("random_rasp[seed=7]") == settings_of("random_rasp") == "random_rasp"
+    made = load_checkpoint(released()["hist"])
+    made = replace(made, record=replace(made.record, cpu_seconds=599.0))
+    late = replace(made, record=replace(made.record, cpu_seconds=601.0))
+    failed = replace(made, certificate=None)
+    text = random_table([made, late, failed])
+    assert "| `hist` | 3 | 2 | 1, 33% (1% to 91%) |" in text
+    assert "Not certified:" in text and "no certificate was measured" in text
+    assert "Not certified" not in random_table([made, late])
