@@ -120,6 +120,9 @@ def _export(arguments: argparse.Namespace) -> int:
     argument(
         "--within", type=_distance, metavar="X", help="fail if a mean AUROC is further than this from 0.5"
     ),
+    argument(
+        "--peers", action="store_true", help="only among copies of the circuit, in models with regime=alive"
+    ),
 )
 def _shortcuts(arguments: argparse.Namespace) -> int:
     folders = [folder for name in arguments.names for folder in find_checkpoints(name)]
@@ -128,7 +131,7 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
             check_grade(folder, None)
     from interpbench.runs.shortcuts import show_shortcuts
 
-    return 0 if show_shortcuts(console(WIDE), folders, arguments.within) else 1
+    return 0 if show_shortcuts(console(WIDE), folders, arguments.within, arguments.peers) else 1
 
 
 @subcommand(

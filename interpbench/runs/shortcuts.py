@@ -14,6 +14,7 @@ import torch
 from rich.console import Console
 from scipy.stats import mannwhitneyu
 
+from interpbench.alignment.peers import peers
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED
@@ -27,7 +28,7 @@ from interpbench.discovery.fitted_features import (
 )
 from interpbench.reports.tables import rows_table
 from interpbench.scoring.intervals import bootstrap, resampling
-from interpbench.tasks.catalogue import program_of
+from interpbench.tasks.catalogue import get_task, program_of
 
 PAIRS = 64
 """The number of inputs on which activations are measured."""
@@ -51,10 +52,17 @@ class Shortcuts:
 
 
 @torch.no_grad()
-def shortcuts_of(folder: Path) -> Shortcuts:
+def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
     """Measures the shortcuts of a checkpoint, from required and forbidden nodes and edges.
 
     The embedding, which is always required, is not counted as a node.
+
+    Args:
+        folder: the checkpoint.
+        among_peers: whether only what computes a copy of the output is counted, and no edge into the logits.
+
+    Raises:
+        TaskError: if nothing of it computes a copy of the output.
     """
     checkpoint = load_checkpoint(folder)
     problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
@@ -64,15 +72,19 @@ def shortcuts_of(folder: Path) -> Shortcuts:
     assert fitted.own_nodes is not None
     nodes = truth.nodes.copy()
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
+    edges = truth.qkv_edges.copy()
+    if among_peers:
+        of_nodes, of_edges = peers(get_task(checkpoint.record.task), problem.graph)
+        nodes[~of_nodes] = edges[~of_edges] = State.ALLOWED
     coefficients = np.zeros(len(NODE_FEATURES))  # those of nodes are measured as such
     columns: dict[Ranked, tuple[np.ndarray, np.ndarray]] = {
         ("nodes", ALL): (nodes, fitted.own_nodes),
-        ("edges", ALL): (truth.qkv_edges[legal], fitted.edges[legal]),
+        ("edges", ALL): (edges[legal], fitted.edges[legal]),
     }
     for name, values in zip(NODE_FEATURES, found.node.T):
         columns["nodes", name] = nodes, values
     for name, values in zip(EDGE_FEATURES, found.edge(np.array([*coefficients, 0.0])).T):
-        columns["edges", name] = truth.qkv_edges[legal], values
+        columns["edges", name] = edges[legal], values
     if strange := next((key for key, (_, values) in columns.items() if not np.isfinite(values).all()), None):
         raise InterpBenchError(f"{folder}: {strange[1]} of {strange[0]} is not a finite number everywhere")
     measured = {key: _auroc(*column) for key, column in columns.items()}
@@ -125,7 +137,9 @@ def summary(models: Sequence[Shortcuts]) -> list[dict[str, str | float | int]]:
     return sorted(rows, key=lambda row: (row["of"] == "edges", -abs(float(row["AUROC"]) - 0.5)))
 
 
-def show_shortcuts(console: Console, folders: Sequence[Path], within: float | None) -> bool:
+def show_shortcuts(
+    console: Console, folders: Sequence[Path], within: float | None, among_peers: bool = False
+) -> bool:
     """Prints a table of shortcuts.
 
     Args:
@@ -133,6 +147,7 @@ def show_shortcuts(console: Console, folders: Sequence[Path], within: float | No
         folders: the checkpoints.
         within: how far a mean AUROC may be from 0.5, and by how much the mean distance from 0.5 may exceed
             that by chance; None for any distance.
+        among_peers: whether only what computes a copy of the output is counted.
 
     Returns:
         Whether all shortcuts are that near.
@@ -140,7 +155,7 @@ def show_shortcuts(console: Console, folders: Sequence[Path], within: float | No
     Raises:
         InterpBenchError: if a network has a part that these features do not support.
     """
-    rows = summary([shortcuts_of(folder) for folder in folders])
+    rows = summary([shortcuts_of(folder, among_peers) for folder in folders])
     if not rows:
         raise InterpBenchError("these models have no required or no forbidden nodes and edges")
     console.print(rows_table(rows))

@@ -9,7 +9,7 @@ copies that were made alike, nothing but what is read from the network's end tel
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -122,6 +122,11 @@ def said_of(made: Crowd) -> list[str]:
         if COPY in name:
             nodes.setdefault(name.partition(COPY)[0], []).append(node)
     return [f"{name} also at {' '.join(places)}, which the output ignores" for name, places in nodes.items()]
+
+
+def copies_of(name: str, names: Iterable[str]) -> list[str]:
+    """Returns, of the names of variables, that of a variable and those of its copies."""
+    return [each for each in names if each.partition(COPY)[0] == name]
 
 
 def units_of(task: Task) -> list[Unit]:
