@@ -124,7 +124,7 @@ def entry_name(name: str) -> str:
     """
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,79}", name):
         raise ScoresError(f"--name {shown(name)!r}: letters, digits, and . = + - _ make a name")
-    if name in known_methods() or name == TRUTH:
+    if name.lower() in {*known_methods(), TRUTH}:
         raise ScoresError(f"{name} is a method of the project; call yours otherwise, say --name my_{name}")
     return name
 

@@ -1,6 +1,7 @@
 """Submissions: makes one of anyone's scores, and checks and scores those of a folder."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from interpbench.checkpoints.submission_files import (
 from interpbench.circuits.io.form import forms
 from interpbench.circuits.io.score_files import MOST_BYTES, read_scores
 from interpbench.circuits.scores import Scores
+from interpbench.core.config import MethodName, Sha256, checked
 from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, ScoresError
 from interpbench.core.exports import version_of
-from interpbench.core.files import read_bytes, read_json, sha256
+from interpbench.core.files import read_bytes, read_json, sha256, write_json
 from interpbench.core.text import shown
 from interpbench.runs.score import entry_name, ranked
 from interpbench.scoring.evaluation_record import EvaluationRecord, degenerate, is_record
@@ -32,6 +34,8 @@ from interpbench.scoring.leaderboard_data import TRIVIAL
 from interpbench.scoring.ranked_entries import ENTRY_METRICS, EntryValues, entry_values
 
 log = logging.getLogger(__name__)
+SCORED = "scored.json"
+"""The file, beside submissions, that lists those that were scored on released models."""
 
 
 @dataclass(frozen=True)
@@ -203,25 +207,59 @@ def _reached(model: ModelRecord, edges: np.ndarray) -> dict[str, float]:
 def check_submission(folder: Path) -> Submission:
     """Reads a submission, scores it again and compares with what it says.
 
+    One of models that have been replaced cannot be scored again. It has to be listed, with its hash, in the
+    file of those that were scored before (`list_scored`).
+
     Raises:
-        InterpBenchError: in one line, if it is damaged, or reaches something else.
+        InterpBenchError: in one line, if it is damaged, is called as a method of the project, is of weights
+            that were never released, or reaches something else.
     """
     record, scores = read_submission(folder)
+    entry_name(record.name)
     known = released_models()
     gone = [
         name
         for name, weights in record.models.items()
         if name not in known or read_record(known[name]).sha256 != weights
     ]
+    listed = scored_before(folder.parent).get(record.name)
+    if gone and listed != sha256(read_bytes(folder / SUBMISSION, MOST_BYTES, CheckpointError)):
+        raise CheckpointError(
+            f"{folder / SUBMISSION}: these are not the released weights of {shown(gone[0])}, and {SCORED} does "
+            "not say that this submission was scored when others were"
+        )
     values: dict[str, dict[str, float]] = {metric: {} for metric in ENTRY_METRICS}
     for name, said in record.results.items():
+        if set(said) != set(ENTRY_METRICS):
+            wanted = " and ".join(ENTRY_METRICS)
+            raise CheckpointError(f"{folder / SUBMISSION}: results of {shown(name)} are not {wanted}")
         reached = said if name in gone else _reached(read_record(known[name]), scores[name])
         for metric, value in reached.items():
-            if metric not in values or abs(value - said.get(metric, -1.0)) > 1e-6:
-                what = f"{metric} of {name} is {value:.6f}, and not {said.get(metric, 'left out')}"
+            if abs(value - said[metric]) > 1e-6:
+                what = f"{metric} of {name} is {value:.6f}, and not {said[metric]}"
                 raise CheckpointError(f"{folder / SUBMISSION}: {what}")
             values[metric][name] = value
     return Submission(record, values, not gone)
+
+
+def scored_before(folder: Path) -> dict[str, str]:
+    """Returns the SHA-256 of each submission that was scored in a folder, by name."""
+    path = folder / SCORED
+    return checked(dict[MethodName, Sha256], read_json(path), path, CheckpointError) if path.is_file() else {}
+
+
+def list_scored(folder: Path, found: Sequence[Submission]) -> None:
+    """Lists the submissions that were scored, so that they stay when models are replaced.
+
+    Args:
+        folder: the folder of submissions.
+        found: those that are good.
+    """
+    listed = {
+        one.record.name: sha256(read_bytes(folder / one.record.name / SUBMISSION, MOST_BYTES))
+        for one in found
+    }
+    write_json(folder / SCORED, dict(sorted(listed.items())))
 
 
 def check_submissions(folder: Path) -> tuple[list[Submission], list[str]]:

@@ -11,7 +11,7 @@ from interpbench.core.files import write_text
 from interpbench.core.text import code, markdown
 from interpbench.reports.models_page import put
 from interpbench.runs.leaderboard_files import read_board
-from interpbench.runs.submissions import Submission, check_submissions
+from interpbench.runs.submissions import Submission, check_submissions, list_scored
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import BOARD
 from interpbench.scoring.ranked_entries import ENTRY_METRICS, EntryValues, RankedEntries, rank_entries
@@ -156,4 +156,5 @@ def write_submissions(folder: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"submissions --write is for a checkout of the project: there is no {path} here")
     write_text(path, submissions_page(path.read_text(), folder))
+    list_scored(folder, check_submissions(folder)[0])
     log.info("wrote %s", path)

@@ -14,7 +14,14 @@ from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchErr
 from interpbench.core.files import sha256
 from interpbench.runs.cli import HYDRA, run_subcommand
 from interpbench.runs.score import convert_file
-from interpbench.runs.submissions import check_submission, check_submissions, submit
+from interpbench.runs.submissions import (
+    SCORED,
+    check_submission,
+    check_submissions,
+    list_scored,
+    scored_before,
+    submit,
+)
 from interpbench.runs.submissions_page import (
     BEGIN,
     own_board,
@@ -91,7 +98,7 @@ def test_a_submission_that_says_more_than_its_scores_reach_is_refused(made: Path
     with pytest.raises(CheckpointError, match=r"auroc of add_next is 1\.000000, and not 0\.5"):
         check_submission(changed(made, results=results))
     results[MODELS[0]] = {}
-    with pytest.raises(CheckpointError, match="and not left out"):
+    with pytest.raises(CheckpointError, match="results of add_next are not auroc and average_precision"):
         check_submission(changed(made, results=results))
 
 
@@ -124,11 +131,45 @@ def test_scores_that_are_none_are_refused(made: Path, values: np.ndarray, said: 
 def test_models_that_were_replaced_are_a_set_of_their_own(made: Path) -> None:
     before = check_submission(made).record.set_id
     models = json.loads((made / SUBMISSION).read_text())["models"]
-    old = check_submission(changed(made, models={**models, MODELS[0]: "0" * 64}))
+    changed(made, models={**models, MODELS[0]: "0" * 64})
+    (made.parent / SCORED).write_text(json.dumps({made.name: sha256((made / SUBMISSION).read_bytes())}))
+    old = check_submission(made)
     assert not old.current and old.record.set_id != before
     ((_, ranking),) = rankings([old], own_board(ROOT / "docs/submissions"))
     assert list(ranking.means) == ["oracle"], "the project's methods were run on other weights"
     assert "some have been replaced since" in submissions_table([old], None)
+
+
+def test_weights_that_were_never_released_are_refused(made: Path) -> None:
+    """Else anyone could say anything: nothing of it can be scored again."""
+    models = json.loads((made / SUBMISSION).read_text())["models"]
+    for wrong in ({**models, MODELS[0]: "0" * 64}, {"no_such_model": "0" * 64}):
+        results = {name: {"auroc": 1.0, "average_precision": 1.0} for name in wrong}
+        changed(made, models=wrong, results=results, answers=dict.fromkeys(wrong, "0" * 64))
+        scores = save(dict.fromkeys(wrong, np.ones(3, np.float32)))
+        (made / ENTRY_SCORES).write_bytes(scores)
+        changed(made, scores=sha256(scores))
+        with pytest.raises(CheckpointError, match="not the released weights of"):
+            check_submission(made)
+        list_scored(made.parent, [])  # what is listed is what was scored
+        assert not check_submissions(made.parent)[0]
+
+
+def test_no_submission_is_called_as_a_method_of_the_project(made: Path) -> None:
+    for name in ("acdc", "Exact"):
+        folder = made.rename(made.with_name(name))
+        with pytest.raises(ScoresError, match=f"{name} is a method of the project"):
+            check_submission(changed(folder, name=name))
+        made = folder
+
+
+def test_one_that_is_damaged_hides_no_other(made: Path, answers: Path) -> None:
+    submit(answers, "another", "two", out=made.parent)
+    changed(made, results={name: {} for name in MODELS})
+    good, wrong = check_submissions(made.parent)
+    assert [one.record.name for one in good] == ["another"] and len(wrong) == 1
+    list_scored(made.parent, good)
+    assert set(scored_before(made.parent)) == {"another"}
 
 
 def test_what_is_left_of_an_old_set_is_scored_again(made: Path) -> None:
@@ -136,8 +177,10 @@ def test_what_is_left_of_an_old_set_is_scored_again(made: Path) -> None:
     said = json.loads((made / SUBMISSION).read_text())
     said["models"][MODELS[0]] = "0" * 64
     said["results"][MODELS[1]]["auroc"] = 0.75
+    changed(made, **said)
+    (made.parent / SCORED).write_text(json.dumps({made.name: sha256((made / SUBMISSION).read_bytes())}))
     with pytest.raises(CheckpointError, match=r"auroc of count_a is 1\.000000, and not 0\.75"):
-        check_submission(changed(made, **said))
+        check_submission(made)
 
 
 def test_what_an_entrant_says_is_no_markup(made: Path) -> None:
