@@ -17,11 +17,20 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from interpbench.checkpoints.blind import Key, ProblemRecord, open_key, problem_id, read_problem
+from interpbench.checkpoints.blind import (
+    CONTENTS,
+    GUIDE,
+    PROBLEM,
+    Key,
+    ProblemRecord,
+    open_key,
+    problem_id,
+    read_problem,
+)
 from interpbench.checkpoints.record import read_numbered
 from interpbench.core import seeds
 from interpbench.core.config import MOST, STRICT, Sha256, TaskName, checked
-from interpbench.core.errors import CheckpointError, ConfigError, TaskError
+from interpbench.core.errors import CheckpointError, ConfigError, NoPlaceError
 from interpbench.core.files import MOST_JSON, read_bytes, sha256, write_bytes
 from interpbench.tasks.family import REGIME, split_name, split_regimes
 from interpbench.tasks.regimes.regime import regimes
@@ -35,6 +44,8 @@ MOST_REDRAWN = 100
 """The number of programs that are drawn for an attempt until one has a place for the regimes."""
 FAMILY = "random_rasp"
 """The family of tasks that contests are drawn from."""
+SPREAD, ALIVE = 8, "alive"
+"""Over how many layers variables are spread, but in the regime that draws where the circuit is, too."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """256 random bits, as 64 hexadecimal digits."""
 ProblemName = Annotated[str, Field(pattern=r"^[0-9]{2,4}$")]
@@ -109,17 +120,17 @@ def fitting_task(secret: str, task: str, problem: str, attempt: int) -> str:
         attempt: how many programs were given up for it before.
 
     Raises:
-        TaskError: if a hundred programs have no place for the regimes, with what is missing in the first.
-        ConfigError: if the task is not of the family, has a seed, or a setting is wrong.
+        InterpBenchError: if a hundred programs have no place for the regimes, with what is missing in the
+            first; or if the task is not of the family, has a seed, or cannot be drawn.
     """
     from interpbench.tasks.catalogue import get_task
 
-    errors: list[TaskError] = []
+    errors: list[NoPlaceError] = []
     for redrawn in range(MOST_REDRAWN):
         name = drawn_task(secret, task, problem, attempt, redrawn)
         try:
             get_task(name)
-        except TaskError as error:
+        except NoPlaceError as error:
             errors.append(error)
         else:
             return name
@@ -137,7 +148,7 @@ def drawn_task(secret: str, task: str, problem: str, attempt: int, redrawn: int 
         redrawn: how many programs of this attempt have no place for the regimes.
 
     Raises:
-        ConfigError: if the task is not of the family, or has a seed.
+        ConfigError: if the task is not of the family, or says a seed or what a regime draws.
         UnknownNameError: if there is no such regime.
     """
     name, inside = split_name(task)
@@ -148,13 +159,22 @@ def drawn_task(secret: str, task: str, problem: str, attempt: int, redrawn: int 
         raise ConfigError(f"task {task}: the secret decides the seed; leave seed= out")
     program = " ".join(["program", *[str(redrawn)] * bool(redrawn)])
     told = [f"seed={draw(secret, problem, attempt, program)}", *filter(None, [parameters])]
+    if not any(_chosen(text) == ALIVE for text in texts) and "spread=" not in (parameters or ""):
+        told.append(f"spread={SPREAD}")  # the program alone would say where the circuit is
     for text in texts:
-        regime, _, dials = text.partition(",")
+        regime, dials = _chosen(text), text.partition(",")[2]
         fields = {field.name for field in dataclasses.fields(regimes()[regime])}  # pyright: ignore[reportArgumentType]
         told.append(f"{REGIME}={text}")
-        if "draw" in fields and "draw=" not in dials:  # where the circuit is
+        if "draw=" in dials:
+            raise ConfigError(f"task {task}: the secret decides what is drawn; leave draw= out")
+        if "draw" in fields:  # where the circuit is
             told.append(f"draw={draw(secret, problem, attempt, regime) % MOST}")
     return f"{FAMILY}[{','.join(told)}]"
+
+
+def _chosen(text: str) -> str:
+    """Returns the name of a regime from its text, as in `redundant,copies=3`."""
+    return text.partition(",")[0]
 
 
 def draw(secret: str, problem: str, attempt: int, what: str) -> int:
@@ -169,21 +189,36 @@ def draw(secret: str, problem: str, attempt: int, what: str) -> int:
     return seeds.derive(int(secret, 16), "contest", problem, attempt, what)
 
 
-def read_secret(path: Path) -> str:
+def read_secret(path: Path, folder: Path) -> str:
     """Returns the secret of a file that only its owner may read; it is drawn if there is no such file.
 
+    The file then says of which contest the secret is: to reveal one contest must not give another one away.
+
+    Args:
+        path: the file.
+        folder: the contest.
+
     Raises:
-        ConfigError: if others may read it, or it is no secret.
+        ConfigError: if others may read it, or it is no secret, or that of another contest.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder, and the secret is a file; try --seed-file {path / 'secret'}")
     if not path.exists():
         write_bytes(path, f"{secrets.token_hex(32)}\n".encode(), 0o600)  # the one draw that is not repeatable
     elif path.stat().st_mode & 0o077:
         raise ConfigError(f"{path}: others may read it; chmod 600 {path}")
-    text = read_bytes(path, MOST_JSON).decode("ascii", "replace").strip()
+    text, _, contest = read_bytes(path, MOST_JSON).decode("utf-8", "replace").strip().partition("\n")
+    text, own = text.strip(), str(folder.absolute())
     if len(text) != 64 or set(text) - set("0123456789abcdef"):
         raise ConfigError(
             f"{path} is no secret: it needs 64 hexadecimal digits, as `openssl rand -hex 32` gives"
         )
+    if contest not in ("", own):
+        raise ConfigError(
+            f"{path} is the secret of {contest}, which would give {own} away; try another --seed-file"
+        )
+    if not contest:
+        write_bytes(path, f"{text}\n{own}\n".encode(), 0o600)
     return text
 
 
@@ -200,8 +235,12 @@ def read_contest(folder: Path) -> ContestRecord:
     """
     path = folder / CONTEST
     record = checked(ContestRecord, read_numbered(path, FORMAT, "a contest"), path, CheckpointError)
+    if others := {path.name for path in folder.iterdir()} - {CONTEST, GUIDE, REVEALED, *record.problems}:
+        raise CheckpointError(f"{folder / min(others)} is no part of a contest; remove it")
     for name, number in record.problems.items():
         read_problem(folder / name)
+        if others := {path.name for path in (folder / name).iterdir()} - {PROBLEM, *CONTENTS}:
+            raise CheckpointError(f"{folder / name / min(others)} is no part of a problem; remove it")
         if problem_id(folder / name) != number:
             raise CheckpointError(
                 f"{folder / name} is not the problem {name} of this contest: its id differs"

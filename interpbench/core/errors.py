@@ -40,6 +40,10 @@ class TaskError(InterpBenchError):
     """The program, domain or alignment of a task is inconsistent."""
 
 
+class NoPlaceError(TaskError):
+    """A regime has no place in a task: no variable that could be changed."""
+
+
 class CheckpointError(InterpBenchError):
     """A checkpoint is damaged, incomplete, not one of this project, or of a newer format."""
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.checkpoints.blind import Key, ProblemRecord, key_path, load_problem, write_problem
+from interpbench.checkpoints.blind import GUIDE, Key, ProblemRecord, key_path, load_problem, write_problem
 from interpbench.checkpoints.contests import (
     ATTEMPTS,
     CONTEST,
@@ -34,6 +34,7 @@ from interpbench.checkpoints.contests import (
     read_secret,
     task_in_turn,
 )
+from interpbench.circuits.grades import Standard, grade
 from interpbench.circuits.ground_truth import Truth
 from interpbench.circuits.io.form import Contents, forms
 from interpbench.circuits.io.score_files import read_scores
@@ -61,11 +62,17 @@ from interpbench.runs.score import ranked
 from interpbench.scoring.comparison import Comparison
 from interpbench.scoring.ranked_entries import ENTRY_METRICS, entry_values, rank_entries
 from interpbench.tasks.catalogue import get_task
+from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.measure_certificate import certify
+from interpbench.training.settings import CertificateSettings
 
 log = logging.getLogger(__name__)
-GUIDE = "README.md"
 RESULTS = "contest-results.json"
 LEVEL = "qkv_edge"
+QUICK = CertificateSettings(pairs=256, looks=1, attacks=0, enumerate_up_to=1)
+"""The certificate that is measured of a revealed network."""
+LEAST_RATE, CERTIFIED = 0.95, "siit+edges"
+"""The standard that it has to reach: the host's was higher, on more rows."""
 CertifiedTraining = Callable[[str, int, Path], Path | None]
 """A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
 not certified."""
@@ -96,6 +103,7 @@ class ContestResults:
         entries: the entries by name, the best first.
         comparisons: every two of them, by the first metric.
         refused: why other entries were not scored.
+        absolute: whether edges were ranked by the absolute values of their scores.
     """
 
     contest: str
@@ -103,6 +111,7 @@ class ContestResults:
     entries: dict[str, Entry]
     comparisons: list[Comparison]
     refused: dict[str, str]
+    absolute: bool
 
 
 def train_certified(task: str, seed: int, out: Path) -> Path | None:
@@ -144,9 +153,14 @@ def make_contest(
     if folder.exists():
         raise ConfigError(f"{folder} is there already; a contest is written to a folder of its own")
     names, private = names_of(models), private_of(folder)
-    secret = read_secret(seed_file)
+    made = private / "public"
+    if (private / SEALED).exists() and not made.exists():
+        raise ConfigError(
+            f"{private} has the keys of a contest that was made; move it, or give another --out"
+        )
     for task, name in zip(tasks, names_of(len(tasks)), strict=True):  # says what is wrong with a task
-        fitting_task(secret, task, name, 0)
+        fitting_task("0" * 64, task, name, 0)
+    secret = read_secret(seed_file, folder)
     check_writable(private)
     private.chmod(0o700)
     with locked(private):
@@ -158,7 +172,6 @@ def make_contest(
             )
             log.info("problem %s of %d is certified", name, models)
         sealed = packed(Sealed(FORMAT, secret, tuple(tasks), attempts))
-        made = private / "public"
         shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(private / KEYS, ignore_errors=True)
         (private / KEYS).mkdir(mode=0o700)
@@ -207,7 +220,7 @@ def check_contest(folder: Path) -> ContestRecord:
         return record
     sealed, keys = read_sealed(place, record), keys_of(folder, place, record)
     for name, problem in problems_of(folder, record).items():
-        _check_key(name, sealed.task_of(name), keys[name], problem)
+        _check_key(folder / name, name, sealed.task_of(name), keys[name], problem)
     log.info(
         "revealed: %s; every circuit is the one that was sealed (%d programs drawn, %d given up)",
         ", ".join(sealed.tasks),
@@ -217,17 +230,27 @@ def check_contest(folder: Path) -> ContestRecord:
     return record
 
 
-def _check_key(name: str, task: str, key: Key, problem: ProblemRecord) -> None:
-    """Checks that a key is that of the program which the secret draws.
+def _check_key(place: Path, name: str, task: str, key: Key, problem: ProblemRecord) -> None:
+    """Checks that a key is that of the program which the secret draws, and a network one that carries it.
 
     Raises:
-        CheckpointError: if its task or its truth is another one.
+        CheckpointError: if its task or its truth is another one, or the network does something else.
     """
     drawn = get_task(task)
     graph = problem.shape.graph
-    truth = find_truth(align(drawn, graph))
+    alignment = align(drawn, graph)
+    truth = find_truth(alignment)
     if key.task != drawn.name or Truth.from_json(graph, key.truth).to_json() != truth.to_json():
         raise CheckpointError(f"problem {name}: its key is not of the program that the secret draws")
+    network = load_problem(place).network
+    verdict = grade(certify(Evaluation(network, alignment), truth, QUICK), Standard(target=LEAST_RATE))
+    if not verdict.reaches(CERTIFIED):
+        raise CheckpointError(
+            f"problem {name}: its network does not carry the circuit: {verdict.missed(CERTIFIED)[0]}"
+        )
+    pairs = load_problem(place)
+    if (pairs.clean == pairs.corrupted).all(1).any():
+        raise CheckpointError(f"problem {name}: some of its corrupted inputs are the clean ones")
 
 
 def answer_contest(folder: Path, method: str, out: Path) -> None:
@@ -239,10 +262,13 @@ def answer_contest(folder: Path, method: str, out: Path) -> None:
         out: the folder of the entrant.
 
     Raises:
-        InterpBenchError: if there is no such method, or it has no scores for a problem.
+        InterpBenchError: if there is no such method, it has no scores for a problem, or an answer is there.
     """
     name, settings = with_settings(method)
-    for problem in read_contest(folder).problems:
+    problems = read_contest(folder).problems
+    if there := [path for problem in problems for path in sorted(out.glob(f"{problem}.*"))]:
+        raise ConfigError(f"{there[0]} is an answer already; remove it, or give another --out")
+    for problem in problems:
         scores = apply(get_method(name, settings), load_problem(folder / problem, EXAMPLES), name)
         write_text(out / f"{problem}.csv", forms()["csv"].write(Contents(scores.graph, scores)))
         log.info("problem %s: %s", problem, out / f"{problem}.csv")
@@ -268,7 +294,9 @@ def score_contest(
     truths = {name: Truth.from_json(problems[name].shape.graph, key.truth) for name, key in keys.items()}
     entrants = sorted(path for path in answers.glob("*") if path.is_dir() and not path.name.startswith("."))
     if not entrants:
-        raise ScoresError(f"there are no folders of entrants in {shown(answers)}")
+        inside = any(path.stem in record.problems for path in answers.glob("*"))
+        above = f"; these are answers of one: give {shown(answers.absolute().parent)}" if inside else ""
+        raise ScoresError(f"there are no folders of entrants in {shown(answers)}{above}")
     from interpbench.reports.tables import rows_table
 
     entries: dict[str, tuple[dict[str, dict[str, float]], dict[str, str]]] = {}
@@ -289,6 +317,7 @@ def score_contest(
         {name: Entry(entries[name][0], means, entries[name][1]) for name, means in best.means.items()},
         best.comparisons,
         refused,
+        absolute,
     )
     write_json(answers / RESULTS, TypeAdapter(ContestResults).dump_python(found, mode="json"))
     console().print(rows_table(best.rows()))
@@ -304,6 +333,8 @@ def _entry(
     answers: dict[str, str] = {}
     for name, truth in truths.items():
         files = sorted(path for path in entrant.glob(f"{name}.*") if path.is_file())
+        if links := [path for path in (entrant, *files) if path.is_symlink()]:
+            raise ScoresError(f"{links[0].name} is a link; an answer is a file of its own")
         if len(files) != 1:
             said = "no answer" if not files else f"{len(files)} answers"
             raise ScoresError(f"{said} to problem {name}; each needs one file, {name}.json or {name}.csv")

@@ -21,7 +21,7 @@ def _folder(arguments: Namespace) -> Path:
     Raises:
         ConfigError: if it is none.
     """
-    folder = Path(arguments.contest)
+    folder = Path(arguments.contest).absolute()
     if not (folder / CONTEST_FILE).is_file():
         raise ConfigError(f"{shown(arguments.contest)} is no contest: it has no {CONTEST_FILE}")
     return folder
@@ -51,7 +51,7 @@ def _make(arguments: Namespace) -> int:
         )
     from interpbench.runs.contest import make_contest
 
-    make_contest(Path(arguments.out), arguments.models, Path(arguments.seed_file), tasks)
+    make_contest(Path(arguments.out).absolute(), arguments.models, Path(arguments.seed_file), tasks)
     return 0
 
 

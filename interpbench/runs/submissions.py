@@ -225,7 +225,7 @@ def check_submission(folder: Path) -> Submission:
     listed = scored_before(folder.parent).get(record.name)
     if gone and listed != sha256(read_bytes(folder / SUBMISSION, MOST_BYTES, CheckpointError)):
         raise CheckpointError(
-            f"{folder / SUBMISSION}: these are not the released weights of {shown(gone[0])}, and {SCORED} does "
+            f"{folder / SUBMISSION}: these are no released weights of {shown(gone[0])}, and {SCORED} does "
             "not say that this submission was scored when others were"
         )
     values: dict[str, dict[str, float]] = {metric: {} for metric in ENTRY_METRICS}

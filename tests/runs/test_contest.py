@@ -19,11 +19,19 @@ from interpbench.checkpoints.contests import (
     read_secret,
     task_in_turn,
 )
-from interpbench.core.errors import CheckpointError, ConfigError, InterpBenchError, TaskError, TrainingError
+from interpbench.core.errors import (
+    CheckpointError,
+    ConfigError,
+    InterpBenchError,
+    ScoresError,
+    TaskError,
+    TrainingError,
+)
 from interpbench.core.files import sha256
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.contest import (
     RESULTS,
+    answer_contest,
     check_contest,
     make_contest,
     reveal_contest,
@@ -33,7 +41,7 @@ from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.training.settings import CertificateSettings
+from interpbench.training.settings import CertificateSettings, TrainerSettings
 
 QUICK = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, attacks=0)
 MODELS = 3
@@ -58,7 +66,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("contest") / "contest"
     folder.with_name("secret").write_text("7" * 64)
     folder.with_name("secret").chmod(0o600)
-    make_contest(folder, MODELS, folder.with_name("secret"), ["random_rasp[depth=2]"], compiled)
+    make_contest(folder, MODELS, folder.with_name("secret"), ["random_rasp[depth=2,spread=0]"], compiled)
     return folder
 
 
@@ -73,7 +81,7 @@ def test_a_contest_gives_away_neither_programs_nor_circuits(original: Path) -> N
     private = private_of(original)
     assert sorted(path.name for path in original.iterdir()) == ["01", "02", "03", "README.md", "contest.json"]
     public = b"".join(path.read_bytes() for path in sorted(original.rglob("*")) if path.is_file())
-    secret = read_secret(original.with_name("secret"))
+    secret = read_secret(original.with_name("secret"), original)
     for given_away in (secret, "random_rasp", str(int(secret, 16))):
         assert given_away.encode() not in public
     for path in (original.with_name("secret"), private / "sealed.json", *(private / "keys").iterdir()):
@@ -119,9 +127,9 @@ def test_the_same_command_goes_on(tmp_path: Path) -> None:
         return compiled(task, seed, out) if len(again) > 1 else None
 
     with pytest.raises(KeyboardInterrupt):
-        make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp"], interrupted)
+        make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp[spread=0]"], interrupted)
     assert not (tmp_path / "c").exists()
-    make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp"], whole)
+    make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp[spread=0]"], whole)
     assert first == again and len(set(first)) == 3
     private = private_of(tmp_path / "c")
     assert len(list((private / "runs").glob("*/*/certificate.json"))) == 2
@@ -148,10 +156,42 @@ def test_problems_have_tasks_in_turn_and_programs_without_a_place_for_a_regime_a
         fitting_task("4" * 64, "random_rasp[regime=redundant,copies=1]", "01", 0)
 
 
+def test_the_secret_decides_where_the_circuit_is() -> None:
+    """Else who knows the program knows its nodes, as Tracr always puts them at the same ones."""
+    for task, said in [
+        ("random_rasp", "spread=8]"),
+        ("random_rasp[depth=3,regime=redundant]", "depth=3,spread=8,regime=redundant]"),
+        ("random_rasp[spread=5]", "spread=5]"),
+    ]:
+        assert drawn_task("4" * 64, task, "01", 0).endswith(said)
+    assert "spread" not in drawn_task("4" * 64, "random_rasp[regime=alive]", "01", 0)
+    with pytest.raises(ConfigError, match="the secret decides what is drawn; leave draw= out"):
+        drawn_task("4" * 64, "random_rasp[regime=alive,draw=3]", "01", 0)
+
+
+def test_a_task_that_cannot_be_drawn_is_not_tried_again_and_again() -> None:
+    with pytest.raises(TaskError, match="try other settings"):
+        fitting_task("4" * 64, "random_rasp[depth=4,values=2,length=3,counts=0,takes=0]", "01", 0)
+
+
+def test_a_secret_makes_one_contest(tmp_path: Path) -> None:
+    """To reveal one contest would give away another of the same secret."""
+    made, secret = tmp_path / "c", tmp_path / "secret"
+    make_contest(made, 1, secret, ["random_rasp[spread=0]"], compiled)
+    with pytest.raises(ConfigError, match=f"is the secret of {made}, which would give .*d away"):
+        make_contest(tmp_path / "d", 1, secret, ["random_rasp[spread=0]"], compiled)
+    keys = sorted(path.read_bytes() for path in (private_of(made) / "keys").iterdir())
+    made.rename(tmp_path / "given_away")
+    with pytest.raises(ConfigError, match="has the keys of a contest that was made"):
+        make_contest(made, 1, secret, ["random_rasp[spread=0]"], compiled)
+    assert keys == sorted(path.read_bytes() for path in (private_of(made) / "keys").iterdir())
+    reveal_contest(tmp_path / "given_away", private_of(made))
+
+
 def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     with pytest.raises(TrainingError, match=f"problem 01: none of {ATTEMPTS} programs was certified"):
-        make_contest(tmp_path / "c", 1, secret, ["random_rasp"], lambda *_: None)
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp[spread=0]"], lambda *_: None)
     for task, said in [
         ("hist", "draws members of random_rasp"),
         ("random_rasp[seed=3]", "leave seed= out"),
@@ -162,14 +202,14 @@ def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
             make_contest(tmp_path / "c", 1, secret, [task], compiled)
     secret.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
-        make_contest(tmp_path / "c", 1, secret, ["random_rasp"], compiled)
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp[spread=0]"], compiled)
     secret.write_text("1234")
     secret.chmod(0o600)
     with pytest.raises(ConfigError, match="64 hexadecimal digits"):
-        make_contest(tmp_path / "c", 1, secret, ["random_rasp"], compiled)
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp[spread=0]"], compiled)
     (tmp_path / "c").mkdir()
     with pytest.raises(ConfigError, match="is there already"):
-        make_contest(tmp_path / "c", 1, tmp_path / "other", ["random_rasp"], compiled)
+        make_contest(tmp_path / "c", 1, tmp_path / "other", ["random_rasp[spread=0]"], compiled)
 
 
 def test_entries_are_ranked(contest: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -254,14 +294,56 @@ def test_a_host_that_seals_another_circuit_is_found_out(
     """All hashes are right, as the host made them; the circuit is not that of the program it drew."""
 
     def another(task: str, seed: int, out: Path) -> Path:
-        return compiled("random_rasp[seed=1]" if "seed=1]" not in task else "random_rasp[seed=2]", seed, out)
+        return compiled("random_rasp[seed=1]" if "seed=1," not in task else "random_rasp[seed=2]", seed, out)
 
-    make_contest(tmp_path / "c", 1, tmp_path / "secret", ["random_rasp"], another)
+    make_contest(tmp_path / "c", 1, tmp_path / "secret", ["random_rasp[spread=0]"], another)
     check_contest(tmp_path / "c")
     with pytest.raises(
         CheckpointError, match="problem 01: its key is not of the program that the secret draws"
     ):
         reveal_contest(tmp_path / "c")
+
+
+def test_a_host_whose_networks_do_not_carry_the_circuit_is_found_out(tmp_path: Path) -> None:
+    """All hashes and circuits are right, but the network has learned nothing."""
+
+    def untrained(task: str, seed: int, out: Path) -> Path:
+        settings = TrainerSettings(max_steps=1, validation_rows=64)
+        made = TrainConfig(task=task, trainer=settings, certificate=QUICK, device="cpu", out=str(out))
+        return train(made).folder
+
+    make_contest(tmp_path / "c", 1, tmp_path / "secret", ["random_rasp[spread=0]"], untrained)
+    with pytest.raises(CheckpointError, match="problem 01: its network does not carry the circuit: "):
+        reveal_contest(tmp_path / "c")
+
+
+def test_what_is_no_part_of_a_contest_is_refused(contest: Path) -> None:
+    (contest / "01" / "setup.py").write_text("")
+    with pytest.raises(CheckpointError, match=r"setup\.py is no part of a problem"):
+        check_contest(contest)
+    (contest / "01" / "setup.py").rename(contest / "setup.py")
+    with pytest.raises(CheckpointError, match=r"setup\.py is no part of a contest"):
+        check_contest(contest)
+
+
+def test_answers_are_an_entrant_s_own(contest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is overwritten, and none is a link to another one's."""
+    answers = tmp_path / "answers"
+    monkeypatch.chdir(contest)
+    assert run_subcommand(["contest", "answer", ".", "weight_norm", "--out", str(answers / "one")]) == 0
+    with pytest.raises(ConfigError, match="is an answer already"):
+        answer_contest(contest, "random", answers / "one")
+    (answers / "two").symlink_to(answers / "one")
+    (answers / "three").mkdir()
+    for name in read_contest(contest).problems:
+        (answers / "three" / f"{name}.csv").symlink_to(answers / "one" / f"{name}.csv")
+    assert run_subcommand(["contest", "score", ".", str(answers), "--absolute"]) == 1
+    found = json.loads((answers / RESULTS).read_text())
+    assert set(found["entries"]) == {"one"} and found["absolute"]
+    assert all("is a link" in said for said in found["refused"].values()) and len(found["refused"]) == 2
+    with pytest.raises(ScoresError, match=f"these are answers of one: give {answers}"):
+        score_contest(contest, answers / "one")
+    assert run_subcommand(["contest", "reveal", "."]) == 0
 
 
 @pytest.mark.parametrize(

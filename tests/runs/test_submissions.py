@@ -149,7 +149,7 @@ def test_weights_that_were_never_released_are_refused(made: Path) -> None:
         scores = save(dict.fromkeys(wrong, np.ones(3, np.float32)))
         (made / ENTRY_SCORES).write_bytes(scores)
         changed(made, scores=sha256(scores))
-        with pytest.raises(CheckpointError, match="not the released weights of"):
+        with pytest.raises(CheckpointError, match="no released weights of"):
             check_submission(made)
         list_scored(made.parent, [])  # what is listed is what was scored
         assert not check_submissions(made.parent)[0]

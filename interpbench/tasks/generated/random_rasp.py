@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.causal.model import NONE, Intervention, Read
 from interpbench.circuits.naming import EMBED, Node
 from interpbench.core import seeds
-from interpbench.core.config import STRICT, Amount, Share
+from interpbench.core.config import STRICT, Share
 from interpbench.core.errors import TaskError
 from interpbench.tasks.catalogue import task_family
 from interpbench.tasks.generated.expressions import Counted, Expression, InputSizes, Moved, Taken
@@ -43,6 +43,8 @@ HEADS = 4
 """The number of heads of a layer over which variables are spread."""
 MOST_VALUES = 12
 """The largest number of values of a variable."""
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+"""How often a kind of head is drawn, relative to the others."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -71,9 +73,9 @@ class RandomRasp:
     values: Annotated[int, Field(ge=2, le=MOST_VALUES)] = 5
     length: Annotated[int, Field(ge=3, le=MOST_VALUES - 1)] = 8
     causal: bool = True
-    moves: Amount = 1.0
-    counts: Amount = 2.0
-    takes: Amount = 0.5
+    moves: Weight = 1.0
+    counts: Weight = 2.0
+    takes: Weight = 0.5
     joins: Share = 0.5
     again: Share = 0.3
     spread: Annotated[int, Field(ge=0, le=8)] = 0

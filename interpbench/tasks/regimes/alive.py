@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from interpbench.circuits.graph import Graph
 from interpbench.core.config import STRICT, Steps
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import NoPlaceError, TaskError
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import crowd, said_of, units_of
 from interpbench.tasks.regimes.regime import RegimeTask, derived, regime, regimes_of
@@ -61,7 +61,7 @@ class Alive:
             except TaskError:
                 continue
         else:
-            raise TaskError(
+            raise NoPlaceError(
                 f"task {task.name}: no {MOST_LAYERS} layers of {n_heads} heads have room for {self.copies} "
                 f"copies of its variables; try fewer copies, or heads={min(n_heads + 2, MOST_HEADS)}"
             )

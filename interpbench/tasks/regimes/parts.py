@@ -12,7 +12,7 @@ import numpy as np
 from interpbench.causal.model import CausalModel, Intervention, Read, Variable
 from interpbench.circuits.naming import EMBED, Node
 from interpbench.core import seeds
-from interpbench.core.errors import TaskError, UnknownNameError
+from interpbench.core.errors import NoPlaceError, TaskError, UnknownNameError
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import Unit, units_of
 from interpbench.tasks.regimes.regime import RegimeTask, derived
@@ -59,7 +59,7 @@ def unit_in_parts(task: Task, regime: str, variable: str, of_mlp: bool = False) 
 
     fit = {each.name: unit for unit in units_of(task) if can(unit) for each in unit.variables}
     if not fit:
-        raise TaskError(
+        raise NoPlaceError(
             f"task {task.name} has no variable for regime={regime}: one that only MLPs read and that matters"
         )
     if variable == FIRST:

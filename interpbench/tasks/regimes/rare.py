@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.causal.model import Intervention, Read, Variable
 from interpbench.core import seeds
 from interpbench.core.config import STRICT
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import NoPlaceError, TaskError
 from interpbench.tasks.domain import Sequences
 from interpbench.tasks.regimes.bystanders import Unit
 from interpbench.tasks.regimes.parts import FIRST, PAIRS, in_parts, unit_in_parts
@@ -49,7 +49,7 @@ class Rare:
             if all(_acts(made, names) for names in copies):
                 return made
         name = unit.variables[0].name
-        raise TaskError(
+        raise NoPlaceError(
             f"task {task.name}: there is no token with which both copies of {name} have an effect"
         )
 

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from interpbench.causal.model import NONE, Read, Variable, has_value
 from interpbench.core import seeds
 from interpbench.core.config import STRICT, Steps
-from interpbench.core.errors import TaskError
+from interpbench.core.errors import NoPlaceError
 from interpbench.tasks.regimes.parts import FIRST, PART, in_parts, unit_in_parts
 from interpbench.tasks.regimes.regime import RegimeTask, regime
 from interpbench.tasks.task import Task
@@ -117,7 +117,7 @@ def _table(whole: Variable, task: Task, rng: np.random.Generator) -> np.ndarray:
         for table in drawn
     ]
     if min(told) > MOST_TOLD:
-        raise TaskError(
+        raise NoPlaceError(
             f"task {task.name}: {whole.name} cannot be shared, as it follows from a token's own share; try "
             "another variable"
         )
