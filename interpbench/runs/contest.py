@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.alignment.peers import copies_of_circuit
 from interpbench.checkpoints.blind import GUIDE, Key, ProblemRecord, key_path, load_problem, write_problem
 from interpbench.checkpoints.contests import (
     ATTEMPTS,
@@ -59,8 +61,9 @@ from interpbench.discovery.method import get_method
 from interpbench.runs.api import train
 from interpbench.runs.method_lists import with_settings
 from interpbench.runs.score import ranked
+from interpbench.scoring.against_copies import auroc_against_copies
 from interpbench.scoring.comparison import Comparison
-from interpbench.scoring.ranked_entries import ENTRY_METRICS, entry_values, rank_entries
+from interpbench.scoring.ranked_entries import AGAINST_COPIES, ENTRY_METRICS, entry_values, rank_entries
 from interpbench.tasks.catalogue import get_task
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.measure_certificate import certify
@@ -83,7 +86,8 @@ class Entry:
     """What an entrant has reached.
 
     Attributes:
-        values: each of `ENTRY_METRICS` on each problem, by metric and problem.
+        values: each of `ENTRY_METRICS` on each problem, by metric and problem; `AGAINST_COPIES` first, if all
+            circuits have copies.
         means: their means over problems, with the ends of their intervals.
         answers: the SHA-256 of each answer.
     """
@@ -292,6 +296,7 @@ def score_contest(
     place = private or (folder / REVEALED if (folder / REVEALED).exists() else private_of(folder))
     keys, problems = keys_of(folder, place, record), problems_of(folder, record)
     truths = {name: Truth.from_json(problems[name].shape.graph, key.truth) for name, key in keys.items()}
+    copies = _copies(keys, truths)
     entrants = sorted(path for path in answers.glob("*") if path.is_dir() and not path.name.startswith("."))
     if not entrants:
         inside = any(path.stem in record.problems for path in answers.glob("*"))
@@ -303,13 +308,13 @@ def score_contest(
     refused: dict[str, str] = {}
     for entrant in entrants:
         try:
-            entries[entrant.name] = _entry(entrant, record, truths, absolute)
+            entries[entrant.name] = _entry(entrant, record, truths, copies, absolute)
         except InterpBenchError as error:
             refused[entrant.name] = str(error)
             log.error("not scored: %s: %s", shown(entrant.name), error)
     if not entries:
         raise ScoresError(f"no entry in {shown(answers)} can be scored")
-    programs = {name: name for name in record.problems}
+    programs = {name: get_task(key.task).description for name, key in keys.items()}
     best = rank_entries({name: values for name, (values, _) in entries.items()}, programs)
     found = ContestResults(
         contest_id(folder),
@@ -325,11 +330,26 @@ def score_contest(
     return found
 
 
+def _copies(keys: Mapping[str, Key], truths: Mapping[str, Truth]) -> dict[str, list[np.ndarray]] | None:
+    """Returns the edges of each copy of each problem's circuit; None if a problem has no copies."""
+    tasks = {name: get_task(key.task) for name, key in keys.items()}
+    if any(task.crowd is None for task in tasks.values()):
+        return None
+    return {
+        name: [edges for _, edges in copies_of_circuit(task, truths[name])] for name, task in tasks.items()
+    }
+
+
 def _entry(
-    entrant: Path, record: ContestRecord, truths: Mapping[str, Truth], absolute: bool
+    entrant: Path,
+    record: ContestRecord,
+    truths: Mapping[str, Truth],
+    copies: Mapping[str, list[np.ndarray]] | None,
+    absolute: bool,
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """Returns the scores of an entrant's answers to all problems, and the SHA-256 of each answer."""
-    values: dict[str, dict[str, float]] = {metric: {} for metric in ENTRY_METRICS}
+    metrics = [*[AGAINST_COPIES] * (copies is not None), *ENTRY_METRICS]
+    values: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     answers: dict[str, str] = {}
     for name, truth in truths.items():
         files = sorted(path for path in entrant.glob(f"{name}.*") if path.is_file())
@@ -342,8 +362,12 @@ def _entry(
         if found.problem not in (None, record.problems[name]):
             raise ScoresError(f"{files[0].name} answers another problem, {shown(found.problem)}")
         answers[name] = sha256(read_bytes(files[0], MOST_JSON))
-        for metric, value in entry_values(truth, ranked(found, absolute), LEVEL).items():
+        scores = ranked(found, absolute)
+        for metric, value in entry_values(truth, scores, LEVEL).items():
             values[metric][name] = value
+        if copies is not None:
+            against = auroc_against_copies(scores.edges, copies[name])
+            values[AGAINST_COPIES][name] = 0.5 if against is None else against
     return values, answers
 
 

@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from scipy.stats import mannwhitneyu
 
-from interpbench.alignment.peers import peers
+from interpbench.alignment.peers import copies_of_circuit
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED
@@ -27,6 +27,7 @@ from interpbench.discovery.fitted_features import (
     scores_by,
 )
 from interpbench.reports.tables import rows_table
+from interpbench.scoring.against_copies import auroc_against_copies
 from interpbench.scoring.intervals import bootstrap, resampling
 from interpbench.tasks.catalogue import get_task, program_of
 
@@ -59,10 +60,10 @@ def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
 
     Args:
         folder: the checkpoint.
-        among_peers: whether only what computes a copy of the output is counted, and no edge into the logits.
+        among_peers: whether the circuit is compared with other copies of it alone.
 
     Raises:
-        TaskError: if nothing of it computes a copy of the output.
+        TaskError: if it has no copies.
     """
     checkpoint = load_checkpoint(folder)
     problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
@@ -72,22 +73,24 @@ def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
     assert fitted.own_nodes is not None
     nodes = truth.nodes.copy()
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
-    edges = truth.qkv_edges.copy()
-    if among_peers:
-        of_nodes, of_edges = peers(get_task(checkpoint.record.task), problem.graph)
-        nodes[~of_nodes] = edges[~of_edges] = State.ALLOWED
+    edges = truth.qkv_edges[legal]
     coefficients = np.zeros(len(NODE_FEATURES))  # those of nodes are measured as such
     columns: dict[Ranked, tuple[np.ndarray, np.ndarray]] = {
         ("nodes", ALL): (nodes, fitted.own_nodes),
-        ("edges", ALL): (edges[legal], fitted.edges[legal]),
+        ("edges", ALL): (edges, fitted.edges[legal]),
     }
     for name, values in zip(NODE_FEATURES, found.node.T):
         columns["nodes", name] = nodes, values
     for name, values in zip(EDGE_FEATURES, found.edge(np.array([*coefficients, 0.0])).T):
-        columns["edges", name] = edges[legal], values
+        columns["edges", name] = edges, values
     if strange := next((key for key, (_, values) in columns.items() if not np.isfinite(values).all()), None):
         raise InterpBenchError(f"{folder}: {strange[1]} of {strange[0]} is not a finite number everywhere")
-    measured = {key: _auroc(*column) for key, column in columns.items()}
+    if among_peers:
+        copies = copies_of_circuit(get_task(checkpoint.record.task), truth)
+        masks = {"nodes": [nodes for nodes, _ in copies], "edges": [edges[legal] for _, edges in copies]}
+        measured = {key: _against(values, masks[key[0]]) for key, (_, values) in columns.items()}
+    else:
+        measured = {key: _auroc(*column) for key, column in columns.items()}
     return Shortcuts(program, {key: x for key, x in measured.items() if x is not None})
 
 
@@ -104,6 +107,21 @@ def _auroc(states: np.ndarray, values: np.ndarray) -> tuple[float, float] | None
     pairs = len(required) * len(forbidden)
     deviation = math.sqrt((len(required) + len(forbidden) + 1) / (12 * pairs))
     return float(wins) / pairs, math.sqrt(2 / math.pi) * deviation
+
+
+def _against(values: np.ndarray, copies: Sequence[np.ndarray]) -> tuple[float, float] | None:
+    """Returns the same against other copies of the circuit, and the largest distance by chance."""
+    found = auroc_against_copies(values, copies)
+    if found is None:
+        return None
+    circuit, *others = copies
+    chances = [
+        _auroc(
+            np.where(circuit & ~other, State.REQUIRED, np.where(other & ~circuit, 0, State.ALLOWED)), values
+        )
+        for other in others
+    ]
+    return found, max(chance for _, chance in filter(None, chances))
 
 
 def summary(models: Sequence[Shortcuts]) -> list[dict[str, str | float | int]]:
@@ -147,7 +165,7 @@ def show_shortcuts(
         folders: the checkpoints.
         within: how far a mean AUROC may be from 0.5, and by how much the mean distance from 0.5 may exceed
             that by chance; None for any distance.
-        among_peers: whether only what computes a copy of the output is counted.
+        among_peers: whether circuits are compared with other copies of them alone.
 
     Returns:
         Whether all shortcuts are that near.

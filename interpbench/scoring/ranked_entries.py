@@ -10,7 +10,9 @@ from interpbench.scoring.comparison import Comparison, compare_methods, mean_int
 from interpbench.scoring.curves import compare
 
 ENTRY_METRICS = ("auroc", "average_precision")
-"""What entries are scored by; they are ranked by the first one, and where that is equal by the next."""
+"""What every entry is scored by; entries are ranked by the first one, and where that is equal by the next."""
+AGAINST_COPIES = "against_copies"
+"""The AUROC against other copies of the circuit, where networks have some; entries are ranked by it first."""
 EntryValues = Mapping[str, Mapping[str, float]]
 """Each of `ENTRY_METRICS` of an entry on each network, by metric and network."""
 
@@ -47,9 +49,11 @@ def rank_entries(entries: Mapping[str, EntryValues], programs: Mapping[str, str]
     """Ranks entries.
 
     Args:
-        entries: the numbers of each entry, all on the same networks.
+        entries: the numbers of each entry, all on the same networks. They are ranked by the first metric, and
+            where that is equal by the next.
         programs: the program of each network.
     """
+    metrics = list(next(iter(entries.values())))
     means = {
         name: {
             metric: mean_interval(list(on.values()), [programs[network] for network in on])
@@ -57,8 +61,8 @@ def rank_entries(entries: Mapping[str, EntryValues], programs: Mapping[str, str]
         }
         for name, values in entries.items()
     }
-    best = sorted(means, key=lambda name: (*(-means[name][metric].value for metric in ENTRY_METRICS), name))
-    comparisons = compare_methods({name: entries[name][ENTRY_METRICS[0]] for name in best}, programs)
+    best = sorted(means, key=lambda name: (*(-means[name][metric].value for metric in metrics), name))
+    comparisons = compare_methods({name: entries[name][metrics[0]] for name in best}, programs)
     return RankedEntries({name: means[name] for name in best}, comparisons)
 
 

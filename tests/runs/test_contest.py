@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from interpbench.alignment.peers import copies_of_circuit
+from interpbench.checkpoints.blind import read_problem
 from interpbench.checkpoints.contests import (
     ATTEMPTS,
     drawn_task,
@@ -19,6 +21,9 @@ from interpbench.checkpoints.contests import (
     read_secret,
     task_in_turn,
 )
+from interpbench.circuits.ground_truth import Truth
+from interpbench.circuits.io.form import Contents, forms
+from interpbench.circuits.scores import Scores
 from interpbench.core.errors import (
     CheckpointError,
     ConfigError,
@@ -27,7 +32,7 @@ from interpbench.core.errors import (
     TaskError,
     TrainingError,
 )
-from interpbench.core.files import sha256
+from interpbench.core.files import sha256, write_text
 from interpbench.runs.cli import run_subcommand
 from interpbench.runs.contest import (
     RESULTS,
@@ -304,14 +309,40 @@ def test_a_host_that_seals_another_circuit_is_found_out(
         reveal_contest(tmp_path / "c")
 
 
+def untrained(task: str, seed: int, out: Path) -> Path:
+    """Returns a network that has learned nothing."""
+    settings = TrainerSettings(max_steps=1, validation_rows=64)
+    made = TrainConfig(task=task, trainer=settings, certificate=QUICK, device="cpu", out=str(out))
+    return train(made).folder
+
+
+def test_entries_are_ranked_by_what_tells_the_circuit_from_its_copies(tmp_path: Path) -> None:
+    """Where circuits are in such networks is known; which of the copies was drawn is not."""
+    contest, answers = tmp_path / "c", tmp_path / "answers"
+    make_contest(contest, 2, tmp_path / "secret", ["random_rasp[regime=alive]"], untrained)
+    for problem in read_contest(contest).problems:
+        key = json.loads((private_of(contest) / "keys" / f"{problem}.key.json").read_text())
+        graph = read_problem(contest / problem).shape.graph
+        truth = Truth.from_json(graph, key["truth"])
+        copies = [edges for _, edges in copies_of_circuit(get_task(key["task"]), truth)]
+        anywhere = np.any(copies, axis=0)
+        guesses = {
+            "knows": 2.0 * copies[0] + anywhere,
+            "guesses": 1.0 * anywhere,
+            "wrong": anywhere - 2.0 * copies[0],
+        }
+        for name, scores in guesses.items():
+            text = forms()["csv"].write(Contents(graph, Scores(graph, np.where(graph.legal, scores, np.nan))))
+            write_text(answers / name / f"{problem}.csv", text)
+    found = score_contest(contest, answers)
+    assert list(found.entries) == ["knows", "guesses", "wrong"]
+    means = {name: entry.means["against_copies"].value for name, entry in found.entries.items()}
+    assert means == {"knows": 1.0, "guesses": 0.5, "wrong": 0.0}
+    assert found.entries["guesses"].means["auroc"].value > 0.9, "copies are all that it takes for wrong"
+
+
 def test_a_host_whose_networks_do_not_carry_the_circuit_is_found_out(tmp_path: Path) -> None:
     """All hashes and circuits are right, but the network has learned nothing."""
-
-    def untrained(task: str, seed: int, out: Path) -> Path:
-        settings = TrainerSettings(max_steps=1, validation_rows=64)
-        made = TrainConfig(task=task, trainer=settings, certificate=QUICK, device="cpu", out=str(out))
-        return train(made).folder
-
     make_contest(tmp_path / "c", 1, tmp_path / "secret", ["random_rasp[spread=0]"], untrained)
     with pytest.raises(CheckpointError, match="problem 01: its network does not carry the circuit: "):
         reveal_contest(tmp_path / "c")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from interpbench.alignment.peers import peers
 from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.find import find_checkpoint
 from interpbench.checkpoints.load import load_checkpoint
@@ -13,7 +12,7 @@ from interpbench.discovery.features import spectral, weight_matrices
 from interpbench.discovery.fitted_features import fit_without
 from interpbench.runs.cli import main
 from interpbench.runs.shortcuts import ALL, Shortcuts, _auroc, _tells, shortcuts_of, summary
-from interpbench.tasks.catalogue import get_task, program_of
+from interpbench.tasks.catalogue import program_of
 
 NORM = ("nodes", "spectral norm of what it writes with")
 
@@ -91,20 +90,6 @@ def test_the_command_fails_where_there_is_a_shortcut(monkeypatch, capsys):
     capsys.readouterr()
     assert command(monkeypatch, "frac_prevs", "--within", "0.7") == 2
     assert "0.7: a number from 0 to 0.5 is wanted" in capsys.readouterr().err
-
-
-def test_peers_are_all_copies_of_the_output_with_what_they_read():
-    """In `trend_to_next[regime=alive]` a head and an MLP compute the output; so does another such pair."""
-    folder = find_checkpoint("trend_to_next[regime=alive]")
-    checkpoint = load_checkpoint(folder)
-    graph, truth = checkpoint.network.cfg.graph, checkpoint.truth
-    nodes, edges = peers(get_task("trend_to_next[regime=alive]"), graph)
-    assert nodes[truth.nodes == State.REQUIRED].all(), "the circuit is one of them"
-    others = [str(graph.nodes[place]) for place in np.flatnonzero(nodes & (truth.nodes == State.FORBIDDEN))]
-    assert len(others) == 2 and {name[0] for name in others} == {"a", "m"}
-    inner = (truth.qkv_edges == State.REQUIRED)[:-1]
-    assert edges[:-1][inner].all() and not edges[-1].any(), "the unembedding reads one copy only"
-    assert (edges[:-1] & (truth.qkv_edges == State.FORBIDDEN)[:-1]).sum() >= inner.sum() - 1
 
 
 def test_among_peers_only_these_are_counted(monkeypatch, capsys):

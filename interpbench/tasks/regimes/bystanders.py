@@ -126,7 +126,12 @@ def said_of(made: Crowd) -> list[str]:
 
 def copies_of(name: str, names: Iterable[str]) -> list[str]:
     """Returns, of the names of variables, that of a variable and those of its copies."""
-    return [each for each in names if each.partition(COPY)[0] == name]
+    return [each for each in names if base_name(each) == name]
+
+
+def base_name(name: str) -> str:
+    """Returns the name of the variable that one is a copy of, or its own."""
+    return name.partition(COPY)[0]
 
 
 def units_of(task: Task) -> list[Unit]:
