@@ -10,13 +10,24 @@ Run: `python -m benchmarks.contest_trial contest`.
 
 import argparse
 import logging
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from interpbench.alignment.alignment import align
+from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.blind import load_problem
-from interpbench.checkpoints.contests import contest_id, read_contest
+from interpbench.checkpoints.contests import (
+    contest_id,
+    fitting_task,
+    private_of,
+    problems_of,
+    read_contest,
+    read_sealed,
+)
+from interpbench.circuits.graph import Graph
 from interpbench.circuits.io.form import Contents, forms
 from interpbench.circuits.scores import Scores
 from interpbench.core.files import write_text
@@ -30,9 +41,15 @@ from interpbench.runs.contest import (
     reveal_contest,
     score_contest,
 )
+from interpbench.scoring.ranked_entries import AGAINST_COPIES, ENTRY_METRICS
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.shapes import shape
 
 METHODS = ("acdc", "eap", "eap_ig", "edge_sp", "exact")
 """The methods that enter."""
+DRAWS = 60
+PLACES = "places in other draws"
+"""An entry that looks at no network, and the number of programs that it draws instead."""
 BASELINES = ("activation_std", "fitted_features", "random", "weight_norm")
 """Entries that patch nothing and follow no gradient."""
 SIZES = [name for name in EDGE_FEATURES if "score as a node" not in name]
@@ -55,19 +72,42 @@ def answer_by_sizes(folder: Path, answers: Path) -> None:
             write_text(answers / name / f"{problem}.csv", told)
 
 
+def answer_by_places(folder: Path, answers: Path, task: str) -> None:
+    """Writes an entry of somebody who knows how programs are drawn, and looks at no network.
+
+    An edge scores as often as it is of the circuit in other networks of this shape. Where there are none, all
+    edges score alike.
+
+    Args:
+        folder: the contest.
+        answers: the folder of entries.
+        task: the task without its seed.
+    """
+    circuits: dict[Graph, list[np.ndarray]] = defaultdict(list)
+    for problem in range(DRAWS):
+        drawn = get_task(fitting_task("0" * 64, task, f"{problem:03}", 0))
+        truth = find_truth(align(drawn, shape(drawn).graph), 100)
+        circuits[truth.graph].append(truth.circuit)
+    for problem, record in problems_of(folder, read_contest(folder)).items():
+        graph = record.shape.graph
+        often = np.mean(circuits[graph] or [graph.legal], axis=0)
+        told = forms()["csv"].write(Contents(graph, Scores(graph, np.where(graph.legal, often, np.nan))))
+        write_text(answers / PLACES / f"{problem}.csv", told)
+
+
 def table(found: ContestResults, problems: int) -> str:
     """Returns the table of entries, the best first."""
-    kinds = dict.fromkeys(SIZES, "size") | dict.fromkeys(BASELINES, "baseline")
+    kinds = dict.fromkeys(SIZES, "size") | dict.fromkeys((*BASELINES, PLACES), "baseline")
     rows = [
         f"Contest `{found.contest[:12]}`, {problems} networks.",
         "",
-        "| entry | kind | AUROC | average precision |",
-        "| --- | --- | --: | --: |",
+        "| entry | kind | AUROC against copies | AUROC | average precision |",
+        "| --- | --- | --: | --: | --: |",
     ]
     for name, entry in found.entries.items():
         cells = [
             f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]"
-            for mean in (entry.means["auroc"], entry.means["average_precision"])
+            for mean in (entry.means[metric] for metric in (AGAINST_COPIES, *ENTRY_METRICS))
         ]
         rows.append(f"| {name} | {kinds.get(name, 'method')} | {' | '.join(cells)} |")
     return "\n".join(rows)
@@ -86,6 +126,8 @@ def main() -> None:
     for method in (*METHODS, *BASELINES):
         answer_contest(folder, method, answers / method)
     answer_by_sizes(folder, answers)
+    task = read_sealed(private_of(folder), read_contest(folder)).tasks[0]
+    answer_by_places(folder, answers, task)
     found = score_contest(folder, answers)
     reveal_contest(folder)
     assert found.contest == contest_id(folder)
