@@ -36,7 +36,8 @@ def mib_auroc(graph: Graph, circuit: np.ndarray, scores: np.ndarray) -> float | 
     edges, positives = int(graph.legal.sum()), int((circuit & graph.legal).sum())
     if positives in (0, edges):
         return None
-    values = scores.astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large is infinite, and alike
+        values = scores.astype(np.float32)
     ties = len(np.unique(values[graph.legal])) < edges
     areas: list[float] = []
     for draw in range(TIE_BREAKS if ties else 1):

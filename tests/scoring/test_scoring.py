@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, roc_curve
 
+from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import LEVELS, State, Truth
 from interpbench.circuits.ordered_scores import edge_scores
@@ -350,3 +352,12 @@ def test_a_record_with_a_number_that_there_is_no_more_is_refused_by_its_name(tru
     data["levels"]["node"]["ten_sizes"] = 0.5
     with pytest.raises(ScoresError, match=r"old\.json is damaged: levels\.node\.ten_sizes: unknown key"):
         EvaluationRecord.from_json(data, "old.json")
+
+
+def test_scores_beyond_single_precision_are_scored_without_a_warning():
+    """MIB's metric has single precision, in which they are infinite and alike."""
+    truth = load_checkpoint(released()["hist"]).truth
+    legal = truth.graph.legal
+    scores = np.where(legal, np.where(truth.circuit, 1e308, -1e308), np.nan)
+    metrics = compare(truth, Scores(truth.graph, scores, None))["qkv_edge"].metrics
+    assert metrics["auroc"].value == 1.0 and metrics["mib_auroc"].value > 0.99
