@@ -174,9 +174,14 @@ def test_the_secret_decides_where_the_circuit_is() -> None:
         drawn_task("4" * 64, "random_rasp[regime=alive,draw=3]", "01", 0)
 
 
-def test_a_task_that_cannot_be_drawn_is_not_tried_again_and_again() -> None:
-    with pytest.raises(TaskError, match="try other settings"):
-        fitting_task("4" * 64, "random_rasp[depth=4,values=2,length=3,counts=0,takes=0]", "01", 0)
+def test_a_task_that_cannot_be_drawn_is_not_tried_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "interpbench.tasks.catalogue.get_task", lambda name: asked.append(name) or get_task(name)
+    )
+    with pytest.raises(TaskError, match="moves, counts and takes are all 0"):
+        fitting_task("4" * 64, "random_rasp[moves=0,counts=0,takes=0]", "01", 0)
+    assert len(asked) == 1
 
 
 def test_a_secret_makes_one_contest(tmp_path: Path) -> None:
