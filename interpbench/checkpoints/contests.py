@@ -45,7 +45,7 @@ MOST_REDRAWN = 100
 FAMILY = "random_rasp"
 """The family of tasks that contests are drawn from."""
 SPREAD, ALIVE = 8, "alive"
-"""Over how many layers variables are spread, but in the regime that draws where the circuit is, too."""
+"""The number of layers over which variables are spread, and the regime that draws their nodes without that."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """256 random bits, as 64 hexadecimal digits."""
 ProblemName = Annotated[str, Field(pattern=r"^[0-9]{2,4}$")]
@@ -159,10 +159,10 @@ def drawn_task(secret: str, task: str, problem: str, attempt: int, redrawn: int 
         raise ConfigError(f"task {task}: the secret decides the seed; leave seed= out")
     program = " ".join(["program", *[str(redrawn)] * bool(redrawn)])
     told = [f"seed={draw(secret, problem, attempt, program)}", *filter(None, [parameters])]
-    if not any(_chosen(text) == ALIVE for text in texts) and "spread=" not in (parameters or ""):
+    chosen = [text.partition(",") for text in texts]
+    if ALIVE not in (regime for regime, _, _ in chosen) and "spread=" not in (parameters or ""):
         told.append(f"spread={SPREAD}")  # the program alone would say where the circuit is
-    for text in texts:
-        regime, dials = _chosen(text), text.partition(",")[2]
+    for text, (regime, _, dials) in zip(texts, chosen, strict=True):
         fields = {field.name for field in dataclasses.fields(regimes()[regime])}  # pyright: ignore[reportArgumentType]
         told.append(f"{REGIME}={text}")
         if "draw=" in dials:
@@ -170,11 +170,6 @@ def drawn_task(secret: str, task: str, problem: str, attempt: int, redrawn: int 
         if "draw" in fields:  # where the circuit is
             told.append(f"draw={draw(secret, problem, attempt, regime) % MOST}")
     return f"{FAMILY}[{','.join(told)}]"
-
-
-def _chosen(text: str) -> str:
-    """Returns the name of a regime from its text, as in `redundant,copies=3`."""
-    return text.partition(",")[0]
 
 
 def draw(secret: str, problem: str, attempt: int, what: str) -> int:

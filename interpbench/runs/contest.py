@@ -235,7 +235,7 @@ def check_contest(folder: Path) -> ContestRecord:
 
 
 def _check_key(place: Path, name: str, task: str, key: Key, problem: ProblemRecord) -> None:
-    """Checks that a key is that of the program which the secret draws, and a network one that carries it.
+    """Checks that a key is of the program that the secret draws, and that the network carries its circuit.
 
     Raises:
         CheckpointError: if its task or its truth is another one, or the network does something else.
