@@ -45,7 +45,7 @@ MOST_REDRAWN = 100
 FAMILY = "random_rasp"
 """The family of tasks that contests are drawn from."""
 SPREAD, ALIVE = 8, "alive"
-"""The number of layers over which variables are spread, and the regime that draws their nodes without that."""
+"""The layers over which variables are spread, and the regime that draws their nodes without that."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """256 random bits, as 64 hexadecimal digits."""
 ProblemName = Annotated[str, Field(pattern=r"^[0-9]{2,4}$")]
