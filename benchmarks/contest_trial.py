@@ -1,6 +1,6 @@
-"""A contest tried end to end, with methods as entries, and with sizes of weights that should tell nothing.
+"""A contest tried end to end, with methods as entries, and with entries that patch and follow nothing.
 
-`interpbench contest make --models 8 --task 'random_rasp[regime=alive]'` makes the contest. Methods answer by
+`interpbench contest make --models 10 --task 'random_rasp[spread=0]'` makes the contest. Methods answer by
 `interpbench contest answer`. Each size that `interpbench shortcuts` measures of edges is an entry of its own,
 and so are baselines. All answers are scored as `interpbench contest score` does, and the contest is revealed.
 The table is in `docs/contest.md`.
@@ -11,6 +11,7 @@ Run: `python -m benchmarks.contest_trial contest`.
 import argparse
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ from interpbench.runs.contest import (
     reveal_contest,
     score_contest,
 )
-from interpbench.scoring.ranked_entries import AGAINST_COPIES, ENTRY_METRICS
+from interpbench.scoring.ranked_entries import AGAINST_COPIES
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 
@@ -54,6 +55,7 @@ BASELINES = ("activation_std", "fitted_features", "random", "weight_norm")
 """Entries that patch nothing and follow no gradient."""
 SIZES = [name for name in EDGE_FEATURES if "score as a node" not in name]
 """The sizes of edges that enter."""
+TITLES = {AGAINST_COPIES: "AUROC against copies", "auroc": "AUROC", "average_precision": "average precision"}
 PAGE = Path("docs/contest.md")
 BEGIN = "<!-- made by `python -m benchmarks.contest_trial` -->"
 
@@ -95,20 +97,19 @@ def answer_by_places(folder: Path, answers: Path, task: str) -> None:
         write_text(answers / PLACES / f"{problem}.csv", told)
 
 
-def table(found: ContestResults, problems: int) -> str:
+def table(found: ContestResults, tasks: Sequence[str], problems: int) -> str:
     """Returns the table of entries, the best first."""
     kinds = dict.fromkeys(SIZES, "size") | dict.fromkeys((*BASELINES, PLACES), "baseline")
+    metrics = list(next(iter(found.entries.values())).means)
+    said = ", ".join(f"`{task}`" for task in tasks)
     rows = [
-        f"Contest `{found.contest[:12]}`, {problems} networks.",
+        f"Contest `{found.contest[:12]}`: {problems} networks of {said}.",
         "",
-        "| entry | kind | AUROC against copies | AUROC | average precision |",
-        "| --- | --- | --: | --: | --: |",
+        f"| entry | kind | {' | '.join(TITLES[metric] for metric in metrics)} |",
+        f"| --- | --- |{' --: |' * len(metrics)}",
     ]
     for name, entry in found.entries.items():
-        cells = [
-            f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]"
-            for mean in (entry.means[metric] for metric in (AGAINST_COPIES, *ENTRY_METRICS))
-        ]
+        cells = [f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]" for mean in entry.means.values()]
         rows.append(f"| {name} | {kinds.get(name, 'method')} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -126,12 +127,12 @@ def main() -> None:
     for method in (*METHODS, *BASELINES):
         answer_contest(folder, method, answers / method)
     answer_by_sizes(folder, answers)
-    task = read_sealed(private_of(folder), read_contest(folder)).tasks[0]
-    answer_by_places(folder, answers, task)
+    tasks = read_sealed(private_of(folder), read_contest(folder)).tasks
+    answer_by_places(folder, answers, tasks[0])
     found = score_contest(folder, answers)
     reveal_contest(folder)
     assert found.contest == contest_id(folder)
-    write_text(PAGE, put(PAGE.read_text(), table(found, len(read_contest(folder).problems)), BEGIN))
+    write_text(PAGE, put(PAGE.read_text(), table(found, tasks, len(read_contest(folder).problems)), BEGIN))
 
 
 if __name__ == "__main__":

@@ -118,16 +118,17 @@ class ContestResults:
     absolute: bool
 
 
-def train_certified(task: str, seed: int, out: Path) -> Path | None:
+def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -> Path | None:
     """Trains a network by the default recipe; returns its folder, or None if it is not certified.
 
     Args:
         task: the name of the task.
         seed: the seed of the training.
         out: the folder in which the folder of the run is.
+        steps: the steps of the schedule; None for those of the default.
     """
     try:
-        outcome = train(task, seed=seed, out=str(out))
+        outcome = train(task, seed=seed, out=str(out), trainer={} if steps is None else {"max_steps": steps})
     except TrainingError as error:
         log.info("%s", error)
         return None

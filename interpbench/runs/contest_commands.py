@@ -1,6 +1,7 @@
 """The commands of contests."""
 
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 from interpbench.checkpoints.contests import CONTEST as CONTEST_FILE
@@ -37,6 +38,9 @@ def _folder(arguments: Namespace) -> Path:
         action="append",
         help=f"what is drawn, without its seed ({TASK}); if given several times, problems have them in turn",
     ),
+    argument(
+        "--steps", type=int, help="the steps of a training's schedule; those of the default if left out"
+    ),
     argument("--out", default="contest", help="the folder to write (contest); CONTEST.private is kept"),
 )
 def _make(arguments: Namespace) -> int:
@@ -49,9 +53,12 @@ def _make(arguments: Namespace) -> int:
         raise ConfigError(
             f"--models {arguments.models}: there are {len(tasks)} tasks, a problem of each at least"
         )
-    from interpbench.runs.contest import make_contest
+    if arguments.steps is not None and arguments.steps < 1:
+        raise ConfigError(f"--steps {arguments.steps} is not a number from 1 on")
+    from interpbench.runs.contest import make_contest, train_certified
 
-    make_contest(Path(arguments.out).absolute(), arguments.models, Path(arguments.seed_file), tasks)
+    trained = partial(train_certified, steps=arguments.steps)
+    make_contest(Path(arguments.out).absolute(), arguments.models, Path(arguments.seed_file), tasks, trained)
     return 0
 
 

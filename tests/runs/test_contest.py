@@ -239,6 +239,7 @@ def test_answers_are_an_entrant_s_own(contest: Path, tmp_path: Path, monkeypatch
         (["contest", "check", "nowhere"], "nowhere"),
         (["contest", "make", "--models", "0"], "--models 0 is not a number from 1 to 1000"),
         (["contest", "make", "--modles", "3"], "--models"),
+        (["contest", "make", "--steps", "0"], "--steps 0 is not a number from 1 on"),
         (["contest", "make", "--models", "1", *["--task", "random_rasp"] * 2], "a problem of each at least"),
     ],
 )

@@ -18,6 +18,7 @@ from interpbench.core.errors import (
     TaskError,
     TrainingError,
 )
+from interpbench.runs.cli import run_subcommand
 from interpbench.runs.contest import (
     make_contest,
     reveal_contest,
@@ -146,3 +147,26 @@ def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     with pytest.raises(ConfigError, match="is there already"):
         make_contest(tmp_path / "c", 1, tmp_path / "other", ["random_rasp[spread=0]"], compiled)
+
+
+def test_a_schedule_may_have_other_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+
+    def trained(task: str, **settings: object) -> None:
+        asked.append(settings)
+        raise TrainingError("it was asked")
+
+    monkeypatch.setattr("interpbench.runs.contest.train", trained)
+    make = [
+        "contest",
+        "make",
+        "--models",
+        "1",
+        "--out",
+        str(tmp_path / "c"),
+        "--seed-file",
+        str(tmp_path / "s"),
+    ]
+    with pytest.raises(TrainingError, match="none of 5 programs"):
+        run_subcommand([*make, "--task", "random_rasp", "--steps", "16000"])
+    assert [each["trainer"] for each in asked] == [{"max_steps": 16000}] * ATTEMPTS
