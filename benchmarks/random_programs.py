@@ -3,17 +3,18 @@
 Counted are heads, operations, what they read, edges of the circuit, why programs were refused, and how many
 canonical forms there are. The page is `docs/random_programs.md`, its figure `docs/random_programs.png`.
 
-Run: `python -m benchmarks.random_programs` (`--seeds 100`).
+Run: `python -m benchmarks.random_programs` (`--seeds 100`, `--jobs 2`).
 """
 
 import argparse
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 from matplotlib.axes import Axes
 
 from benchmarks import random_training
@@ -249,11 +250,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=1000, help="the number of seeds of each setting")
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--jobs", type=int, default=1, help="the number of processes")
+    arguments = parser.parse_args()
+    tasks = (delayed(drawn)(settings, arguments.seeds) for settings in SETTINGS.values())
+    every: Iterable[list[Drawn]] = Parallel(arguments.jobs, return_as="generator")(tasks)
     found: dict[str, list[Drawn]] = {}
-    for name, settings in SETTINGS.items():
-        found[name] = drawn(settings, seeds)
-        print(name, len({one.program.key for one in found[name]}), "forms", flush=True)
+    for name, programs in zip(SETTINGS, every, strict=True):
+        found[name] = programs
+        print(name, len({one.program.key for one in programs}), "forms", flush=True)
     write_text(PAGE, page(found))
     save(figure(found), FIGURE)
 
