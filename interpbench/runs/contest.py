@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -58,7 +58,7 @@ from interpbench.core.text import shown
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.known_methods import EXAMPLES
 from interpbench.discovery.method import get_method
-from interpbench.runs.api import train
+from interpbench.runs.certified_training import CertifiedTraining, train_certified
 from interpbench.runs.method_lists import with_settings
 from interpbench.runs.score import ranked
 from interpbench.scoring.against_copies import auroc_against_copies
@@ -76,9 +76,6 @@ QUICK = CertificateSettings(pairs=256, looks=1, attacks=0, enumerate_up_to=1)
 """The certificate that is measured of a revealed network."""
 LEAST_RATE, CERTIFIED = 0.95, "siit+edges"
 """The standard that it has to reach: the host's was higher, on more rows."""
-CertifiedTraining = Callable[[str, int, Path], Path | None]
-"""A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
-not certified."""
 
 
 @dataclass(frozen=True)
@@ -116,23 +113,6 @@ class ContestResults:
     comparisons: list[Comparison]
     refused: dict[str, str]
     absolute: bool
-
-
-def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -> Path | None:
-    """Trains a network by the default recipe; returns its folder, or None if it is not certified.
-
-    Args:
-        task: the name of the task.
-        seed: the seed of the training.
-        out: the folder in which the folder of the run is.
-        steps: the steps of the schedule; None for those of the default.
-    """
-    try:
-        outcome = train(task, seed=seed, out=str(out), trainer={} if steps is None else {"max_steps": steps})
-    except TrainingError as error:
-        log.info("%s", error)
-        return None
-    return outcome.folder if outcome.certified else None
 
 
 def make_contest(

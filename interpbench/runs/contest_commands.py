@@ -55,7 +55,8 @@ def _make(arguments: Namespace) -> int:
         )
     if arguments.steps is not None and arguments.steps < 1:
         raise ConfigError(f"--steps {arguments.steps} is not a number from 1 on")
-    from interpbench.runs.contest import make_contest, train_certified
+    from interpbench.runs.certified_training import train_certified
+    from interpbench.runs.contest import make_contest
 
     trained = partial(train_certified, steps=arguments.steps)
     make_contest(Path(arguments.out).absolute(), arguments.models, Path(arguments.seed_file), tasks, trained)

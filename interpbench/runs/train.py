@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.certificate_file import read_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, FILES, is_ours
@@ -29,7 +29,14 @@ from interpbench.core.metric_sinks import JsonLines, Sink, Wandb
 from interpbench.core.process import prepare_torch
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
-from interpbench.runs.train_settings import TrainConfig, alignment_of, check_train, narrow, train_config
+from interpbench.runs.train_settings import (
+    TrainConfig,
+    alignment_of,
+    check_train,
+    copies_nodes,
+    narrow,
+    train_config,
+)
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.identity import task_sha256
@@ -40,6 +47,7 @@ from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.training.measure_certificate import certify
 from interpbench.training.stopping import Line
 from interpbench.training.trainer import Trainer
+from interpbench.training.transplant import Transplant
 from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
@@ -212,7 +220,13 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
     network, start = Transformer(cfg, config.seed), None
     if config.start is not None:
         start = load_checkpoint(config.start_folder, certificate=False)
-        network.load_state_dict(start.network.state_dict())
+        if copies_nodes(task, config):
+            there = start.record
+            trained = align(get_task(there.task), start.network.cfg.graph, there.alignment)
+            crowd = alignment if task.crowd is None else align(task.crowd, cfg.graph)
+            Transplant(start.network, trained, alignment, crowd).into(network, config.seed)
+        else:
+            network.load_state_dict(start.network.state_dict())
     network.to(device)
     trainer = Trainer(
         network,
@@ -228,10 +242,12 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
         0 if start is None else _tried(start),
         config.task,
     )
-    trainer.resume()
+    title, result = f"{task.name} seed {config.seed}", None
+    if not trainer.resume() and copies_nodes(task, config):
+        result = trainer.certify_copied(title)
     sinks = _sinks(config, folder, trainer.progress.history)
     try:
-        result = trainer.train(sinks, f"{task.name} seed {config.seed}", config.threads)
+        result = result or trainer.train(sinks, title, config.threads)
     finally:
         for sink in sinks:
             sink.close()

@@ -24,7 +24,7 @@ from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.family import split_name
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.tasks.regimes.regime import RegimeTask
+from interpbench.tasks.regimes.regime import RegimeTask, regimes_of
 from interpbench.tasks.shapes import capacity_command, shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.curriculum import Curriculum
@@ -32,6 +32,7 @@ from interpbench.training.draws import Draws
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
+from interpbench.transformer.config import unlike
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -68,7 +69,8 @@ class TrainConfig:
         standard: what is asked of it.
         logger: sinks of metrics.
         alignment: variable to node, where not the task's own, as in alignment.duplicate=a0.h2.
-        start: a checkpoint or run folder whose weights training starts from; null for random ones.
+        start: a checkpoint or run folder whose weights training starts from; null for random ones. If it has
+            another shape, it is of the same task (or without `alive` or `wide`), and its nodes are copied.
     """
 
     task: str | int
@@ -268,13 +270,35 @@ def alignment_of(task: Task, config: TrainConfig) -> Alignment:
     return align(task, shape(task, config.model).graph, config.alignment)
 
 
+def copies_nodes(task: Task, config: TrainConfig) -> bool:
+    """Returns whether training starts from nodes of a network of another shape (`training.transplant`)."""
+    return config.start is not None and bool(_differences(task, config))
+
+
 def _check_start(task: Task, config: TrainConfig) -> None:
-    """Refuses weights to start from that are of another shape."""
+    """Refuses weights to start from that are of another shape, and not of this task or what it is made of."""
+    differences = _differences(task, config)
+    record = read_record(config.start_folder)
+    if not differences:
+        return
+    if record.task not in (task.name, *_bases(task)):
+        raise ConfigError(f"start={config.start} is another network: {'; '.join(differences)}")
+    if why := unlike(shape(task, config.model), record.shape):
+        raise ConfigError(f"start={config.start}: {why}")
+
+
+def _differences(task: Task, config: TrainConfig) -> list[str]:
+    """Returns where the shape of the weights to start from is not that of the network."""
     here, there = asdict(shape(task, config.model)), asdict(read_record(config.start_folder).shape)
-    differences = [
+    return [
         f"{name} {there[name]}, not {value}"
         for name, value in here.items()
         if value != there[name] and not name.startswith("init_")
     ]
-    if differences:
-        raise ConfigError(f"start={config.start} is another network: {'; '.join(differences)}")
+
+
+def _bases(task: Task) -> list[str]:
+    """Returns the name of the task whose variables one in `alive` or `wide` has."""
+    if isinstance(task, RegimeTask) and regimes_of(task.name)[-1] in ("alive", "wide"):
+        return [task.base.name]
+    return []

@@ -5,7 +5,7 @@ than the calls, so that they are recorded once as a CUDA graph, and launched tog
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +29,9 @@ EAGER = 3
 """The steps of a kind that are run before one is recorded: libraries set themselves up in the first."""
 MOST = 16
 """The most kinds of steps that are recorded, as each keeps memory; others are run call by call."""
+
+SETTLING = 0.2
+"""The highest learning rate at which readouts and probes are fitted to a network that stays as it is."""
 
 
 class Losses(NamedTuple):
@@ -113,7 +116,43 @@ class Step:
                 group["lr"].fill_(rate)
         return self._run(batch) if self._recorded is None else self._recorded(batch)
 
+    def settle(self, batches: Iterable[Batch], steps: int) -> None:
+        """Fits readouts and probes to the network as it is.
+
+        Args:
+            batches: the batches of the steps.
+            steps: their number.
+        """
+        helpers = [*self.readouts.parameters(), *self.probes.parameters()]
+        optimizer = torch.optim.Adam(helpers)
+        trained = [weight for weight in self.network.parameters() if weight.requires_grad]
+        for weight in trained:
+            weight.requires_grad_(False)
+        for step, batch in enumerate(batches):
+            optimizer.param_groups[0]["lr"] = SETTLING * (1 - step / steps)
+            losses, others = self._losses(batch)
+            total = torch.stack([losses.sum(), *others.values()]).sum()
+            if total.requires_grad:
+                optimizer.zero_grad()
+                total.backward()
+                optimizer.step()
+        for weight in trained:
+            weight.requires_grad_(True)
+
     def _run(self, batch: Batch) -> Losses:
+        losses, others = self._losses(batch)
+        total = losses.sum()
+        for loss in others.values():
+            total = total + loss
+        self.optimizer.zero_grad()
+        total.backward()
+        nn.utils.clip_grad_norm_(self.trained.parameters(), self.clip)
+        self.optimizer.step()
+        detached = {name: loss.detach() for name, loss in others.items()}
+        return Losses(losses.detach().view(batch.weights.shape), detached)
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the losses of outputs, and the others by name."""
         objective = self.objective
         kept = [self.probes.nodes[name] for name in batch.values]
         watched, crossed = (
@@ -135,7 +174,6 @@ class Step:
         losses = position_losses(logits, batch.targets.flatten(1)) * batch.weights.flatten(1)
         for further in self.readouts.losses(stream, batch.readouts, batch.readout_weights):
             losses = losses + further
-        total = losses.sum()
         others: dict[str, Tensor] = {}
         if batch.values:
             probes = self.probes.losses(worlds.kept, batch.values).sum()
@@ -162,14 +200,7 @@ class Step:
             rows = slice(self.flatness.rows)  # where edges are alone there are more
             moved = self.flatness.loss(self.network, batch.tokens[0, rows], batch.weights[:, 0, rows])
             others["flatness"] = objective.weighted("flatness", moved)
-        for loss in others.values():
-            total = total + loss
-        self.optimizer.zero_grad()
-        total.backward()
-        nn.utils.clip_grad_norm_(self.trained.parameters(), self.clip)
-        self.optimizer.step()
-        detached = {name: loss.detach() for name, loss in others.items()}
-        return Losses(losses.detach().view(batch.weights.shape), detached)
+        return losses, others
 
     def _crossed(self, worlds: Worlds, head: int) -> Tensor:
         """Returns the attention pattern `[Q, K, N]` of each row's queries to the keys of the next row."""

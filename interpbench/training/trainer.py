@@ -48,6 +48,8 @@ from interpbench.training.validation import validate
 from interpbench.transformer.model import Transformer
 
 log = logging.getLogger(__name__)
+SETTLED = 300
+"""The number of steps in which readouts and probes are fitted to copied weights."""
 
 
 @dataclass
@@ -175,6 +177,22 @@ class Trainer:
         self._earlier = self.progress.spent
         log.info("resuming at step %d", self.progress.step)
         return True
+
+    def certify_copied(self, title: str = "train") -> Result | None:
+        """Returns the result of weights that were copied from elsewhere, if these are certified as they are.
+
+        If they are not, readouts and probes are fitted to them. `title` is that of the progress display.
+        """
+        rows = self.settings.validation_rows
+        validation, _ = validate(self.evaluation, self.truth, self.recipe, rows, self.seed, 0)
+        if validation.lowest >= self.settings.stop_at:
+            with Display(title, self.settings.steps) as display:
+                certificate = self._certified(display)
+            if certificate is not None:
+                return self._end(certificate)
+        log.info("copied weights are not certified as they are; worst: %s", validation.worst)
+        self._step.settle((self.sampler(step, self.device) for step in range(SETTLED)), SETTLED)
+        return None
 
     def train(self, sinks: Sequence[Sink] = (), title: str = "train", step_threads: int = 1) -> Result:
         """Trains to the end of the schedule, or until a certificate reaches the grade of the objective.
@@ -328,23 +346,31 @@ class Trainer:
         Raises:
             TrainingError: on NaN, divergence or lack of progress.
         """
-        settings, progress, grade = self.settings, self.progress, self.recipe.objective.grade
+        settings, progress = self.settings, self.progress
         if why := broken(settings, progress.history):
             raise TrainingError(why)
         if tries_certificate(settings, self._counted(), progress.attempts):
-            before = {name: value.clone() for name, value in self.network.state_dict().items()}
-            certificate = self.certify(display, give_up=True)
-            verdict = self.verdict(certificate)
-            if verdict.reaches(grade):
+            certificate = self._certified(display)
+            if certificate is not None:
                 return certificate
-            self.network.load_state_dict(before)
-            progress.attempts.append(progress.step)
-            progress.missed = missed_by(certificate)
-            log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
         d_model, guidance = self.network.cfg.d_model, self.recipe.objective.guidance
         if why := hopeless(settings, progress.history, d_model, self.guided_steps, guidance):
             command = capacity_command(self.evaluation.task, self.network.cfg, self.named)
             raise TrainingError(f"{why}; `{command}` says what its nodes can hold")
+        return None
+
+    def _certified(self, display: Display) -> Certificate | None:
+        """Returns a certificate if it reaches the grade of the objective; else the weights are as before."""
+        progress, grade = self.progress, self.recipe.objective.grade
+        before = {name: value.clone() for name, value in self.network.state_dict().items()}
+        certificate = self.certify(display, give_up=True)
+        verdict = self.verdict(certificate)
+        if verdict.reaches(grade):
+            return certificate
+        self.network.load_state_dict(before)
+        progress.attempts.append(progress.step)
+        progress.missed = missed_by(certificate)
+        log.info("not %s at step %d: %s", grade, progress.step, verdict.missed(grade)[0])
         return None
 
     def _end(self, certificate: Certificate) -> Result:

@@ -106,3 +106,22 @@ class TransformerConfig:
     def graph(self) -> Graph:
         """The network's graph: its nodes, readers and edges."""
         return Graph(self.n_layers, self.n_heads)
+
+
+def unlike(larger: TransformerConfig, smaller: TransformerConfig) -> str | None:
+    """Returns why nodes of one network cannot be copied into another one; None if they can.
+
+    Args:
+        larger: the configuration of the network that would get them.
+        smaller: that of the network that has them.
+    """
+    for cfg in (larger, smaller):
+        if cfg.features or cfg.normalization is not None or not cfg.biases:
+            return "nodes are copied between networks with biases, learned positions, plain MLPs and no norm"
+    for name in ("d_vocab", "d_out", "n_ctx", "attention", "activation"):
+        if getattr(larger, name) != getattr(smaller, name):
+            return f"{name} is {getattr(smaller, name)}, not {getattr(larger, name)}"
+    for name in ("d_head", "d_mlp"):
+        if getattr(larger, name) < (needed := getattr(smaller, name)):
+            return f"{name} is {needed}, more than {getattr(larger, name)}; try model.{name}={needed}"
+    return None

@@ -156,7 +156,7 @@ def test_a_schedule_may_have_other_steps(tmp_path: Path, monkeypatch: pytest.Mon
         asked.append(settings)
         raise TrainingError("it was asked")
 
-    monkeypatch.setattr("interpbench.runs.contest.train", trained)
+    monkeypatch.setattr("interpbench.runs.certified_training.train", trained)
     make = [
         "contest",
         "make",

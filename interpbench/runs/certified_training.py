@@ -1,0 +1,80 @@
+"""Trains networks for contests: by the default recipe, or from nodes of a network of the task alone."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from interpbench.alignment.alignment import align
+from interpbench.checkpoints.format import Checkpoint
+from interpbench.core.errors import TrainingError
+from interpbench.runs.api import train
+from interpbench.runs.train import TrainOutcome
+from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.regimes.regime import RegimeTask
+from interpbench.tasks.shapes import shape
+from interpbench.training.transplant import Transplant
+from interpbench.transformer.config import unlike
+
+log = logging.getLogger(__name__)
+CertifiedTraining = Callable[[str, int, Path], Path | None]
+"""A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
+not certified."""
+
+
+def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -> Path | None:
+    """Trains a network by the default recipe; returns its folder, or None if it is not certified.
+
+    Among bystanders (`regime=alive`), first a network of the task alone is trained. Its nodes are copied.
+
+    Args:
+        task: the name of the task.
+        seed: the seed of the training.
+        out: the folder in which the folder of the run is.
+        steps: the steps of the schedule; None for those of the default.
+    """
+    made = get_task(task)
+    copied: dict[str, Any] = {}
+    if isinstance(made, RegimeTask) and made.crowd is not None and _unlike(made) is None:
+        alone = _trained(made.base.name, seed, out, steps)
+        if alone is None:
+            return None
+        copied = {"start": str(alone.folder), "model": _room(made, alone.checkpoint)}
+    outcome = _trained(task, seed, out, steps, **copied)
+    return None if outcome is None else outcome.folder
+
+
+def _trained(task: str, seed: int, out: Path, steps: int | None, **settings: Any) -> TrainOutcome | None:
+    """Trains a network; returns None if it is not certified."""
+    schedule = {} if steps is None else {"max_steps": steps}
+    try:
+        outcome = train(task, seed=seed, out=str(out), trainer=schedule, **settings)
+    except TrainingError as error:
+        log.info("%s", error)
+        return None
+    return outcome if outcome.certified else None
+
+
+def _unlike(task: RegimeTask) -> str | None:
+    """Returns why nodes of a network of the task alone cannot be copied; None if they can."""
+    alone = shape(task.base)
+    return unlike(replace(shape(task), d_head=alone.d_head, d_mlp=alone.d_mlp), alone)
+
+
+def _room(task: RegimeTask, alone: Checkpoint) -> dict[str, int]:
+    """Returns widths of a network into which the nodes of another one can be copied.
+
+    Heads and MLPs are twice as wide as there at least, so that they can read nodes without effect.
+    """
+    own, there = shape(task), alone.network.cfg
+    assert task.crowd is not None
+    trained = align(get_task(alone.task), there.graph, alone.record.alignment)
+    needed = Transplant(
+        alone.network, trained, align(task, own.graph), align(task.crowd, own.graph)
+    ).directions
+    return {
+        "d_model": max(own.d_model, 16 * (1 + needed // 16)),
+        "d_head": max(own.d_head, 2 * there.d_head),
+        "d_mlp": max(own.d_mlp, 2 * there.d_mlp),
+    }
