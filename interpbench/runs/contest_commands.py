@@ -12,7 +12,7 @@ from interpbench.runs.subcommand import argument, subcommand
 
 CONTEST = argument("contest", help="the folder of the contest")
 PRIVATE = argument("--private", help="the private folder; CONTEST.private if left out and there")
-TASK = "random_rasp[depth=3,regime=alive]"
+TASK = "random_rasp[regime=alive]"
 """The task of contests unless one says otherwise."""
 
 

@@ -346,9 +346,13 @@ def _read_idly(
 
 
 def _sizes(codes: Iterable[Code], reader: Reader) -> list[float]:
-    """Returns the standard deviations of what readers of the kind of one see of each node that they read."""
+    """Returns the standard deviations of what readers see of each node that they read.
+
+    They are those of readers of the kind of one, if there are any.
+    """
     decoders = [each for code in codes for each in code.decoders.items()]
-    return [float(decoder.norm()) for other, decoder in decoders if other.slot == reader.slot]
+    alike = [decoder for other, decoder in decoders if other.slot == reader.slot]
+    return [float(decoder.norm()) for decoder in alike or [decoder for _, decoder in decoders]]
 
 
 def _fill(written: Tensor, rows: Tensor) -> None:
