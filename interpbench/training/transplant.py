@@ -78,7 +78,7 @@ class Source:
     def code(self, node: Node) -> Code:
         """Returns the directions of what a node writes that its readers in the circuit see."""
         readers = [reader for reader, other in structural_edges(self.alignment) if other == node]
-        matrices = [_input_map(self.network, reader)[0] for reader in readers]
+        matrices = [input_map(self.network, reader)[0] for reader in readers]
         joint, mean = torch.cat(matrices, 1), self.written[node].mean(0)
         seen = (self.written[node] - mean) @ joint
         variances, vectors = torch.linalg.eigh(seen.T @ seen / len(seen))
@@ -104,7 +104,7 @@ class Source:
         edges = structural_edges(self.alignment)
         for node in (*self.alignment.aligned_nodes, None):
             for reader in _readers_of(self.alignment, node):
-                weight, bias = _input_map(self.network, reader)
+                weight, bias = input_map(self.network, reader)
                 table = _by_position(self.seen[reader], self.inputs) @ weight + bias
                 for parent in (writer for other, writer in edges if other == reader and writer in codes):
                     code = codes[parent]
@@ -237,7 +237,7 @@ def _home(names: Sequence[str], trained: Alignment) -> Node | None:
     return next((trained.nodes[base_name(name)] for name in names if base_name(name) in trained.nodes), None)
 
 
-def _parts(network: Transformer, layer: int) -> tuple[Attention, Mlp]:
+def layer_parts(network: Transformer, layer: int) -> tuple[Attention, Mlp]:
     """Returns the attention and the MLP of a layer."""
     block = network.blocks[layer]
     assert isinstance(block, Block) and isinstance(block.mlp, Mlp)
@@ -247,7 +247,7 @@ def _parts(network: Transformer, layer: int) -> tuple[Attention, Mlp]:
 def _keep_apart(network: Transformer, taken: Tensor) -> None:
     """Takes from what all nodes write the dimensions `[D, *]` that copies write."""
     for layer in range(network.cfg.n_layers):
-        attention, mlp = _parts(network, layer)
+        attention, mlp = layer_parts(network, layer)
         for written in (attention.W_O, attention.b_O, mlp.W_out, mlp.b_out):
             written.sub_(written @ taken @ taken.T)
 
@@ -259,7 +259,10 @@ def _copy_outputs(network: Transformer, node: Node, twin: Transformer, home: Nod
         network.embed.W_E.copy_(twin.embed.W_E @ turn)
         network.pos_embed.W_pos.copy_(twin.pos_embed.W_pos @ turn)
         return
-    (attention, mlp), (old_attention, old_mlp) = _parts(network, node.layer), _parts(twin, home.layer)
+    (attention, mlp), (old_attention, old_mlp) = (
+        layer_parts(network, node.layer),
+        layer_parts(twin, home.layer),
+    )
     if node.head is None or home.head is None:
         _fill(mlp.W_out, old_mlp.W_out @ turn)
         mlp.b_out.copy_(old_mlp.b_out @ turn)
@@ -277,7 +280,7 @@ def _set_input(network: Transformer, reader: Reader, read: Tensor, bias: Tensor,
         bias: the bias.
         d_head: the width of heads for which they are; queries are divided by its root.
     """
-    new_weight, new_bias = _input_map(network, reader)
+    new_weight, new_bias = input_map(network, reader)
     if reader.slot == "q":
         scale = (network.cfg.d_head / d_head) ** 0.5
         read, bias = read * scale, bias * scale
@@ -324,7 +327,7 @@ def _read_idly(
         used: the number of outputs of its matrix that were copied.
         rng: the generator of what is drawn.
     """
-    weight, bias = _input_map(network, reader)
+    weight, bias = input_map(network, reader)
     width = weight.shape[1]
     if reader.slot == "logits":
         spare = torch.ones(1, width) / width**0.5 if width > 1 else torch.zeros(0, width)
@@ -361,11 +364,11 @@ def _fill(written: Tensor, rows: Tensor) -> None:
     written[: len(rows)] = rows
 
 
-def _input_map(network: Transformer, reader: Reader) -> tuple[Tensor, Tensor]:
+def input_map(network: Transformer, reader: Reader) -> tuple[Tensor, Tensor]:
     """Returns views of a reader's matrix `[D, F]` and bias `[F]`."""
     if reader.slot == "logits":
         return network.unembed.W_U, network.unembed.b_U
-    attention, mlp = _parts(network, reader.layer)
+    attention, mlp = layer_parts(network, reader.layer)
     if reader.head is None:
         return mlp.W_in, mlp.b_in
     maps = {
