@@ -2,10 +2,11 @@
 
 Each network has copies of its circuit (`regime=alive`). Its edges are guessed in three ways that patch
 nothing. One is the regression on sizes that was fitted to released models (`fitted_features`), one are
-virtual weights. The third, *paths*, is what an adversary would follow who knows how such networks are made: the Frobenius norm of
-what a node writes with, times all that leads from the reader to the logits. That is built from the end. A hidden
-unit counts by what its output brings there, a value by what its head writes, queries and keys by each other. The
-mean of the unembedding over classes is taken off, as what moves all classes alike changes no answer.
+virtual weights. The third, *paths*, is what an adversary would follow who knows how such networks are
+made: the Frobenius norm of what a node writes with, times all that leads from the reader to the logits.
+That is built from the end. A hidden unit counts by what its output brings there, a value by what its head
+writes, queries and keys by each other. The mean of the unembedding over classes is taken off, as what
+moves all classes alike changes no answer.
 
 Run: `python -m benchmarks.copied_networks FOLDERS`, for runs with `start=` as `docs/exam.md` has them.
 """
