@@ -127,6 +127,11 @@ class CausalModel:
         """The largest `head_dimensions` of a variable."""
         return max(variable.head_dimensions for variable in self.variables.values())
 
+    @cached_property
+    def counts(self) -> int:
+        """The number of heads that count the keys that a selector selects."""
+        return sum(variable.attends_bos for variable in self.variables.values())
+
     @property
     def numerical(self) -> bool:
         """Whether the output is a number."""

@@ -39,8 +39,9 @@ class TrainerSettings:
             certificate.
         batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
-        optimizer: the optimizer; None for Muon where a head compares many keys, else AdamW. With Muon the
-            matrices of heads and MLPs move equally far in all directions.
+        optimizer: the optimizer; None for Muon where a head compares many keys, or several heads count and
+            one of them compares keys; else AdamW. With Muon the matrices of heads and MLPs move equally far
+            in all directions.
         weight_decay: the optimizer's weight decay.
         schedule: the schedule of the learning rate: `one_cycle` (it rises over a tenth of the steps, then
             falls along a cosine), `restart` (the same in three quarters of the steps, and again in the last
@@ -74,12 +75,14 @@ class TrainerSettings:
 
     def of_task(self, task: Task) -> "TrainerSettings":
         """Returns these settings, with what they leave to the task decided."""
-        many = task.causal_model.head_dimensions > MANY
+        dimensions, counts = task.causal_model.head_dimensions, task.causal_model.counts
+        many = dimensions > MANY
+        slow = many or (counts > 1 and dimensions > 1)
         steps = max(STEPS_FOR_MANY if many else STEPS, STEPS_PER_LAYER * shape(task).n_layers)
         return replace(
             self,
             max_steps=self.max_steps or steps,
-            optimizer=self.optimizer or ("muon" if many else "adamw"),
+            optimizer=self.optimizer or ("muon" if slow else "adamw"),
             schedule=self.schedule or ("restart" if many else "one_cycle"),
         )
 
