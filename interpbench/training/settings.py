@@ -18,9 +18,10 @@ STEPS, STEPS_PER_LAYER = 8000, 1500
 """The least number of steps of a schedule, and that for each layer. In `two_brackets_balanced`, of eight
 layers, 47 of 73,728 rows are wrong with all inert edges patched after 8,000 steps, where 46 may be; with a
 schedule of 12,000 it is certified after 11,000."""
-STEPS_FOR_MANY = 11_000
-"""The least number of steps where a head compares many keys: 8,250 and a restart of 2,750. One schedule of
-8,000 or 12,000 steps has certified no such task."""
+STEPS_FOR_SLOW = 11_000
+"""The least number of steps of *slow* tasks: 8,250 and a restart of 2,750. In these a head compares many keys,
+or several heads count keys and one of them compares them. One schedule of 8,000 or 12,000 steps has certified no
+task of many keys. AdamW certified none of seven random programs with two counts in 8,000 steps."""
 FIRST = 0.75
 """The share of the schedule `restart` that its first cycle takes."""
 BatchSize = Annotated[int, Field(ge=1, le=1 << 16)]
@@ -34,20 +35,19 @@ class TrainerSettings:
     """Settings of the optimizer, its schedule, validations and stopping.
 
     Attributes:
-        max_steps: the number of steps of the schedule; None for 1,500 a layer of the program, 8,000 at least.
-            Where a head compares many keys, it is 11,000 at least. Training ends sooner with a good
-            certificate.
+        max_steps: the number of steps of the schedule; None for 1,500 a layer of the program, 8,000 at least,
+            and 11,000 at least for slow tasks, in which a head compares many keys, or several heads count and
+            one of them compares keys. Training ends sooner with a good certificate.
         batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
-        optimizer: the optimizer; None for Muon where a head compares many keys, or several heads count and
-            one of them compares keys; else AdamW. With Muon the matrices of heads and MLPs move equally far
-            in all directions.
+        optimizer: the optimizer; None for Muon in slow tasks, else AdamW. With Muon the matrices of heads and
+            MLPs move equally far in all directions.
         weight_decay: the optimizer's weight decay.
         schedule: the schedule of the learning rate: `one_cycle` (it rises over a tenth of the steps, then
             falls along a cosine), `restart` (the same in three quarters of the steps, and again in the last
             quarter with a tenth of the rate), `plateau` (it is halved after `plateau_patience` validations
-            without progress) or `none` (it is constant). None for `restart` where a head compares many keys,
-            else `one_cycle`.
+            without progress) or `none` (it is constant). None for `restart` in slow tasks, else
+            `one_cycle`.
         plateau_patience: the number of validations without progress after which `plateau` halves the rate.
         clip: the largest norm of the gradient; larger gradients are scaled down to it.
         validate_every: the number of steps between validations.
@@ -76,14 +76,13 @@ class TrainerSettings:
     def of_task(self, task: Task) -> "TrainerSettings":
         """Returns these settings, with what they leave to the task decided."""
         dimensions, counts = task.causal_model.head_dimensions, task.causal_model.counts
-        many = dimensions > MANY
-        slow = many or (counts > 1 and dimensions > 1)
-        steps = max(STEPS_FOR_MANY if many else STEPS, STEPS_PER_LAYER * shape(task).n_layers)
+        slow = dimensions > MANY or (counts > 1 and dimensions > 1)
+        steps = max(STEPS_FOR_SLOW if slow else STEPS, STEPS_PER_LAYER * shape(task).n_layers)
         return replace(
             self,
             max_steps=self.max_steps or steps,
             optimizer=self.optimizer or ("muon" if slow else "adamw"),
-            schedule=self.schedule or ("restart" if many else "one_cycle"),
+            schedule=self.schedule or ("restart" if slow else "one_cycle"),
         )
 
     @property
