@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from interpbench.tasks.catalogue import get_task
 from interpbench.training.muon import MATRICES, Muon, orthogonalised
+from interpbench.training.settings import TrainerSettings
 from interpbench.training.state import load_state, save_state
 from tests.oracles import muon as oracle
 
@@ -109,3 +111,20 @@ def test_a_resumed_training_is_the_training(tmp_path: Path) -> None:
         each.advance(2, seed=2)
     for name in SHAPES:
         assert torch.equal(first.named[name], resumed.named[name])
+
+
+@pytest.mark.parametrize(
+    ("task", "optimizer", "steps"),
+    [
+        ("hist", "adamw", 8000),
+        ("random_rasp[seed=9]", "adamw", 8000),  # one count
+        ("frequency_class", "adamw", 8000),  # two counts, of heads that compare nothing
+        ("random_rasp[seed=15]", "muon", 11_000),  # a count of counts
+        ("random_rasp[seed=18]", "muon", 11_000),  # two counts, and one of them compares
+        ("sort_digits", "muon", 11_000),  # many keys
+    ],
+)
+def test_slow_tasks_have_muon_and_a_restart(task: str, optimizer: str, steps: int) -> None:
+    decided = TrainerSettings().of_task(get_task(task))
+    assert (decided.optimizer, decided.max_steps) == (optimizer, steps)
+    assert (decided.schedule == "restart") == (optimizer == "muon")
