@@ -21,7 +21,7 @@ schedule of 12,000 it is certified after 11,000."""
 STEPS_FOR_SLOW = 11_000
 """The least number of steps of *slow* tasks: 8,250 and a restart of 2,750. In these a head compares many
 keys, or several heads count keys and one of them compares them. One schedule of 8,000 or 12,000 steps has
-certified no task of many keys. AdamW certified none of seven random programs with two counts in 8,000 steps."""
+certified no task of many keys, and AdamW in 8,000 steps none of seven random programs with two counts."""
 FIRST = 0.75
 """The share of the schedule `restart` that its first cycle takes."""
 BatchSize = Annotated[int, Field(ge=1, le=1 << 16)]
