@@ -18,6 +18,8 @@ from interpbench.training.transplant import Transplant
 from interpbench.transformer.config import unlike
 
 log = logging.getLogger(__name__)
+FEW = 100
+"""The steps of a schedule that begins with copied nodes: these are certified as they are, or seldom at all."""
 CertifiedTraining = Callable[[str, int, Path], Path | None]
 """A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
 not certified."""
@@ -41,7 +43,7 @@ def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -
         if alone is None:
             return None
         copied = {"start": str(alone.folder), "model": _room(made, alone.checkpoint)}
-    outcome = _trained(task, seed, out, steps, **copied)
+    outcome = _trained(task, seed, out, FEW if copied else steps, **copied)
     return None if outcome is None else outcome.folder
 
 

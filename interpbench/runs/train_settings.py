@@ -281,8 +281,11 @@ def _check_start(task: Task, config: TrainConfig) -> None:
     record = read_record(config.start_folder)
     if not differences:
         return
-    if record.task not in (task.name, *_bases(task)):
-        raise ConfigError(f"start={config.start} is another network: {'; '.join(differences)}")
+    if record.task not in (own := [task.name, *_bases(task)]):
+        raise ConfigError(
+            f"start={config.start} is another network: {'; '.join(differences)}; nodes are copied only from "
+            f"networks of {' or '.join(own)}"
+        )
     if why := unlike(shape(task, config.model), record.shape):
         raise ConfigError(f"start={config.start}: {why}")
 

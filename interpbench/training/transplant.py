@@ -32,7 +32,7 @@ from interpbench.transformer.layers import Attention, Block, Mlp
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
-SMALLEST = 0.02
+SMALLEST = 0.005
 """The least singular value of a direction that is kept, as a share of the largest one of its node."""
 TINY = 1e-12
 """The least variance of a direction that is kept."""
