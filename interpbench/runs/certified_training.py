@@ -19,7 +19,7 @@ from interpbench.transformer.config import unlike
 
 log = logging.getLogger(__name__)
 FEW = 100
-"""The steps of a schedule that begins with copied nodes: these are certified as they are, or seldom at all."""
+"""The steps of schedules that begin with copied nodes. These are certified as they are, or seldom at all."""
 CertifiedTraining = Callable[[str, int, Path], Path | None]
 """A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
 not certified."""
