@@ -35,9 +35,9 @@ class TrainerSettings:
     """Settings of the optimizer, its schedule, validations and stopping.
 
     Attributes:
-        max_steps: the number of steps of the schedule; None for 1,500 a layer of the program, 8,000 at least,
-            and 11,000 at least for slow tasks, in which a head compares many keys, or several heads count and
-            one of them compares keys. Training ends sooner with a good certificate.
+        max_steps: the number of steps of the schedule; None for 1,500 a layer of the program, 8,000 at least.
+            In slow tasks it is 11,000 at least: in these a head compares many keys, or several heads count
+            and one of them compares keys. Training ends sooner with a good certificate.
         batch: the number of rows for each kind of intervention in a step.
         learning_rate: the highest learning rate of the schedule.
         optimizer: the optimizer; None for Muon in slow tasks, else AdamW. With Muon the matrices of heads and

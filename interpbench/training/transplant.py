@@ -336,16 +336,16 @@ def _read_idly(
         first, last = {"q": (used, middle), "k": (middle, width)}.get(reader.slot, (used, width))
         spare = torch.eye(width)[first:last]
         weight[:, used:], bias[used:] = 0, 0
-    idle = torch.zeros_like(weight)
+    surplus = torch.zeros_like(weight)
     for places, mean in others if len(spare) else ():
         drawn = torch.from_numpy(rng.normal(size=(places.shape[1], len(spare)))).float()
         size = rng.choice(sizes) * np.exp(rng.normal(0, SPREAD))
         read = drawn * size / drawn.norm() @ spare
-        idle += places @ read
+        surplus += places @ read
         bias -= mean @ read
-    weight += idle
+    weight += surplus
     if reader.slot == "mlp":
-        bias -= QUIET * idle.norm(dim=0)
+        bias -= QUIET * surplus.norm(dim=0)
 
 
 def _sizes(codes: Iterable[Code], reader: Reader) -> list[float]:
