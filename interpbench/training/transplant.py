@@ -36,8 +36,8 @@ SMALLEST = 0.005
 """The least singular value of a direction that is kept, as a share of the largest one of its node."""
 TINY = 1e-12
 """The least variance of a direction that is kept."""
-QUIET = 8.0
-"""How many standard deviations of what they read idle hidden units are biased downwards."""
+BELOW = 8.0
+"""How many standard deviations of what they read hidden units that shall never be active are biased down."""
 INPUTS = 512
 """The number of inputs on which the smaller network runs."""
 
@@ -161,7 +161,7 @@ class Transplant:
             raise ConfigError(f"start: {why}")
         *parts, places = self._places(network.cfg.d_model, seed)
         own = dict(zip(self.copied, parts, strict=True))
-        rng = seeds.generator(seed, "transplant: idle reads")
+        rng = seeds.generator(seed, "transplant: reads without effect")
         _keep_apart(network, torch.cat([*parts, places], 1))
         for node, home in self.copied.items():
             _copy_outputs(network, node, self.twin, home, self.codes[home].encoder @ own[node].T)
@@ -180,7 +180,9 @@ class Transplant:
                 for node in before
                 if node in self.copied and node not in parents
             ]
-            _read_idly(network, reader, others, _sizes(self.codes.values(), reader), read.shape[1], rng)
+            _read_without_effect(
+                network, reader, others, _sizes(self.codes.values(), reader), read.shape[1], rng
+            )
 
     def _places(self, d_model: int, seed: int) -> list[Tensor]:
         """Returns orthonormal dimensions for each copied node and for positions, `[D, Z]` each.
@@ -306,7 +308,7 @@ def _by_position(samples: Tensor, inputs: int) -> Tensor:
     return samples.unflatten(0, (-1, inputs)).mean(1)
 
 
-def _read_idly(
+def _read_without_effect(
     network: Transformer,
     reader: Reader,
     others: Sequence[tuple[Tensor, Tensor]],
@@ -345,7 +347,7 @@ def _read_idly(
         bias -= mean @ read
     weight += surplus
     if reader.slot == "mlp":
-        bias -= QUIET * surplus.norm(dim=0)
+        bias -= BELOW * surplus.norm(dim=0)
 
 
 def _sizes(codes: Iterable[Code], reader: Reader) -> list[float]:
