@@ -180,7 +180,8 @@ class Transplant:
                 for node in before
                 if node in self.copied and node not in parents
             ]
-            _read_without_effect(
+            sizes = _sizes(self.codes.values(), reader)
+            _read_without_effect(network, reader, others, sizes, read.shape[1], rng)
                 network, reader, others, _sizes(self.codes.values(), reader), read.shape[1], rng
             )
 
