@@ -182,8 +182,6 @@ class Transplant:
             ]
             sizes = _sizes(self.codes.values(), reader)
             _read_without_effect(network, reader, others, sizes, read.shape[1], rng)
-                network, reader, others, _sizes(self.codes.values(), reader), read.shape[1], rng
-            )
 
     def _places(self, d_model: int, seed: int) -> list[Tensor]:
         """Returns orthonormal dimensions for each copied node and for positions, `[D, Z]` each.
