@@ -1,9 +1,10 @@
 """A contest tried end to end, with methods as entries, and with entries that patch and follow nothing.
 
-`interpbench contest make --models 10 --task 'random_rasp[spread=0]'` makes the contest. Methods answer by
+`interpbench contest make --models 10 --task 'random_rasp[spread=0]'` makes a contest of dead networks, and
+without `--task` one of living networks; each has a table of its own. Methods answer by
 `interpbench contest answer`. Each size that `interpbench shortcuts` measures of edges is an entry of its own,
 and so are baselines. All answers are scored as `interpbench contest score` does, and the contest is revealed.
-The table is in `docs/contest.md`.
+The tables are in `docs/contest.md`.
 
 Run: `python -m benchmarks.contest_trial contest`.
 """
@@ -58,6 +59,8 @@ SIZES = [name for name in EDGE_FEATURES if "score as a node" not in name]
 TITLES = {AGAINST_COPIES: "AUROC against copies", "auroc": "AUROC", "average_precision": "average precision"}
 PAGE = Path("docs/contest.md")
 BEGIN = "<!-- made by `python -m benchmarks.contest_trial` -->"
+LIVING = "<!-- made by `python -m benchmarks.contest_trial`, of living networks -->"
+"""Where the table of a contest in which all circuits have copies begins."""
 
 
 @torch.no_grad()
@@ -132,7 +135,9 @@ def main() -> None:
     found = score_contest(folder, answers)
     reveal_contest(folder)
     assert found.contest == contest_id(folder)
-    write_text(PAGE, put(PAGE.read_text(), table(found, tasks, len(read_contest(folder).problems)), BEGIN))
+    living = all(AGAINST_COPIES in entry.means for entry in found.entries.values())
+    made = table(found, tasks, len(read_contest(folder).problems))
+    write_text(PAGE, put(PAGE.read_text(), made, LIVING if living else BEGIN))
 
 
 if __name__ == "__main__":
