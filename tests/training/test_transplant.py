@@ -62,7 +62,7 @@ def test_a_copied_circuit_does_what_it_did(name: str, regime: str) -> None:
     """`hist` counts with a head whose value tells BOS from tokens; `frac_prevs` has a numerical output."""
     network, evaluation, source = transplanted(name, f"{name}[regime={regime}]", d_model=128, d_head=32)
     truth = find_truth(evaluation.alignment)
-    validation, _ = validate(evaluation, truth, Recipe(), 512, 0, 0)
+    validation, _ = validate(evaluation, truth, Recipe(), 128, 0, 0)
     assert validation.lowest == 1, validation.worst
     domain = evaluation.task.domain
     tokens = torch.from_numpy(evaluation.task.token_ids(domain.draw(seeds.generator(0), 64)))
