@@ -37,7 +37,7 @@ SMALLEST = 0.005
 TINY = 1e-12
 """The least variance of a direction that is kept."""
 BELOW = 8.0
-"""How many standard deviations of what they read hidden units that shall never be active are biased down."""
+"""How many standard deviations of what they read hidden units that nothing reads are biased down."""
 INPUTS = 512
 """The number of inputs on which the smaller network runs."""
 
@@ -317,8 +317,9 @@ def _read_without_effect(
 ) -> None:
     """Makes a reader see nodes that it should not read, where that has no effect.
 
-    Values beyond those that were copied are written nowhere; half of such queries and keys each meet zeros;
-    such hidden units are biased so that they are never active; and logits may move together.
+    Values and hidden units beyond those that were copied are written nowhere. Half of such queries and keys
+    each meet zeros, and logits may move together. Hidden units are biased down, too, so that they are hardly
+    ever active and get no gradient, should the network be trained.
 
     Args:
         network: the network of the reader.
