@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo configs test test-all test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
+.PHONY: demo configs test run-tests test-all test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
 	docs benchmark benchmark-auto-circuit benchmark-scaling leaderboard leaderboard-learned
 
 # What is made from classes: configs/, what is stored of methods, docs/methods.md. A test says if it is not current.
@@ -17,7 +17,10 @@ KERNEL := interpbench.transformer
 CHECKED := $(KERNEL).model,$(KERNEL).interventions,$(KERNEL).recording,$(KERNEL).worlds,$(KERNEL).routes
 CHECKED := $(CHECKED),$(KERNEL).fast.run_circuits,interpbench.tasks.metrics,interpbench.tasks.problem
 
-test: lint
+# `make -j 2 test` has lint and types checked beside the tests.
+test: lint run-tests
+
+run-tests: install
 	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/transformer --ignore tests/tasks/test_metrics.py
 	$(BIN)/pytest -n 2 --dist loadfile --jaxtyping-packages=$(CHECKED),beartype.beartype \
 		tests/transformer tests/tasks/test_metrics.py
