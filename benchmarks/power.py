@@ -33,6 +33,7 @@ from matplotlib.ticker import LogLocator
 
 from interpbench import train
 from interpbench.checkpoints.checkpoint_files import in_regimes
+from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import RELEASED
@@ -46,11 +47,13 @@ from interpbench.core.process import prepare_torch
 from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method
 from interpbench.reports.palette import COLOURS, Picture, save
+from interpbench.runs.certified_training import copying
 from interpbench.runs.subject import subject_of
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs
 from interpbench.tasks.regimes.parts import PART
+from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.training.effect_sizes import effects_of
 from interpbench.training.interventional_accuracy import Evaluation
 from interpbench.transformer.layers import Block
@@ -229,19 +232,29 @@ def measured(dial: str, task: str) -> Iterator[Point]:
             yield Point(dial, task, at, method, powers, changed)
 
 
-def train_missing() -> None:
-    """Trains the networks that there are none of; what is not certified is left out."""
-    names = [name_of(dial, task, value) for dial in VALUES for value in VALUES[dial] for task in TASKS]
-    for name in dict.fromkeys(names):
-        if folder_of(name) is None:
-            try:
-                outcome = train(name, out=OUT)
-                print(
-                    f"{name}: {'' if outcome.certified else 'not '}certified after {outcome.steps} steps",
-                    flush=True,
-                )
-            except InterpBenchError as error:
-                print(f"{name}: {error}", flush=True)
+def train_missing(dials: Sequence[str]) -> None:
+    """Trains the networks that there are none of; what is not certified is left out.
+
+    Wide ones get the nodes of the released network of the task alone.
+    """
+    wanted = {
+        name_of(dial, task, value): (dial, task) for dial in dials for value in VALUES[dial] for task in TASKS
+    }
+    for name, (dial, alone) in wanted.items():
+        if folder_of(name) is not None:
+            continue
+        try:
+            task, copied = get_task(name), {}
+            if dial == "width":
+                assert isinstance(task, RegimeTask)
+                copied = copying(task, load_checkpoint(find_checkpoints(alone)[0]))
+            outcome = train(name, out=OUT, **copied)
+            print(
+                f"{name}: {'' if outcome.certified else 'not '}certified after {outcome.steps} steps",
+                flush=True,
+            )
+        except InterpBenchError as error:
+            print(f"{name}: {error}", flush=True)
 
 
 def draw(points: Sequence[Point]) -> None:
@@ -300,7 +313,7 @@ def main() -> None:
     points = [Point(**{**one, "powers": tuple(one["powers"])}) for one in stored]
     prepare_torch(threads=1)
     if options.train:
-        train_missing()
+        train_missing(options.dial or tuple(VALUES))
     for dial in () if options.draw else options.dial or VALUES:
         for task in TASKS:
             made = list(measured(dial, task))

@@ -1,4 +1,4 @@
-"""Trains networks for contests: by the default recipe, or from nodes of a network of the task alone."""
+"""Trains networks by the default recipe, or from nodes of a network of the task alone."""
 
 import logging
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from interpbench.checkpoints.format import Checkpoint
 from interpbench.core.errors import TrainingError
 from interpbench.runs.api import train
 from interpbench.runs.train import TrainOutcome
+from interpbench.runs.train_settings import bases
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.tasks.shapes import shape
@@ -28,7 +29,8 @@ not certified."""
 def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -> Path | None:
     """Trains a network by the default recipe; returns its folder, or None if it is not certified.
 
-    Among bystanders (`regime=alive`), first a network of the task alone is trained. Its nodes are copied.
+    Among bystanders (`regime=alive`), and among many nodes (`regime=wide`), first a network of the task alone
+    is trained. Its nodes are copied.
 
     Args:
         task: the name of the task.
@@ -37,14 +39,35 @@ def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -
         steps: the steps of the schedule; None for those of the default.
     """
     made = get_task(task)
-    copied: dict[str, Any] = {}
-    if isinstance(made, RegimeTask) and made.crowd is not None and _unlike(made) is None:
-        alone = _trained(made.base.name, seed, out, steps)
-        if alone is None:
-            return None
-        copied = {"start": str(alone.folder), "model": _room(made, alone.checkpoint)}
-    outcome = _trained(task, seed, out, FEW if copied else steps, **copied)
+    if not isinstance(made, RegimeTask) or not bases(made) or _unlike(made) is not None:
+        outcome = _trained(task, seed, out, steps)
+    elif (alone := _trained(made.base.name, seed, out, steps)) is None:
+        return None
+    else:
+        outcome = _trained(task, seed, out, FEW, **copying(made, alone.checkpoint))
     return None if outcome is None else outcome.folder
+
+
+def copying(task: RegimeTask, alone: Checkpoint) -> dict[str, Any]:
+    """Returns settings of a training that copies the nodes of a network, and gives them the room they need.
+
+    Heads and MLPs are twice as wide as there at least, so that they can read nodes without effect.
+
+    Args:
+        task: a task in `alive` or `wide`.
+        alone: a network of the task without this regime.
+    """
+    own, there = shape(task), alone.network.cfg
+    trained = align(get_task(alone.task), there.graph, alone.record.alignment)
+    inner = align(task, own.graph)
+    crowd = inner if task.crowd is None else align(task.crowd, own.graph)
+    needed = Transplant(alone.network, trained, inner, crowd).directions
+    room = {
+        "d_model": max(own.d_model, 16 * (1 + needed // 16)),
+        "d_head": max(own.d_head, 2 * there.d_head),
+        "d_mlp": max(own.d_mlp, 2 * there.d_mlp),
+    }
+    return {"start": str(alone.folder), "model": room}
 
 
 def _trained(task: str, seed: int, out: Path, steps: int | None, **settings: Any) -> TrainOutcome | None:
@@ -62,21 +85,3 @@ def _unlike(task: RegimeTask) -> str | None:
     """Returns why nodes of a network of the task alone cannot be copied; None if they can."""
     alone = shape(task.base)
     return unlike(replace(shape(task), d_head=alone.d_head, d_mlp=alone.d_mlp), alone)
-
-
-def _room(task: RegimeTask, alone: Checkpoint) -> dict[str, int]:
-    """Returns widths of a network into which the nodes of another one can be copied.
-
-    Heads and MLPs are twice as wide as there at least, so that they can read nodes without effect.
-    """
-    own, there = shape(task), alone.network.cfg
-    assert task.crowd is not None
-    trained = align(get_task(alone.task), there.graph, alone.record.alignment)
-    needed = Transplant(
-        alone.network, trained, align(task, own.graph), align(task.crowd, own.graph)
-    ).directions
-    return {
-        "d_model": max(own.d_model, 16 * (1 + needed // 16)),
-        "d_head": max(own.d_head, 2 * there.d_head),
-        "d_mlp": max(own.d_mlp, 2 * there.d_mlp),
-    }

@@ -281,7 +281,7 @@ def _check_start(task: Task, config: TrainConfig) -> None:
     record = read_record(config.start_folder)
     if not differences:
         return
-    if record.task not in (own := [task.name, *_bases(task)]):
+    if record.task not in (own := [task.name, *bases(task)]):
         raise ConfigError(
             f"start={config.start} is another network: {'; '.join(differences)}; nodes are copied only from "
             f"networks of {' or '.join(own)}"
@@ -300,8 +300,8 @@ def _differences(task: Task, config: TrainConfig) -> list[str]:
     ]
 
 
-def _bases(task: Task) -> list[str]:
-    """Returns the name of the task whose variables one in `alive` or `wide` has."""
+def bases(task: Task) -> list[str]:
+    """Returns the name of the task whose nodes can be copied into a network of this one (`alive`, `wide`)."""
     if isinstance(task, RegimeTask) and regimes_of(task.name)[-1] in ("alive", "wide"):
         return [task.base.name]
     return []
