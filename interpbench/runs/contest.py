@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 import numpy as np
+from joblib import Parallel, delayed
 from pydantic import TypeAdapter
 
 from interpbench.alignment.alignment import align
@@ -121,6 +122,7 @@ def make_contest(
     seed_file: Path,
     tasks: Sequence[str],
     trained: CertifiedTraining = train_certified,
+    jobs: int = 1,
 ) -> str:
     """Makes a contest, and returns its id. The same command goes on where it was interrupted.
 
@@ -131,6 +133,7 @@ def make_contest(
         tasks: the tasks without seeds, such as `random_rasp[spread=4,regime=alive]`; problems have
             them in turn.
         trained: trains and certifies a network.
+        jobs: the number of processes that train at once.
 
     Raises:
         InterpBenchError: if the folder is there, a task is none, or too many programs were not certified.
@@ -151,11 +154,15 @@ def make_contest(
     with locked(private):
         attempts: dict[str, int] = {}
         places: dict[str, Path] = {}
-        for name in names:
-            attempts[name], places[name] = _certified(
-                secret, task_in_turn(tasks, name), name, private / "runs", trained
-            )
-            log.info("problem %s of %d is certified", name, models)
+        trainings = (
+            delayed(_certified)(secret, task_in_turn(tasks, name), name, private / "runs", trained)
+            for name in names
+        )
+        done = Parallel(n_jobs=jobs, return_as="generator")(trainings)
+        for name, (attempt, place) in zip(names, done, strict=True):
+            attempts[name], places[name] = attempt, place
+            given_up = f", after {attempt} that were not" if attempt else ""
+            log.info("problem %s of %d is certified%s", name, models, given_up)
         sealed = packed(Sealed(FORMAT, secret, tuple(tasks), attempts))
         shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(private / KEYS, ignore_errors=True)
@@ -183,7 +190,6 @@ def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedT
         place = trained(drawn, draw(secret, name, attempt, "network") % (1 << 31), out)
         if place is not None:
             return attempt, place
-        log.info("problem %s: attempt %d was not certified", name, attempt + 1)
     raise TrainingError(
         f"problem {name}: none of {ATTEMPTS} programs was certified; try an easier task than {task}"
     )

@@ -41,6 +41,7 @@ def _folder(arguments: Namespace) -> Path:
     argument(
         "--steps", type=int, help="the steps of a training's schedule; those of the default if left out"
     ),
+    argument("--jobs", type=int, default=1, help="the number of processes that train at once (1)"),
     argument("--out", default="contest", help="the folder to write (contest); CONTEST.private is kept"),
 )
 def _make(arguments: Namespace) -> int:
@@ -55,11 +56,14 @@ def _make(arguments: Namespace) -> int:
         )
     if arguments.steps is not None and arguments.steps < 1:
         raise ConfigError(f"--steps {arguments.steps} is not a number from 1 on")
+    if arguments.jobs < 1:
+        raise ConfigError(f"--jobs {arguments.jobs} is not a number from 1 on")
     from interpbench.runs.certified_training import train_certified
     from interpbench.runs.contest import make_contest
 
     trained = partial(train_certified, steps=arguments.steps)
-    make_contest(Path(arguments.out).absolute(), arguments.models, Path(arguments.seed_file), tasks, trained)
+    out, seed_file = Path(arguments.out).absolute(), Path(arguments.seed_file)
+    make_contest(out, arguments.models, seed_file, tasks, trained, arguments.jobs)
     return 0
 
 

@@ -45,11 +45,11 @@ MODELS = 3
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A contest, which no test may change."""
+    """A contest that two processes made, which no test may change."""
     folder = tmp_path_factory.mktemp("contest") / "contest"
     folder.with_name("secret").write_text("7" * 64)
     folder.with_name("secret").chmod(0o600)
-    make_contest(folder, MODELS, folder.with_name("secret"), ["random_rasp[depth=2,spread=0]"], compiled)
+    make_contest(folder, MODELS, folder.with_name("secret"), ["random_rasp[depth=2,spread=0]"], compiled, 2)
     return folder
 
 
@@ -241,6 +241,7 @@ def test_answers_are_an_entrant_s_own(contest: Path, tmp_path: Path, monkeypatch
         (["contest", "make", "--models", "0"], "--models 0 is not a number from 1 to 1000"),
         (["contest", "make", "--modles", "3"], "--models"),
         (["contest", "make", "--steps", "0"], "--steps 0 is not a number from 1 on"),
+        (["contest", "make", "--jobs", "0"], "--jobs 0 is not a number from 1 on"),
         (["contest", "make", "--models", "1", *["--task", "random_rasp"] * 2], "a problem of each at least"),
     ],
 )
