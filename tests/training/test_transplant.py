@@ -11,18 +11,20 @@ import torch
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.alignment.structure import structural_edges
+from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.grades import Standard
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED
 from interpbench.core import seeds
 from interpbench.core.errors import ConfigError
-from interpbench.runs.certified_training import train_certified
+from interpbench.runs.certified_training import copying, train_certified
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig, check_train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import base_name
+from interpbench.tasks.regimes.regime import RegimeTask, in_regime
 from interpbench.tasks.shapes import shape
 from interpbench.training.imitation import deviations
 from interpbench.training.interventional_accuracy import Evaluation
@@ -37,10 +39,13 @@ from interpbench.transformer.recording import record
 FEW = CertificateSettings(pairs=64, looks=1, attacks=0, checks=100)
 
 
-def transplanted(name: str, task: str, **sizes: Any) -> tuple[Transformer, Evaluation, Transplant]:
+def transplanted(
+    name: str, regime: str = "alive", **sizes: int
+) -> tuple[Transformer, Evaluation, Transplant]:
     """Returns a network with copied nodes of the model of a task, its evaluation, and where they are from."""
-    twin, made = load_checkpoint(Path("models") / name), get_task(task)
-    cfg = shape(made, ModelSettings(**sizes))
+    twin, made = load_checkpoint(find_checkpoints(name)[0]), in_regime(get_task(name), regime)
+    assert isinstance(made, RegimeTask)
+    cfg = shape(made, ModelSettings(**{**copying(made, twin)["model"], **sizes}))
     inner = align(made, cfg.graph)
     crowd = inner if made.crowd is None else align(made.crowd, cfg.graph)
     trained = align(get_task(name), twin.network.cfg.graph, twin.record.alignment)
@@ -56,11 +61,12 @@ def transplanted(name: str, task: str, **sizes: Any) -> tuple[Transformer, Evalu
         ("hist", "alive"),
         ("frac_prevs", "alive"),
         ("trend_to_next", "wide,times=2"),
+        ("trend_to_next[regime=redundant]", "alive"),
     ],
 )
 def test_a_copied_circuit_does_what_it_did(name: str, regime: str) -> None:
     """`hist` counts with a head whose value tells BOS from tokens; `frac_prevs` has a numerical output."""
-    network, evaluation, source = transplanted(name, f"{name}[regime={regime}]", d_model=128, d_head=32)
+    network, evaluation, source = transplanted(name, regime)
     truth = find_truth(evaluation.alignment)
     validation, _ = validate(evaluation, truth, Recipe(), 128, 0, 0)
     assert validation.lowest == 1, validation.worst
@@ -75,7 +81,7 @@ def test_a_copied_circuit_does_what_it_did(name: str, regime: str) -> None:
 
 def test_every_copy_sees_what_its_node_saw() -> None:
     """A literal comparison, reader by reader, of what is projected out of the residual stream."""
-    network, evaluation, source = transplanted("hist", "hist[regime=alive]", d_model=128, d_head=32)
+    network, evaluation, source = transplanted("hist")
     domain = evaluation.task.domain
     tokens = torch.from_numpy(evaluation.task.token_ids(domain.draw(seeds.generator(0), 64)))
     with torch.no_grad():
@@ -100,7 +106,7 @@ def test_every_copy_sees_what_its_node_saw() -> None:
 
 
 def test_edges_outside_the_circuit_bring_as_much_as_those_of_it() -> None:
-    network, evaluation, source = transplanted("hist", "hist[regime=alive]", d_model=128, d_head=32)
+    network, evaluation, source = transplanted("hist")
     tokens = torch.from_numpy(evaluation.task.token_ids(evaluation.task.domain.draw(seeds.generator(0), 256)))
     with torch.no_grad():
         _, cache = record(network, tokens)
@@ -131,7 +137,7 @@ def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"the copies write \d+ directions, more than model.d_model=16; try"
     ):
-        transplanted("hist", "hist[regime=alive]", d_model=16, d_mlp=128)
+        transplanted("hist", d_model=16)
 
 
 def test_copied_weights_are_certified_without_a_step(tmp_path: Path) -> None:
@@ -184,6 +190,6 @@ def test_contests_train_the_task_alone_first(tmp_path: Path, monkeypatch: pytest
     assert "start" not in alone and living["start"] == str(Outcome.folder) and living["seed"] == 3
     twin = released.network.cfg
     assert living["model"]["d_head"] >= 2 * twin.d_head and living["model"]["d_mlp"] >= 2 * twin.d_mlp
-    network, _, _ = transplanted("trend_to_next", "trend_to_next[regime=alive]", **living["model"])
+    network, _, _ = transplanted("trend_to_next", **living["model"])
     assert replace(network.cfg, **living["model"]) == network.cfg
     assert base_name("trend~a0.h1") == "trend"
