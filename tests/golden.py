@@ -37,8 +37,8 @@ STEPS = 30
 EXAMPLES = 32
 
 
-def training(name: str) -> np.ndarray:
-    """Returns the norm of each parameter after each step, `[step, parameter]`."""
+def training(name: str, steps: int = STEPS) -> np.ndarray:
+    """Returns the norm of each parameter after each of the first steps, `[step, parameter]`."""
     config = convert(TrainConfig, {"task": name, **own_settings(name), **TRAINED[name]}, "train")
     task = get_task(name)
     cfg = shape(task, config.model)
@@ -53,16 +53,16 @@ def training(name: str) -> np.ndarray:
         seed=0,
     )
     lines: list[list[float]] = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         made.step()
         lines.append([float(weight.detach().double().norm()) for weight in made.network.parameters()])
     return np.array(lines)
 
 
-def measured() -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and the value of every array."""
+def measured(steps: int = STEPS) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the name and the value of every array; those of trainings end after so many steps."""
     for name in TRAINED:
-        yield f"training/{name}", training(name)
+        yield f"training/{name}", training(name, steps)
     for model in SCORED:
         folder = find_checkpoint(model)
         network, pairs = load_checkpoint(folder).network, load_pairs(folder)
