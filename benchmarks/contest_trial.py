@@ -3,8 +3,9 @@
 `interpbench contest make --models 10 --task 'random_rasp[spread=0]'` makes a contest of dead networks, and
 without `--task` one of living networks; each has a table of its own. Methods answer by
 `interpbench contest answer`. Each size that `interpbench shortcuts` measures of edges is an entry of its own,
-and so are baselines. All answers are scored as `interpbench contest score` does, and the contest is revealed.
-The tables are in `docs/contest.md`.
+so are baselines, and so is an adversary who follows weights back from the logits
+(`benchmarks.copied_networks`). All answers are scored as `interpbench contest score` does, and the contest is
+revealed. The tables are in `docs/contest.md`.
 
 Run: `python -m benchmarks.contest_trial contest`.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.copied_networks import path_norms
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
 from interpbench.checkpoints.blind import load_problem
@@ -52,6 +54,8 @@ METHODS = ("acdc", "eap", "eap_ig", "edge_sp", "exact")
 DRAWS = 60
 PLACES = "places in other draws"
 """An entry that looks at no network, and the number of programs that it draws instead."""
+PATHS = "paths back from the logits"
+"""The entry of the adversary."""
 BASELINES = ("activation_std", "fitted_features", "random", "weight_norm")
 """Entries that patch nothing and follow no gradient."""
 SIZES = [name for name in EDGE_FEATURES if "score as a node" not in name]
@@ -65,14 +69,16 @@ LIVING = "<!-- made by `python -m benchmarks.contest_trial`, of living networks 
 
 @torch.no_grad()
 def answer_by_sizes(folder: Path, answers: Path) -> None:
-    """Writes an entry for each size of edges."""
+    """Writes an entry for each size of edges, and that of the adversary."""
     for problem in read_contest(folder).problems:
         opened = load_problem(folder / problem, EXAMPLES)
         graph = opened.graph
         columns = features(opened).edge(np.zeros(len(NODE_FEATURES) + 1)).T
-        for name in SIZES:
+        entries = {PATHS: path_norms(opened.network, graph)[graph.legal]}
+        entries |= {name: columns[EDGE_FEATURES.index(name)] for name in SIZES}
+        for name, values in entries.items():
             scores = np.full(graph.legal.shape, np.nan)
-            scores[graph.legal] = columns[EDGE_FEATURES.index(name)]
+            scores[graph.legal] = values
             told = forms()["csv"].write(Contents(graph, Scores(graph, scores)))
             write_text(answers / name / f"{problem}.csv", told)
 
@@ -103,6 +109,7 @@ def answer_by_places(folder: Path, answers: Path, task: str) -> None:
 def table(found: ContestResults, tasks: Sequence[str], problems: int) -> str:
     """Returns the table of entries, the best first."""
     kinds = dict.fromkeys(SIZES, "size") | dict.fromkeys((*BASELINES, PLACES), "baseline")
+    kinds[PATHS] = "adversary"
     metrics = list(next(iter(found.entries.values())).means)
     said = ", ".join(f"`{task}`" for task in tasks)
     rows = [

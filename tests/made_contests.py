@@ -1,7 +1,10 @@
 """Networks for contests that take no training: compiled ones, and one that has learned nothing."""
 
+import os
+import signal
 from pathlib import Path
 
+from interpbench.core.errors import TrainingError
 from interpbench.runs.train import train
 from interpbench.runs.train_settings import TrainConfig
 from interpbench.tasks.model_settings import ModelSettings
@@ -21,6 +24,17 @@ def compiled(task: str, seed: int, out: Path) -> Path:
         out=str(out),
     )
     return train(made).folder
+
+
+def failed(task: str, seed: int, out: Path) -> Path:
+    """Trains nothing, and says so as a training does whose network is not certified."""
+    raise TrainingError("edges 0.98 < 0.99")
+
+
+def killed(task: str, seed: int, out: Path) -> Path:
+    """Ends its process as the system does where memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
 
 
 def untrained(task: str, seed: int, out: Path) -> Path:

@@ -1,5 +1,6 @@
 """The exceptions of the project, with one base class; each message is one line that tells what to change."""
 
+import copyreg
 import difflib
 from collections.abc import Iterable
 
@@ -30,6 +31,10 @@ class UnknownNameError(InterpBenchError):
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         super().__init__(f"unknown {kind} '{shown(name)}'{did_you_mean(str(name), choices)}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Returns how the exception is copied into another process: with its message as it is."""
+        return copyreg.__newobj__, (type(self), *self.args)  # type: ignore[attr-defined]
 
 
 class ConfigError(InterpBenchError):

@@ -6,6 +6,7 @@ Importing the package changes no global state. Commands, `interpbench.train` and
 
 import contextlib
 import ctypes
+import gc
 import logging
 import os
 import random
@@ -35,6 +36,17 @@ def prepare_torch(threads: int | None = None) -> None:
         libc = ctypes.CDLL(None)
         for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             libc.mallopt(parameter, 1 << 30)
+
+
+def return_memory() -> None:
+    """Returns to the system the freed memory that `prepare_torch` has the allocator keep.
+
+    What one training after another frees in a process has gaps between, and is not all used again: twenty
+    networks of a contest took gigabytes.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # no glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager

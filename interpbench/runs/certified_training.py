@@ -1,6 +1,5 @@
 """Trains networks by the default recipe, or from nodes of a network of the task alone."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +17,15 @@ from interpbench.tasks.shapes import shape
 from interpbench.training.transplant import Transplant
 from interpbench.transformer.config import unlike
 
-log = logging.getLogger(__name__)
 FEW = 100
 """The steps of schedules that begin with copied nodes. These are certified as they are, or seldom at all."""
-CertifiedTraining = Callable[[str, int, Path], Path | None]
-"""A function that trains a network of a task with a seed, in a folder, and returns where it is; None if it is
-not certified."""
+CertifiedTraining = Callable[[str, int, Path], Path]
+"""A function that trains a network of a task with a seed, in a folder, and returns where it is. It raises a
+TrainingError if the network is not certified."""
 
 
-def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -> Path | None:
-    """Trains a network by the default recipe; returns its folder, or None if it is not certified.
+def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -> Path:
+    """Trains a network by the default recipe, and returns its folder.
 
     Among bystanders (`regime=alive`), and among many nodes (`regime=wide`), first a network of the task alone
     is trained. Its nodes are copied.
@@ -37,15 +35,15 @@ def train_certified(task: str, seed: int, out: Path, steps: int | None = None) -
         seed: the seed of the training.
         out: the folder in which the folder of the run is.
         steps: the steps of the schedule; None for those of the default.
+
+    Raises:
+        TrainingError: if it is not certified, with what was missed.
     """
     made = get_task(task)
     if not isinstance(made, RegimeTask) or not bases(made) or _unlike(made) is not None:
-        outcome = _trained(task, seed, out, steps)
-    elif (alone := _trained(made.base.name, seed, out, steps)) is None:
-        return None
-    else:
-        outcome = _trained(task, seed, out, FEW, **copying(made, alone.checkpoint))
-    return None if outcome is None else outcome.folder
+        return _trained(task, seed, out, steps).folder
+    alone = _trained(made.base.name, seed, out, steps)
+    return _trained(task, seed, out, FEW, **copying(made, alone.checkpoint)).folder
 
 
 def copying(task: RegimeTask, alone: Checkpoint) -> dict[str, Any]:
@@ -70,15 +68,13 @@ def copying(task: RegimeTask, alone: Checkpoint) -> dict[str, Any]:
     return {"start": str(alone.folder), "model": room}
 
 
-def _trained(task: str, seed: int, out: Path, steps: int | None, **settings: Any) -> TrainOutcome | None:
-    """Trains a network; returns None if it is not certified."""
+def _trained(task: str, seed: int, out: Path, steps: int | None, **settings: Any) -> TrainOutcome:
+    """Trains a network; raises a TrainingError if it is not certified."""
     schedule = {} if steps is None else {"max_steps": steps}
-    try:
-        outcome = train(task, seed=seed, out=str(out), trainer=schedule, **settings)
-    except TrainingError as error:
-        log.info("%s", error)
-        return None
-    return outcome if outcome.certified else None
+    outcome = train(task, seed=seed, out=str(out), trainer=schedule, **settings)
+    if not outcome.certified:
+        raise TrainingError(f"{task} was not certified after {outcome.steps:,} steps: {outcome.failures[0]}")
+    return outcome
 
 
 def _unlike(task: RegimeTask) -> str | None:

@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -148,6 +149,8 @@ def make_contest(
         )
     for task, name in zip(tasks, names_of(len(tasks)), strict=True):  # says what is wrong with a task
         fitting_task("0" * 64, task, name, 0)
+    if seed_file.absolute().is_relative_to(folder.absolute()):
+        raise ConfigError(f"the secret cannot be in {folder}, which is given away; try another --seed-file")
     secret = read_secret(seed_file, folder)
     check_writable(private)
     private.chmod(0o700)
@@ -158,11 +161,18 @@ def make_contest(
             delayed(_certified)(secret, task_in_turn(tasks, name), name, private / "runs", trained)
             for name in names
         )
-        done = Parallel(n_jobs=jobs, return_as="generator")(trainings)
-        for name, (attempt, place) in zip(names, done, strict=True):
-            attempts[name], places[name] = attempt, place
-            given_up = f", after {attempt} that were not" if attempt else ""
-            log.info("problem %s of %d is certified%s", name, models, given_up)
+        try:
+            for name, place, failed in Parallel(n_jobs=jobs, return_as="generator")(trainings):
+                attempts[name], places[name] = len(failed), place
+                for said in failed:
+                    log.info("problem %s: %s", name, said)
+                log.info("problem %s of %d is certified", name, models)
+        except BrokenProcessPool as error:
+            raise TrainingError(
+                "a process that trained was killed, perhaps for want of memory; the same command goes on, "
+                "and fewer --jobs take less"
+            ) from error
+        (private / SEALED).unlink(missing_ok=True)
         sealed = packed(Sealed(FORMAT, secret, tuple(tasks), attempts))
         shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(private / KEYS, ignore_errors=True)
@@ -183,15 +193,20 @@ def make_contest(
     return contest_id(folder)
 
 
-def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedTraining) -> tuple[int, Path]:
-    """Returns the first attempt of a problem whose network is certified, and where it is."""
-    for attempt in range(ATTEMPTS):
-        drawn = fitting_task(secret, task, name, attempt)
-        place = trained(drawn, draw(secret, name, attempt, "network") % (1 << 31), out)
-        if place is not None:
-            return attempt, place
+def _certified(
+    secret: str, task: str, name: str, out: Path, trained: CertifiedTraining
+) -> tuple[str, Path, list[str]]:
+    """Returns a problem, where its network is, and why those of earlier programs were not certified."""
+    failed: list[str] = []
+    while len(failed) < ATTEMPTS:
+        drawn = fitting_task(secret, task, name, len(failed))
+        try:
+            return name, trained(drawn, draw(secret, name, len(failed), "network") % (1 << 31), out), failed
+        except TrainingError as error:
+            failed.append(str(error))
     raise TrainingError(
-        f"problem {name}: none of {ATTEMPTS} programs was certified; try an easier task than {task}"
+        f"problem {name}: none of {ATTEMPTS} programs was certified; try an easier task than {task}; "
+        f"the last one: {failed[-1]}"
     )
 
 

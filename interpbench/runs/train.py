@@ -26,7 +26,7 @@ from interpbench.core.config import Settings
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import locked, read_bytes, write_bytes, write_json
 from interpbench.core.metric_sinks import JsonLines, Sink, Wandb
-from interpbench.core.process import prepare_torch
+from interpbench.core.process import prepare_torch, return_memory
 from interpbench.runs.device import select_device
 from interpbench.runs.entry import Config, RunOutcome
 from interpbench.runs.train_settings import (
@@ -152,6 +152,7 @@ def finished(data: Config) -> RunOutcome | None:
 def train(config: TrainConfig) -> TrainOutcome:
     """Trains (or goes on training, or only looks up) the run that `config` describes."""
     prepare_torch()
+    return_memory()
     check_train(config)
     task = get_task(config.task)
     settings, folder = config.settings(), config.folder

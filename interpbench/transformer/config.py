@@ -120,8 +120,9 @@ def unlike(larger: TransformerConfig, smaller: TransformerConfig) -> str | None:
             return "nodes are copied between networks with biases, learned positions, plain MLPs and no norm"
     for name in ("d_vocab", "d_out", "n_ctx", "attention", "activation"):
         if getattr(larger, name) != getattr(smaller, name):
-            return f"{name} is {getattr(smaller, name)}, not {getattr(larger, name)}"
+            return f"its {name} is {getattr(smaller, name)}, that of this network {getattr(larger, name)}"
     for name in ("d_head", "d_mlp"):
         if getattr(larger, name) < (needed := getattr(smaller, name)):
-            return f"{name} is {needed}, more than {getattr(larger, name)}; try model.{name}={needed}"
+            here = getattr(larger, name)
+            return f"its {name} is {needed}, more than the {here} of this network; try model.{name}={needed}"
     return None

@@ -1,5 +1,7 @@
 """Registries: what is registered is found under its name and aliases, once, and near misses are suggested."""
 
+import copy
+
 import pytest
 
 from interpbench.core.errors import UnknownNameError
@@ -47,3 +49,5 @@ def test_a_near_miss_is_suggested(fruit: Registry[str], name: str) -> None:
     with pytest.raises(UnknownNameError, match=f"fruit '{name}'.*apple") as caught:
         fruit[name]
     assert "\n" not in str(caught.value)
+    again = copy.copy(caught.value)  # as between processes
+    assert type(again) is UnknownNameError and str(again) == str(caught.value)

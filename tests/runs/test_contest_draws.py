@@ -24,7 +24,7 @@ from interpbench.runs.contest import (
     reveal_contest,
 )
 from interpbench.tasks.catalogue import get_task
-from tests.made_contests import compiled
+from tests.made_contests import compiled, failed, killed
 
 
 def test_the_whole_secret_decides_what_is_drawn() -> None:
@@ -44,24 +44,26 @@ def test_the_whole_secret_decides_what_is_drawn() -> None:
     assert len(homes) > 4, "where the circuit is depends on the secret, too"
 
 
-def test_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_the_same_command_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What was certified before an interruption is not trained again; a program may fail, and is counted."""
     first, again = list[str](), list[str]()
 
-    def interrupted(task: str, seed: int, out: Path) -> Path | None:
+    def interrupted(task: str, seed: int, out: Path) -> Path:
         first.append(task)
         if len(first) == 3:
             raise KeyboardInterrupt
-        return compiled(task, seed, out) if len(first) == 2 else None
+        return compiled(task, seed, out) if len(first) == 2 else failed(task, seed, out)
 
-    def whole(task: str, seed: int, out: Path) -> Path | None:
+    def whole(task: str, seed: int, out: Path) -> Path:
         again.append(task)
-        return compiled(task, seed, out) if len(again) > 1 else None
+        return compiled(task, seed, out) if len(again) > 1 else failed(task, seed, out)
 
     with pytest.raises(KeyboardInterrupt):
         make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp[spread=0]"], interrupted)
     assert not (tmp_path / "c").exists()
-    make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp[spread=0]"], whole)
+    with caplog.at_level("INFO"):
+        make_contest(tmp_path / "c", 2, tmp_path / "secret", ["random_rasp[spread=0]"], whole)
+    assert "problem 01: edges 0.98 < 0.99" in caplog.messages, "the host is told why a program was given up"
     assert first == again and len(set(first)) == 3
     private = private_of(tmp_path / "c")
     assert len(list((private / "runs").glob("*/*/certificate.json"))) == 2
@@ -127,8 +129,12 @@ def test_a_secret_makes_one_contest(tmp_path: Path) -> None:
 
 def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    with pytest.raises(TrainingError, match=f"problem 01: none of {ATTEMPTS} programs was certified"):
-        make_contest(tmp_path / "c", 1, secret, ["random_rasp[spread=0]"], lambda *_: None)
+    with pytest.raises(TrainingError, match=f"01: none of {ATTEMPTS} programs was certified.* edges 0.98"):
+        make_contest(tmp_path / "c", 1, secret, ["random_rasp[spread=0]"], failed)
+    with pytest.raises(ConfigError, match=r"the secret cannot be in .*, which is given away"):
+        make_contest(tmp_path / "c", 1, tmp_path / "c/secret", ["random_rasp[spread=0]"], compiled)
+    with pytest.raises(TrainingError, match=r"killed.* the same command goes on, and fewer --jobs take less"):
+        make_contest(tmp_path / "c", 2, secret, ["random_rasp[spread=0]"], killed, 2)
     for task, said in [
         ("hist", "draws members of random_rasp"),
         ("random_rasp[seed=3]", "leave seed= out"),

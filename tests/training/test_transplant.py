@@ -132,7 +132,10 @@ def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
         checked("hist[regime=alive]", "frac_prevs")
     with pytest.raises(ConfigError, match="start=hist is another network"):
         checked("hist[regime=noisy]", "hist", d_model=128)
-    with pytest.raises(ConfigError, match=r"start=hist: d_head is \d+, more than 1; try model.d_head="):
+    with pytest.raises(
+        ConfigError,
+        match=r"start=hist: its d_head is \d+, more than the 1 of this",
+    ):
         checked("hist[regime=alive]", "hist", d_head=1)
     with pytest.raises(
         ConfigError, match=r"the copies write \d+ directions, more than model.d_model=16; try"
