@@ -73,7 +73,8 @@ def _trained(task: str, seed: int, out: Path, steps: int | None, **settings: Any
     schedule = {} if steps is None else {"max_steps": steps}
     outcome = train(task, seed=seed, out=str(out), trainer=schedule, **settings)
     if not outcome.certified:
-        raise TrainingError(f"{task} was not certified after {outcome.steps:,} steps: {outcome.failures[0]}")
+        missed = outcome.verdict.missed(outcome.goal)[0]
+        raise TrainingError(f"{task} was not certified after {outcome.steps:,} steps: {missed}")
     return outcome
 
 

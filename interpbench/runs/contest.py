@@ -2,11 +2,12 @@
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -162,7 +163,8 @@ def make_contest(
             for name in names
         )
         try:
-            for name, place, failed in Parallel(n_jobs=jobs, return_as="generator")(trainings):
+            done: Iterable[Any] = Parallel(n_jobs=jobs, return_as="generator")(trainings)  # type: ignore
+            for name, place, failed in done:
                 attempts[name], places[name] = len(failed), place
                 for said in failed:
                     log.info("problem %s: %s", name, said)
