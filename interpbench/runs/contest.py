@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -118,6 +118,10 @@ class ContestResults:
     absolute: bool
 
 
+Trained = tuple[str, Path, list[str]]
+"""A problem, where its network is, and why those of earlier programs were not certified."""
+
+
 def make_contest(
     folder: Path,
     models: int,
@@ -163,8 +167,8 @@ def make_contest(
             for name in names
         )
         try:
-            done: Iterable[Any] = Parallel(n_jobs=jobs, return_as="generator")(trainings)  # type: ignore
-            for name, place, failed in done:
+            done = Parallel(n_jobs=jobs, return_as="generator")(trainings)
+            for name, place, failed in cast(Iterable[Trained], done):
                 attempts[name], places[name] = len(failed), place
                 for said in failed:
                     log.info("problem %s: %s", name, said)
@@ -195,10 +199,8 @@ def make_contest(
     return contest_id(folder)
 
 
-def _certified(
-    secret: str, task: str, name: str, out: Path, trained: CertifiedTraining
-) -> tuple[str, Path, list[str]]:
-    """Returns a problem, where its network is, and why those of earlier programs were not certified."""
+def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedTraining) -> Trained:
+    """Trains networks of a problem's programs in turn, until one is certified."""
     failed: list[str] = []
     while len(failed) < ATTEMPTS:
         drawn = fitting_task(secret, task, name, len(failed))
