@@ -79,7 +79,7 @@ def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
     assert started.certificate.attempts >= start.certificate.attempts + 1, "on other rows than those before"
     with pytest.raises(ConfigError, match="start=frac_prevs is another network"):
         train(config(start="frac_prevs"))
-    with pytest.raises(ConfigError, match=r"start=hist: d_mlp is 128, more than 64; try model.d_mlp=128"):
+    with pytest.raises(ConfigError, match=r"its d_mlp is 128, more than the 64 of this network; try"):
         train(config(start="hist", model=ModelSettings(d_model=64, d_head=8, d_mlp=64)))
     with pytest.raises(CheckpointError, match="hista"):
         train(config(start="hista"))
