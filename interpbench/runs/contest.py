@@ -118,7 +118,7 @@ class ContestResults:
     absolute: bool
 
 
-Trained = tuple[str, Path, list[str]]
+CertifiedProblem = tuple[str, Path, list[str]]
 """A problem, where its network is, and why those of earlier programs were not certified."""
 
 
@@ -168,7 +168,7 @@ def make_contest(
         )
         try:
             done = Parallel(n_jobs=jobs, return_as="generator")(trainings)
-            for name, place, failed in cast(Iterable[Trained], done):
+            for name, place, failed in cast(Iterable[CertifiedProblem], done):
                 attempts[name], places[name] = len(failed), place
                 for said in failed:
                     log.info("problem %s: %s", name, said)
@@ -199,7 +199,7 @@ def make_contest(
     return contest_id(folder)
 
 
-def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedTraining) -> Trained:
+def _certified(secret: str, task: str, name: str, out: Path, trained: CertifiedTraining) -> CertifiedProblem:
     """Trains networks of a problem's programs in turn, until one is certified."""
     failed: list[str] = []
     while len(failed) < ATTEMPTS:
