@@ -19,6 +19,8 @@ FORMER = {
 }
 """Words that had another meaning here, or none, for which `docs/glossary.md` has the field's."""
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+PROCESSES = {"joblib.Parallel", "joblib.delayed"}
+"""What only sends objects between a command's own processes, and reads no file."""
 UNSAFE_NAMES = {"eval", "exec", "__import__"}
 UNSAFE_CALLS = {"torch.load", "torch.save", "numpy.load", "np.load"}
 PICKLES = "interpbench/checkpoints/pickles.py"
@@ -35,7 +37,8 @@ def unsafe(source: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] in UNSAFE_MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found = {node.module.split(".")[0], *(f"{node.module}.{alias.name}" for alias in node.names)}
+            imported = {f"{node.module}.{alias.name}" for alias in node.names} - PROCESSES
+            found = {node.module.split(".")[0], *imported} if imported else set[str]()
             yield from found & (UNSAFE_MODULES | UNSAFE_CALLS)
         elif isinstance(node, ast.Name) and node.id in UNSAFE_NAMES:
             yield node.id
