@@ -1,6 +1,8 @@
 """What benchmarks measure is what they say: a larger network, the former certificate, the clock of parts."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,7 +79,7 @@ def test_time_between_the_items_of_a_generator_is_not_its_own(monkeypatch):
     assert seconds == {"part": 3.0}, "three calls of next, each of one tick"
 
 
-def test_random_programs_are_counted_by_their_settings_and_failures_are_named() -> None:
+def test_random_programs_are_counted_by_their_settings_and_failures_are_named(tmp_path: Path) -> None:
     assert settings_of("random_rasp[seed=7,depth=3]") == "random_rasp[depth=3]"
     assert settings_of("random_rasp[seed=7]") == settings_of("random_rasp") == "random_rasp"
     made = load_checkpoint(released()["hist"])
@@ -88,3 +90,9 @@ def test_random_programs_are_counted_by_their_settings_and_failures_are_named() 
     assert "| `hist` | 3 | 2 | 1, 33% (1% to 91%) |" in text
     assert "Not certified:" in text and "no certificate was measured" in text
     assert "Not certified" not in random_table([made, late])
+    assert made.certificate is not None
+    hopeless = replace(made.certificate, rates={"accuracy": made.certificate.rates["accuracy"]})
+    last = {"accuracy": 1.0, "iia": 0.97, "siia": 0.98, "edges": 0.9, "worst": "inert edges: all"}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(last) + "\n")
+    text = random_table([replace(made, certificate=hopeless, folder=tmp_path)])
+    assert "0.970 at the worst swap of an aligned node" in text and "worst: inert edges: all." in text
