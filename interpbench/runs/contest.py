@@ -154,7 +154,7 @@ def make_contest(
         )
     for task, name in zip(tasks, names_of(len(tasks)), strict=True):  # says what is wrong with a task
         fitting_task("0" * 64, task, name, 0)
-    if seed_file.absolute().is_relative_to(folder.absolute()):
+    if any(seed_file.resolve().is_relative_to(each.resolve()) for each in (folder, made)):
         raise ConfigError(f"the secret cannot be in {folder}, which is given away; try another --seed-file")
     secret = read_secret(seed_file, folder)
     check_writable(private)

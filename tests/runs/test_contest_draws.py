@@ -131,8 +131,10 @@ def test_contests_are_refused_that_cannot_be_made(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     with pytest.raises(TrainingError, match=f"01: none of {ATTEMPTS} programs was certified.* edges 0.98"):
         make_contest(tmp_path / "c", 1, secret, ["random_rasp[spread=0]"], failed)
-    with pytest.raises(ConfigError, match=r"the secret cannot be in .*, which is given away"):
-        make_contest(tmp_path / "c", 1, tmp_path / "c/secret", ["random_rasp[spread=0]"], compiled)
+    (tmp_path / "link").symlink_to(tmp_path / "c")
+    for inside in ("c/secret", "link/secret", "c.private/public/secret"):
+        with pytest.raises(ConfigError, match=r"the secret cannot be in .*, which is given away"):
+            make_contest(tmp_path / "c", 1, tmp_path / inside, ["random_rasp[spread=0]"], compiled)
     with pytest.raises(TrainingError, match=r"killed.* the same command goes on, and fewer --jobs take less"):
         make_contest(tmp_path / "c", 2, secret, ["random_rasp[spread=0]"], killed, 2)
     for task, said in [
