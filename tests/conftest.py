@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
+import torch
 
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_ground_truth import find_truth
@@ -47,6 +48,12 @@ class Compiled(NamedTuple):
 @pytest.fixture(scope="session", autouse=True)
 def prepared() -> None:
     prepare_torch(threads=1)
+
+
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Each test draws the same random numbers, whichever tests ran before it in its process."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session", params=SMALL_TASKS)

@@ -29,7 +29,7 @@ def test_learned_masks_and_ablation_values_get_the_metrics_gradient(monkeypatch)
     made = problem(1)
     ablation = Ablation(made, "kl", "learned", Cost(), 2, 2)
     legal = torch.from_numpy(made.graph.legal)
-    removed = torch.rand(2, *legal.shape, dtype=torch.float64) * legal
+    removed = 0.9 * torch.rand(2, *legal.shape, dtype=torch.float64) * legal
     removed[:, :, ::2] = legal[:, ::2].double()  # ablation values learn from what is replaced whole
     removed.requires_grad_()
     assert ablation.shifts is not None
