@@ -6,7 +6,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the com
 os.environ.pop("INTERPBENCH_HUB", None)  # no test uses the network
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 from tests.made_up_certificates import put_certificate
 from tests.model_hub import elsewhere, hub, originals
+from tests.registries import as_before
 
 __all__ = ["elsewhere", "hub", "originals"]  # fixtures
 
@@ -54,6 +55,13 @@ def prepared() -> None:
 def same_numbers() -> None:
     """Each test draws the same random numbers, whichever tests ran before it in its process."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    """What tests of a module register is forgotten after it, whichever modules share its process."""
+    with as_before():
+        yield
 
 
 @pytest.fixture(scope="session", params=SMALL_TASKS)

@@ -13,20 +13,18 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from interpbench.circuits.ground_truth import LEVELS
-from interpbench.circuits.io import form as score_forms
 from interpbench.core import user_code
 from interpbench.core.config import config_folder
-from interpbench.decoys import feature_methods
-from interpbench.discovery import method as methods
+from interpbench.discovery.method import methods
 from interpbench.reports.models_page import BEGIN, END
 from interpbench.runs import catalogue_commands, cli, exchange_commands, model_commands
 from interpbench.runs.method_lists import expand
 from interpbench.runs.models import pages
 from interpbench.runs.overrides import hydra_overrides
 from interpbench.runs.subcommand import SUBCOMMANDS, run_subcommand
-from interpbench.scoring import ranking_metrics, row_metrics
-from interpbench.tasks import catalogue, metrics
+from interpbench.tasks.catalogue import get_task
 from tests import ROOT
+from tests.registries import as_before
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {path.stem: path.read_text() for path in DOCUMENTS}
@@ -68,16 +66,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "models").symlink_to(ROOT / "models")
-    registries: list[dict[str, Any]] = [
-        *(registry._values for registry in (catalogue.catalogue(), methods.methods(), score_forms.forms())),
-        *(catalogue._families, catalogue._members, metrics.METRICS._values),
-        *(ranking_metrics.RANKING, row_metrics.ROW, feature_methods.ATTRIBUTIONS._values),
-    ]
-    before = [dict(registry) for registry in registries]
-    yield tmp_path
-    for registry, values in zip(registries, before):
-        registry.clear()
-        registry.update(values)
+    with as_before():
+        yield tmp_path
     user_code._import.cache_clear()
 
 
@@ -97,7 +87,7 @@ def truth_of(name: str) -> Any:
     from interpbench.alignment.find_ground_truth import find_truth
     from interpbench.tasks.shapes import shape
 
-    task = catalogue.get_task(name)
+    task = get_task(name)
     return find_truth(align(task, shape(task).graph))
 
 
@@ -111,7 +101,7 @@ def a_task_can_be_trained(names: dict[str, Any]) -> None:
 
 
 def a_family_has_members(names: dict[str, Any]) -> None:
-    task = catalogue.get_task("token_before[steps=2]")
+    task = get_task("token_before[steps=2]")
     assert task.causal_model.outputs(task.domain.all())[-1].tolist() == [-1, -1, 2, 2]
 
 
@@ -124,7 +114,7 @@ def a_causal_model_has_a_truth(names: dict[str, Any]) -> None:
 def a_method_scores_every_level(names: dict[str, Any]) -> None:
     import interpbench
 
-    (name,) = [name for name in ("write_norm", "difference", "signed_eap") if name in methods.methods()]
+    (name,) = [name for name in ("write_norm", "difference", "signed_eap") if name in methods()]
     checkpoint = interpbench.load("frac_prevs")
     scores = interpbench.discover(checkpoint, name, examples=16)
     assert set(interpbench.compare(checkpoint.truth, scores)) == set(LEVELS)
