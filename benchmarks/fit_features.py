@@ -97,15 +97,12 @@ def fit(used: list[Model]) -> tuple[np.ndarray, np.ndarray]:
     return node, edge
 
 
-def fits(found: list[Model]) -> list[Fit]:
-    """Returns the fit on all models, and one without each program."""
-    made: list[Fit] = []
-    for program in (None, *sorted({model.program for model in found})):
-        node, edge = fit([model for model in found if model.fitted and model.program != program])
-        without = sorted({model.fingerprint for model in found if model.program == program})
-        rounded = [[round(float(x), 6) for x in values] for values in (node, edge)]
-        made.append({"program": program, "without": without, "node": rounded[0], "edge": rounded[1]})
-    return made
+def fit_without(program: str | None, found: list[Model]) -> Fit:
+    """Returns the fit on all models but those of a program; on all if it is None."""
+    node, edge = fit([model for model in found if model.fitted and model.program != program])
+    without = sorted({model.fingerprint for model in found if model.program == program})
+    rounded = [[round(float(x), 6) for x in values] for values in (node, edge)]
+    return {"program": program, "without": without, "node": rounded[0], "edge": rounded[1]}
 
 
 def main() -> None:
@@ -115,7 +112,7 @@ def main() -> None:
     options = parser.parse_args()
     prepare_torch(threads=1)
     found = models()
-    made = fits(found)
+    made = [fit_without(program, found) for program in (None, *sorted({model.program for model in found}))]
     areas: dict[str, list[float]] = {"node": [], "edge": []}
     for model in found:
         one = next(fit for fit in made if fit["program"] == model.program)

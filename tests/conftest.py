@@ -93,7 +93,7 @@ def trained_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 
     def make(task: str = "frac_prevs", kind: str = "compiled", **settings: Any) -> Path:
         model = ModelSettings(kind=kind)  # type: ignore[arg-type]
-        certificate = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, attacks=0)
+        certificate = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
         out = str(tmp_path_factory.mktemp("runs"))
         made = TrainConfig(task=task, model=model, certificate=certificate, device="cpu", out=out, **settings)
         return train(made).folder

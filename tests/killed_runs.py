@@ -33,7 +33,7 @@ def config(out: Path) -> TrainConfig:
         out=str(out),
         device="cpu",
         objective={"iit": 0, "strict": 0, "edge_strict": 0, "probe": 0, "attention_supervision": 0},
-        certificate={"pairs": 64, "enumerate_up_to": 1, "looks": 1, "attacks": 0},
+        certificate={"pairs": 64, "enumerate_up_to": 1, "looks": 1, "checks": 500, "attacks": 0},
         standard={"target": 0},
         trainer={
             "max_steps": 40,

@@ -10,7 +10,7 @@ from interpbench.runs.train_settings import TrainConfig
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 
-QUICK = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, attacks=0)
+QUICK = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
 
 
 def compiled(task: str, seed: int, out: Path) -> Path:

@@ -69,7 +69,7 @@ def test_certificate_holds_on_fresh_pairs(name):
     """A task whose inputs are drawn in another way than when its model was certified needs another model."""
     checkpoint = load_checkpoint(MODELS[name], certificate=False)
     subject = subject_of(checkpoint)
-    settings = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1)
+    settings = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500)
     certificate = certify(
         Evaluation(checkpoint.network, subject.alignment), subject.truth, settings, seed=7, upto="siit"
     )

@@ -98,7 +98,7 @@ def test_the_library_and_the_commands_take_them(
 def test_certify_says_what_they_really_satisfy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, network = get_task("trend_to_next"), interpbench.load("trend_to_next").network
     folder = write_published(tmp_path / "13", network, task, [("hook_embed", "blocks.1.hook_mlp_in")])
-    few = CertificateSettings(pairs=64, looks=1, attacks=0)
+    few = CertificateSettings(pairs=64, looks=1, checks=500, attacks=0)
     certify_checkpoints(str(folder), settings=few, save=True)
     out = capsys.readouterr().out
     assert "/ 64 " in out and "edges.pkl claims 1 head edges: 0 of the 4 that are required" in out

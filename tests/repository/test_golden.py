@@ -6,7 +6,7 @@ import pytest
 from tests.builders import TRAINED
 from tests.golden import FILE, measured
 
-FEW = 10
+FEW = 5
 """The first of the thirty steps, which a change of numbers changes as well."""
 
 

@@ -20,6 +20,8 @@ FIGURES = {
     "studies/polysemantic": 1,
 }
 """The number of figures of each notebook."""
+LONG = ("studies/brackets",)
+"""Those that take as long as all others together."""
 
 
 def numbers(text: str) -> list[float]:
@@ -32,7 +34,9 @@ def test_every_notebook_is_tested() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive if name in LONG else ()) for name in FIGURES]
+)
 def test_the_notebook_prints_what_it_was_saved_with(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.use("agg")
     monkeypatch.chdir(ROOT)

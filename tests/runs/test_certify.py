@@ -23,6 +23,8 @@ from interpbench.runs.certify import certify_checkpoints
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from tests.made_up_certificates import certificate_of, put_certificate
 
+FEW = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, checks=500, attacks=0)
+
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Returns the exit status of the command."""
@@ -96,15 +98,14 @@ def test_the_grade_that_is_reached_is_said_and_saved(
 def test_the_standard_is_the_command_s(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    few = CertificateSettings(enumerate_up_to=1, pairs=64, looks=1, attacks=0)
-    assert not certify_checkpoints(str(checkpoint), settings=few)
+    assert not certify_checkpoints(str(checkpoint), settings=FEW)
     out = capsys.readouterr().out
     assert "not even behaviour" in out and "0 / 64" in out
     lenient = Standard(target=0.9)
-    assert certify_checkpoints(str(checkpoint), standard=lenient, settings=few)
+    assert certify_checkpoints(str(checkpoint), standard=lenient, settings=FEW)
     assert "siit+edges, positions ≥ 90%; asked for: 90%" in capsys.readouterr().out
-    assert not certify_checkpoints(str(checkpoint), "adversarial", lenient, few)
-    assert certify_checkpoints(str(checkpoint), "iit", lenient, few, quick=True)
+    assert not certify_checkpoints(str(checkpoint), "adversarial", lenient, FEW)
+    assert certify_checkpoints(str(checkpoint), "iit", lenient, FEW, quick=True)
     assert "forbidden node: not measured" in capsys.readouterr().out
 
 
@@ -134,7 +135,7 @@ def test_a_certificate_of_something_else_is_named(
     ):
         caplog.clear()
         (untrained / CERTIFICATE).write_text(json.dumps({**good, "identity": identity}))
-        assert not certify_checkpoints(str(untrained), "behaviour", quick=True)
+        assert not certify_checkpoints(str(untrained), "behaviour", settings=FEW, quick=True)
         assert said in caplog.text
     for said, fault in (
         ("its strata are not those", {"strata": []}),
@@ -150,7 +151,7 @@ def test_a_certificate_of_something_else_is_named(
     ):
         caplog.clear()
         (untrained / CERTIFICATE).write_text(json.dumps({**good, **fault}))
-        assert not certify_checkpoints(str(untrained), "behaviour", quick=True)
+        assert not certify_checkpoints(str(untrained), "behaviour", settings=FEW, quick=True)
         assert said in caplog.text
 
 

@@ -21,6 +21,7 @@ from interpbench.runs.subcommand import SUBCOMMANDS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 from tests import ROOT
+from tests.forks import run_forked
 
 HEAVY = ("torch", "jax", "transformer_lens", "wandb", "tracr.compiler")
 LOOK = f"""
@@ -34,7 +35,7 @@ finally:
 """
 SHORT = (
     *("task=frac_prevs", "device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1"),
-    "trainer.validation_rows=64",
+    *("certificate.looks=1", "certificate.checks=500", "certificate.attacks=0", "trainer.validation_rows=64"),
 )
 
 
@@ -89,12 +90,14 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_commands_write_by_default_is_nothing_that_git_shows(tmp_path: Path) -> None:
+def test_what_commands_write_by_default_is_nothing_that_git_shows(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """In a repository that ignores what this one does."""
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     circuit = tmp_path / "runs" / "circuit.json"
-    for arguments in (
+    lines = (
         ["show", "frac_prevs", "--png"],
         ["export", "hist"],
         ["export-problem", "hist"],
@@ -102,8 +105,8 @@ def test_what_commands_write_by_default_is_nothing_that_git_shows(tmp_path: Path
         ["score", str(circuit), "--checkpoint", "hist", "--no-pictures"],
         ["evaluate", "method=random", "checkpoint=hist", "examples=8", "test_examples=8"],
         ["report"],
-    ):
-        status, _, err = run(tmp_path, "-c", "from interpbench.runs.cli import main; main()", *arguments)
+    )
+    for status, _, err in run_forked(tmp_path, tmp_path_factory.mktemp("written"), lines):
         assert status == 0, err
     git = ["git", "-C", str(tmp_path), "status", "--porcelain"]
     assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == "?? .gitignore\n"
@@ -185,29 +188,14 @@ TYPED = {
     for wrong in ("name", "option")
     for command in SUBCOMMANDS
 }
-FORKS = f"""
-import json, os, sys
-import interpbench.runs.cli
-for place, typed in enumerate(json.loads(sys.argv[1])):
-    process = os.fork()
-    if process == 0:
-        os.dup2(os.open(f"{{place}}.txt", os.O_WRONLY | os.O_CREAT), 2)
-        sys.argv = ["interpbench", *typed]
-        exec({LOOK!r})
-        sys.exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-"""
-"""Runs command lines in forks of a process that has imported what all of them import."""
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[int, str]]:
     """Returns the status and the standard error of each command line of `TYPED`."""
     where = tmp_path_factory.mktemp("typed")
-    status, out, err = run(where, "-c", FORKS, json.dumps(list(TYPED.values())))
-    assert status == 0, err
-    said = [(where / f"{place}.txt").read_text() for place in range(len(TYPED))]
-    return dict(zip(TYPED, zip(map(int, out.split()), said, strict=True), strict=True))
+    done = run_forked(where, where, list(TYPED.values()), ["interpbench.runs.cli"], LOOK)
+    return {typed: (status, err) for typed, (status, _, err) in zip(TYPED, done, strict=True)}
 
 
 @pytest.mark.parametrize(("wrong", "command"), TYPED)
@@ -358,8 +346,9 @@ def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") ->
         time.sleep(0.002)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    """By the command; `test_kills.py` kills a run at every place."""
     steps = ("trainer.max_steps=60", "trainer.save_every=10", "trainer.validate_every=20")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train(tmp_path, *SHORT, *steps, f"out={whole}")[0] == 1  # 60 steps are not enough
@@ -382,8 +371,8 @@ def metrics(out: Path) -> str:
 
 def test_a_task_s_own_settings_come_by_themselves(tmp_path: Path) -> None:
     """Between the defaults and what is said explicitly; not with `experiment=none`."""
-    few = ("device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1", "trainer.max_steps=1")
-    overrides = (*few, "task=ioi", "trainer.validation_rows=64")
+    few = ("device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1", "certificate.checks=100")
+    overrides = (*few, "task=ioi", "trainer.max_steps=1", "trainer.validation_rows=64")
     _, _, err = train(tmp_path, *overrides, "out=own")
     assert "with configs/experiment/ioi.yaml; experiment=none goes without" in err
     (own,) = (tmp_path / "own").glob("ioi/*/config.json")
@@ -391,4 +380,3 @@ def test_a_task_s_own_settings_come_by_themselves(tmp_path: Path) -> None:
     assert settings["model"]["init_positions"] == 16 and settings["trainer"]["max_steps"] == 1
     _, plain, err = train(tmp_path, *overrides, "experiment=none", "--cfg", "job")
     assert "experiment" not in err and "init_positions: 16" not in plain
-    assert "init_positions: 16" in train(tmp_path, *overrides, "--cfg", "job")[1]

@@ -99,7 +99,8 @@ def test_a_disk_that_is_full_during_a_download(tmp_path: Path, monkeypatch: pyte
 READ_ONLY = """
 import sys
 from interpbench.runs.cli import main
-few = ["certificate.pairs=64", "certificate.enumerate_up_to=1", "trainer.max_steps=1", "device=cpu"]
+few = ["certificate.pairs=64", "certificate.enumerate_up_to=1", "certificate.checks=500"]
+few += ["trainer.max_steps=1", "device=cpu"]
 for arguments in (
     ["train", "task=3", *few],
     ["train", "-m", "task=3,hist", *few],

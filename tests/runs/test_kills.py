@@ -15,7 +15,7 @@ from tests import ROOT
 from tests.killed_runs import SAME, config
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(2, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("every", [11, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_a_run_that_is_killed_anywhere_ends_the_same(tmp_path: Path, every: int) -> None:
     """Before or after every so many lines of metrics, states and other files; and several times."""
     line = [sys.executable, "-m", "tests.killed_runs", str(tmp_path), str(every)]

@@ -13,6 +13,7 @@ from interpbench.core.errors import CheckpointError, TaskError, UnknownNameError
 from interpbench.core.files import read_json, write_json
 from interpbench.runs import api
 from interpbench.runs.certify import certify_checkpoints
+from interpbench.runs.train_settings import TrainConfig
 from interpbench.tasks import catalogue as registry
 from interpbench.tasks.catalogue import get_task
 
@@ -80,8 +81,9 @@ def test_train_certify_and_evaluate(own: Path, monkeypatch: pytest.MonkeyPatch) 
     registry._tasks._values.pop("is_a")
     core_own._import.cache_clear()
     (own / "my_task.py").write_text(SOURCE.format(name="is_a").replace('== "a"', '== "b"'))
-    edited = interpbench.train("my_task.py:is_a", trainer={"max_steps": 400}, model={"n_layers": 1})
-    assert edited.folder != outcome.folder, "an edited program is another run"
+    edited = TrainConfig("my_task.py:is_a", trainer={"max_steps": 400}, model={"n_layers": 1})
+    assert edited.folder.name.rpartition("-")[0] == outcome.folder.name.rpartition("-")[0]
+    assert edited.folder.name != outcome.folder.name, "an edited program is another run"
     checkpoint = interpbench.load(outcome.folder)
     scores = interpbench.discover(checkpoint, "exact", examples=32)
     assert api.compare(checkpoint.truth, scores)["qkv_edge"].auroc == 1.0

@@ -26,7 +26,7 @@ LAUNCHERS = {
     "submitit_local": ("hydra/launcher=submitit_local",),
 }
 SHORT = (
-    *("device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1"),
+    *("device=cpu", "certificate.pairs=64", "certificate.enumerate_up_to=1", "certificate.checks=500"),
     *("trainer.validation_rows=64", "trainer.validate_every=20", "trainer.save_every=5"),
 )
 

@@ -49,7 +49,7 @@ def _first(name: str, d_head: int | None) -> dict[str, float]:
     return dict(next(capacities(align(task, cfg.graph), cfg, 400)).right)
 
 
-@pytest.mark.parametrize("name", ["frac_prevs", "induction"])
+@pytest.mark.parametrize("name", ["frac_prevs", pytest.param("induction", marks=pytest.mark.exhaustive)])
 def test_every_node_of_the_default_network_holds_its_variable(name: str) -> None:
     found = shares(name, 400)
     assert set(found) == {

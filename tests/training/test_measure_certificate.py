@@ -168,10 +168,10 @@ def test_what_a_certificate_does_not_see():
 
 def test_rows_without_an_answer_count_for_nothing_and_others_take_their_place():
     evaluation, truth = evaluation_of("induction", right_network("induction"))
-    certificate = certify(evaluation, truth, dataclasses.replace(FEW, pairs=512), upto="siit+edges")
+    certificate = certify(evaluation, truth, FEW, upto="siit+edges")
     for kind in SPARSE:
         rows = [rate[draw].rows for rate in certificate.rates[kind].values() for draw in rate]
-        assert set(rows) == {512}
+        assert set(rows) == {64}
     assert certificate.vacuous == {"effective": (), "effective_positions": ("a0.h1",)}
 
 
@@ -362,7 +362,7 @@ def test_an_attack_is_a_set_even_if_the_network_is_wrong_without_one():
 def test_an_attack_without_gradients_is_none():
     """The set is found with gradients; where a unit makes them no numbers, nobody has searched."""
     wide = cancelling_heads("hist", 0.7 * margin_of("hist"), layer=0, added=True)
-    settings = CertificateSettings(pairs=256, looks=1, checks=500, attacks=1, attack_rows=64, attack_steps=3)
+    settings = dataclasses.replace(FEW, attacks=1, attack_rows=64, attack_steps=3)
     for network, found in ((wide, True), (without_gradients(wide), False)):
         evaluation, truth = evaluation_of("hist", network)
         proof = certify(evaluation, truth, settings)

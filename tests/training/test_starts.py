@@ -61,7 +61,7 @@ def test_training_takes_an_alignment(tmp_path: Path) -> None:
 
 def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
     still = TrainerSettings(max_steps=1, batch=8, learning_rate=0.0, validate_every=1, validation_rows=8)
-    few = CertificateSettings(pairs=8)
+    few = CertificateSettings(enumerate_up_to=1, pairs=8, looks=1, checks=100, attacks=0)
 
     def config(**other: object) -> TrainConfig:
         return TrainConfig("hist", out=str(tmp_path), trainer=still, certificate=few, **other)  # type: ignore[arg-type]
