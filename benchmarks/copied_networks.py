@@ -8,7 +8,7 @@ That is built from the end. A hidden unit counts by what its output brings there
 writes, queries and keys by each other. The mean of the unembedding over classes is taken off, as what
 moves all classes alike changes no answer.
 
-Run: `python -m benchmarks.copied_networks FOLDERS`, for runs with `start=` as `docs/exam.md` has them.
+Run: `python -m benchmarks.copied_networks`, of released networks; `FOLDERS` after it adds runs of one's own.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from interpbench.training.transplant import input_map, layer_parts
 from interpbench.transformer.model import Transformer
 
 RELEASED = "regime:alive"
-"""The networks that were trained with all copies, as a group of models."""
+"""The released living networks, as a group of models."""
 PAGE = Path("docs/exam.md")
 BEGIN = "<!-- made by `python -m benchmarks.copied_networks` -->"
 
@@ -112,7 +112,7 @@ def row(folder: Path) -> str:
 def main() -> None:
     """Measures the networks, and writes the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("folders", nargs="+", type=Path, help="runs of copied networks")
+    parser.add_argument("folders", nargs="*", type=Path, help="runs of other networks, trained with start=")
     prepare_torch(threads=1)
     folders = [*parser.parse_args().folders, *find_checkpoints(RELEASED)]
     rows = [
