@@ -52,7 +52,7 @@ def main() -> None:
         print(method, found[method][:, 0].round(2).tolist(), flush=True)
     order = sorted(found, key=lambda name: (-found[name].mean(0)[0], -found[name].mean(0)[1], name))
     rows = [
-        f"| method | against copies, mean of {len(folders)} networks | least | how many above 0.99 | all edges |",
+        f"| method | against copies, mean of {len(folders)} networks | least | above 0.99 | all edges |",
         "| --- | --: | --: | --: | --: |",
     ]
     for name in order:

@@ -101,3 +101,10 @@ def test_among_peers_only_these_are_counted(monkeypatch, capsys):
     assert "virtual weights" in capsys.readouterr().out
     assert command(monkeypatch, "hist", "--peers") == 2
     assert "task hist has no copies of its circuit; regime=alive makes them" in capsys.readouterr().err
+
+
+@pytest.mark.exhaustive
+def test_no_size_tells_circuits_of_living_networks_from_their_copies(monkeypatch, capsys):
+    """Of all released ones, as a mean over programs; the page on the exam says it."""
+    assert command(monkeypatch, "regime:alive", "--peers", "--within", "0.12") == 0
+    assert "fitted_features" in capsys.readouterr().out
