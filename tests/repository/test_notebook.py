@@ -20,8 +20,8 @@ FIGURES = {
     "studies/polysemantic": 1,
 }
 """The number of figures of each notebook."""
-LONG = ("studies/brackets",)
-"""Those that take as long as all others together."""
+LONG = ("studies/brackets", "studies/interchange_training")
+"""Those that take longer than all others together."""
 
 
 def numbers(text: str) -> list[float]:

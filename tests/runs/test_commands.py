@@ -27,6 +27,7 @@ from tests.builders import run_script
 RELEASED = ROOT / "models"
 
 
+@pytest.mark.exhaustive
 def test_the_form_that_the_readme_shows(tmp_path: Path) -> None:
     """Several methods and models: a page, pictures and a leaderboard; also without a folder `models`."""
     (tmp_path / "models").symlink_to(RELEASED)

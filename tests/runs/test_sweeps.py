@@ -116,6 +116,7 @@ def test_nothing_is_started_where_nothing_is_missing(caplog: pytest.LogCaptureFi
     assert "2 runs, 0 to do" in caplog.text and "all 2 runs are done" in summary()
 
 
+@pytest.mark.exhaustive  # it waits for the cluster's own checks
 def test_a_job_of_a_cluster_that_dies_is_one_failure() -> None:
     assert sweep(COMMAND, plan(COMMAND, ["task=hist", "seed=4,0", *LAUNCHERS["submitit_local"]])) == 2
     assert rows()["0"][0] == "certified" and summary().endswith("1 of 2 runs failed\n")

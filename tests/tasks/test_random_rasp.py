@@ -207,7 +207,10 @@ def test_variables_are_spread_at_random() -> None:
         ("random_rasp[depth=9]", "depth"),
         ("random_rasp[sead=9]", "seed"),
         ("random_rasp[moves=0,counts=0,takes=0]", "one of them has to be more"),
-        ("random_rasp[depth=4,values=2,length=3,counts=0,takes=0]", "try other settings"),
+        pytest.param(
+            *("random_rasp[depth=4,values=2,length=3,counts=0,takes=0]", "try other settings"),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_what_cannot_be_drawn_says_so(name: str, said: str) -> None:

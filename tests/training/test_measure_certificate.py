@@ -112,6 +112,7 @@ def wrong_alone(evaluation, truth, edge, base, source):
     return int((~evaluation.right(predictions, base.trace[evaluation.causal_model.output])).sum())
 
 
+@pytest.mark.exhaustive
 def test_an_edge_that_the_screen_passes_over_is_run_once_its_sample_is_wrong():
     """Of a hundred edges one is wrong on 1 % of the rows: neither gradients nor random sets show it."""
     network, edge = canary("hist", 8, 0.815)
