@@ -143,6 +143,7 @@ def test_cost_is_mean_passes_and_the_frontier_is_not_beaten(noisy: Board, figure
     assert {text.get_text() for text in axes.texts} == set(NOISE)
 
 
+@pytest.mark.exhaustive
 def test_names_beside_costs_cover_neither_each_other_nor_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the released leaderboard, on which many methods cost the same and score the same."""
     found: dict[str, Figure] = {}

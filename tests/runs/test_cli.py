@@ -90,6 +90,7 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 def test_what_commands_write_by_default_is_nothing_that_git_shows(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
