@@ -227,7 +227,7 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
             crowd = alignment if task.crowd is None else align(task.crowd, cfg.graph)
             Transplant(start.network, trained, alignment, crowd).into(network, config.seed)
         else:
-            network.load_state_dict(start.network.state_dict())
+            _take_weights(network, task, start)
     network.to(device)
     trainer = Trainer(
         network,
@@ -253,6 +253,29 @@ def _train(task: Task, config: TrainConfig, folder: Path, device: torch.device) 
         for sink in sinks:
             sink.close()
     return network, result.steps, result.guided, result.certificate, truth, alignment, result.earlier
+
+
+@torch.no_grad()
+def _take_weights(network: Transformer, task: Task, start: Checkpoint) -> None:
+    """Gives a network the weights of another one; of tokens, classes and positions, those that both have."""
+    (tokens, classes), there = _entries(task), start.record
+    tables = {  # the axis of each table, and its entries here and there
+        "embed.W_E": (0, tokens, there.vocabulary),
+        "unembed.W_U": (1, classes, there.classes),
+        "unembed.b_U": (0, classes, there.classes),
+        "pos_embed.W_pos": (0, range(network.cfg.n_ctx), range(there.shape.n_ctx)),
+    }
+    weights = network.state_dict()
+    for name, trained in start.network.state_dict().items():
+        axis, own, others = tables.get(name, (0, None, None))
+        if own is None or others is None:
+            if weights[name].shape == trained.shape:
+                weights[name].copy_(trained)
+            continue
+        at = {repr(entry): place for place, entry in enumerate(others)}
+        common = [(place, at[repr(entry)]) for place, entry in enumerate(own) if repr(entry) in at]
+        to, of = torch.tensor(common, dtype=torch.long).reshape(-1, 2).unbind(1)
+        weights[name].index_copy_(axis, to, trained.index_select(axis, of))
 
 
 def _tried(start: Checkpoint) -> int:
@@ -286,6 +309,12 @@ def _sinks(config: TrainConfig, folder: Path, history: Sequence[Line]) -> Sequen
     return sinks
 
 
+def _entries(task: Task) -> tuple[list[Any], list[Any] | None]:
+    """Returns the tokens of a task's networks, and their classes; None for a number."""
+    classes = task.causal_model.classes
+    return [*task.vocab, "BOS", "PAD"], None if classes is None else list(classes)
+
+
 def _provenance(
     alignment: Alignment,
     truth: Truth,
@@ -295,13 +324,13 @@ def _provenance(
     seconds: tuple[float, float],
 ) -> Provenance:
     task = alignment.task
-    classes: Any = task.causal_model.classes
+    vocabulary, classes = _entries(task)
     return Provenance(
         task=task.name,
         legacy_id=task.legacy_id,
         kind=config.kind,
-        vocabulary=[*task.vocab, "BOS", "PAD"],
-        classes=None if classes is None else list(classes),
+        vocabulary=vocabulary,
+        classes=classes,
         alignment={name: str(node) for name, node in alignment.nodes.items()},
         truth=truth.to_json(),
         training=settings,

@@ -69,8 +69,9 @@ class TrainConfig:
         standard: what is asked of it.
         logger: sinks of metrics.
         alignment: variable to node, where not the task's own, as in alignment.duplicate=a0.h2.
-        start: a checkpoint or run folder whose weights training starts from; null for random ones. If it has
-            another shape, it is of the same task (or without `alive` or `wide`), and its nodes are copied.
+        start: a checkpoint or run folder whose weights training starts from; null for random ones. It may be
+            of a task with other tokens and classes. If its nodes have another shape, it is of the same task
+            (or without `alive` or `wide`), and they are copied.
     """
 
     task: str | int
@@ -270,6 +271,10 @@ def alignment_of(task: Task, config: TrainConfig) -> Alignment:
     return align(task, shape(task, config.model).graph, config.alignment)
 
 
+TABLES = ("d_vocab", "d_out", "n_ctx")
+"""The sizes in which a network to start from may differ: tokens, classes and positions of both are kept."""
+
+
 def copies_nodes(task: Task, config: TrainConfig) -> bool:
     """Returns whether training starts from nodes of a network of another shape (`training.transplant`)."""
     return config.start is not None and bool(_differences(task, config))
@@ -296,7 +301,7 @@ def _differences(task: Task, config: TrainConfig) -> list[str]:
     return [
         f"{name} {there[name]}, not {value}"
         for name, value in here.items()
-        if value != there[name] and not name.startswith("init_")
+        if value != there[name] and name not in TABLES and not name.startswith("init_")
     ]
 
 

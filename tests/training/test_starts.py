@@ -23,6 +23,7 @@ from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
 from interpbench.training.settings import CertificateSettings
 from interpbench.training.trainer import Trainer, TrainerSettings
+from interpbench.transformer.model import Transformer
 from tests.builders import setting
 
 
@@ -85,6 +86,28 @@ def test_training_starts_from_a_checkpoint(tmp_path: Path) -> None:
         train(config(start="hista"))
     with pytest.raises(ConfigError, match="start=all is not one checkpoint"):
         train(config(start="all"))
+
+
+def test_training_starts_from_a_network_of_other_tokens(tmp_path: Path) -> None:
+    """Tokens and classes that both tasks have keep their weights; others start at random, as do those of none."""
+    still = TrainerSettings(max_steps=1, batch=8, learning_rate=0.0, validate_every=1, validation_rows=8)
+    few = CertificateSettings(enumerate_up_to=1, pairs=8, looks=1, checks=100, attacks=0)
+    config = TrainConfig("sort_integers", out=str(tmp_path), trainer=still, certificate=few, start="sort_digits")
+    started = load_checkpoint(train(config).folder)
+    given = load_checkpoint(Path("models/sort_digits"))
+    before = Transformer(started.network.cfg, 0).state_dict()
+    here, there = started.record, given.record
+    places = {token: place for place, token in enumerate(there.vocabulary)}
+    assert here.vocabulary[10:] == [10, "BOS", "PAD"] and there.vocabulary[10:] == ["BOS", "PAD"]
+    after, trained = started.network.state_dict(), given.network.state_dict()
+    for place, token in enumerate(here.vocabulary):
+        wanted = before["embed.W_E"][place] if token == 10 else trained["embed.W_E"][places[token]]
+        torch.testing.assert_close(after["embed.W_E"][place], wanted.half().float(), rtol=0, atol=0)
+    for name in ("unembed.W_U", "unembed.b_U"):
+        wanted = torch.cat([trained[name], before[name][..., 10:]], -1)
+        torch.testing.assert_close(after[name], wanted.half().float(), rtol=0, atol=0)
+    for name in set(trained) - {"embed.W_E", "unembed.W_U", "unembed.b_U"}:
+        torch.testing.assert_close(after[name], trained[name].half().float(), rtol=0, atol=0)
 
 
 def test_certificates_after_a_start_draw_rows_of_their_own() -> None:
