@@ -21,7 +21,8 @@ CHECKED := $(CHECKED),$(KERNEL).fast.run_circuits,interpbench.tasks.metrics,inte
 test: lint run-tests
 
 run-tests: install
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/transformer --ignore tests/tasks/test_metrics.py
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder \
+		--ignore tests/transformer --ignore tests/tasks/test_metrics.py
 	$(BIN)/pytest -n 2 --dist loadfile --jaxtyping-packages=$(CHECKED),beartype.beartype \
 		tests/transformer tests/tasks/test_metrics.py
 

@@ -35,6 +35,9 @@ TINY = {
     **{"d_vocab": 6, "d_out": 3, "n_ctx": 5},
 }
 
+LONG = ("repository", "runs", "training", "tasks")
+"""The folders whose files take longest. They come first, so that both workers are busy until the end."""
+
 # The same examples in every run, however slow the machine is.
 hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("repository")
@@ -44,6 +47,10 @@ class Compiled(NamedTuple):
     network: Transformer
     alignment: Alignment
     truth: Truth
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
 
 
 @pytest.fixture(scope="session", autouse=True)
