@@ -9,7 +9,9 @@ import torch
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
+from interpbench.checkpoints.checkpoint_files import released
 from interpbench.checkpoints.load import load_checkpoint
+from interpbench.checkpoints.record import read_record
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import Node
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError, UnknownNameError
@@ -109,6 +111,15 @@ def test_training_starts_from_a_network_of_other_tokens(tmp_path: Path) -> None:
         torch.testing.assert_close(after[name], wanted.half().float(), rtol=0, atol=0)
     for name in set(trained) - {"embed.W_E", "unembed.W_U", "unembed.b_U"}:
         torch.testing.assert_close(after[name], trained[name].half().float(), rtol=0, atol=0)
+
+
+def test_a_start_from_a_model_of_the_same_task_finds_every_token_and_class() -> None:
+    """They are compared as they are written, after JSON has held them."""
+    for folder in released().values():
+        record, task = read_record(folder), get_task(read_record(folder).task)
+        classes = task.causal_model.classes
+        assert [repr(token) for token in task.vocab] == [repr(token) for token in record.vocabulary[:-2]]
+        assert [repr(one) for one in classes or ()] == [repr(one) for one in record.classes or ()]
 
 
 def test_certificates_after_a_start_draw_rows_of_their_own() -> None:
