@@ -59,6 +59,15 @@ def in_regimes(models: Path | None = None) -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(folders)}
 
 
+def all_released(models: Path | None = None) -> dict[str, Path]:
+    """Returns every released model, name to folder: those of other seeds and of tasks in regimes, too.
+
+    Args:
+        models: the folder of released models; None for `models_folder()`.
+    """
+    return {**released(models), **seeds(models), **in_regimes(models)}
+
+
 def published_weights(folder: Path) -> Path | None:
     """Returns the weights in a folder of the published InterpBench layout, the newest by name; or None."""
     plain = folder / "ll_model.pth"

@@ -82,5 +82,5 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     if close:
         return f"; did you mean {' or '.join(close)}?"
     if len(choices) > MOST_CHOICES:
-        return f"; there are {len(choices)}, such as {', '.join(choices[:3])}"
+        return f"; {len(choices)} names are known, such as {', '.join(choices[:3])}"
     return f"; choose from {', '.join(choices)}" if choices else ""

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from interpbench.tasks.catalogue import families
+from interpbench.tasks.catalogue import catalogue, families
 from interpbench.tasks.regimes.regime import described
 from interpbench.tasks.task import Task
 from interpbench.tasks.task_records import TaskRecord
@@ -70,9 +70,10 @@ def task_table(tasks: Sequence[Task], records: Records, models: Mapping[str, str
 
 
 def _with_parameters(tasks: Sequence[Task]) -> list[str]:
-    """Returns a line that says which tasks have parameters, if any has."""
-    names = ", ".join(task.name for task in tasks if task.name in families())
-    return [f"with parameters (see interpbench show): {names}"] * bool(names)
+    """Returns a line that says which of some tasks, and which outside the catalogue, have parameters."""
+    listed = [task.name for task in tasks if task.name in families()]
+    names = ", ".join([*listed, *sorted(set(families()) - set(catalogue()))])
+    return [f"with parameters (see interpbench show): {names}"]
 
 
 def _in_regimes() -> str:

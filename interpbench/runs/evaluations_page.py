@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from interpbench.checkpoints.certificate_file import certificate_of
-from interpbench.checkpoints.checkpoint_files import is_ours, released
+from interpbench.checkpoints.checkpoint_files import all_released, is_ours
 from interpbench.checkpoints.find import record_in
 from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.circuits.certificate import Certificate
 from interpbench.circuits.grades import said_of
 from interpbench.core.errors import InterpBenchError
 from interpbench.core.exports import version_of
+from interpbench.core.text import shown
 from interpbench.reports.page import Network, write_page
 from interpbench.runs.result_files import read_results
 from interpbench.scoring.evaluation_record import EvaluationRecord
@@ -54,14 +55,19 @@ def write_folder_page(
     missing = sorted({record.task for _, record in results if record.checkpoint not in networks})
     if not networks:
         none = f"none of the networks that {folder} is about is here ({', '.join(missing)})"
-        raise InterpBenchError(f"{none}; say --checkpoint FOLDER")
+        raise InterpBenchError(f"{none}; say where: {_where(folder)}")
     if missing:
-        log.warning("left out, their networks are not here (--checkpoint FOLDER): %s", ", ".join(missing))
+        log.warning("left out, as their networks are not here: %s; %s", ", ".join(missing), _where(folder))
     path = out or folder / PAGE
     made = f"This page was written on {date.today()} by interpbench {version_of('interpbench')}."
     write_page(path, results, networks, made)
     log.info("page:       %s", path)
     return path
+
+
+def _where(folder: Path) -> str:
+    """Returns the command that makes the page with networks that are elsewhere."""
+    return f"interpbench report {shown(folder)} --checkpoint FOLDER"
 
 
 class _Known(NamedTuple):
@@ -89,7 +95,9 @@ def _networks(places: "Sequence[Path | Checkpoint]", wanted: set[str]) -> dict[s
     One that is damaged is named, and left out.
     """
     found: dict[str, _Known] = {}
-    for place in (*places, *released().values()):
+    for place in (*places, *all_released().values()):
+        if wanted <= found.keys():
+            break
         try:
             if isinstance(place, Path) and is_ours(place):  # without looking at its weights
                 if read_record(place).sha256 not in wanted - found.keys():

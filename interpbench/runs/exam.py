@@ -79,6 +79,20 @@ DISSOCIATIONS = (
 """What the gate asserts; docs/exam.md derives it."""
 
 
+@dataclass(frozen=True)
+class Asserted:
+    """What became of one assertion of the gate.
+
+    Attributes:
+        held: whether the method is worse, as theory says.
+        said: the method, the regimes, the difference from the twins with its interval, and the networks; if it
+            did not hold, also why it should.
+    """
+
+    held: bool
+    said: str
+
+
 def effects_in(folder: Path, clean: Path, metric: str) -> list[RegimeEffect]:
     """Returns what regimes do to methods.
 
@@ -146,20 +160,27 @@ def write_exam(folder: Path, clean: Path, metric: str) -> None:
     draw_exam(effects, METRICS[metric].title, root / FIGURE)
 
 
-def missed(effects: Sequence[RegimeEffect]) -> list[str]:
-    """Returns a line for each dissociation that does not hold: a method is no worse, or was not run.
+def asserted(effects: Sequence[RegimeEffect]) -> list[Asserted]:
+    """Returns what became of each assertion of `DISSOCIATIONS`; what was not run does not hold.
 
-    It is worse if its mean is lower, and the interval of the difference does not reach above 0.
+    A method is worse if its mean is lower, and the interval of the difference does not reach above 0. That
+    interval is a bootstrap of programs: of one program it is a point, and says nothing of others.
     """
     known = {(one.regimes, one.method): one for one in effects}
-    lines: list[str] = []
+    found: list[Asserted] = []
     for each in DISSOCIATIONS:
         for method in each.methods:
-            one = known.get((each.regimes, method))
+            one, where = known.get((each.regimes, method)), f"{method} in {each.regimes}"
             if one is None:
-                lines.append(f"{method} in {each.regimes}: not run")
-            elif one.difference.value >= 0 or one.difference.ends[1] > 0:
-                low, high = one.difference.ends
-                said = f"{one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) against the twins"
-                lines.append(f"{method} in {each.regimes}: {said}, though {each.why}")
-    return lines
+                found.append(Asserted(False, f"{where}: not run"))
+                continue
+            low, high = one.difference.ends
+            held = one.difference.value < 0 and high <= 0
+            programs = (
+                f"{one.programs} programs"
+                if one.programs > 1
+                else "one program, which says nothing of others"
+            )
+            said = f"{where}: {one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) against the twins, {programs}"
+            found.append(Asserted(held, said if held else f"{said}; though {each.why}"))
+    return found

@@ -24,8 +24,10 @@ from interpbench.tasks.catalogue import get_task
 from interpbench.training.settings import CertificateSettings
 
 MOST_PAIRS = 10**7
+EXAM_RANKINGS = ("precision", "auroc")
+"""The names of what is about rankings of edges, as the gate is."""
 EXAM_METRICS = (
-    *("precision", "auroc", "complete", "answers", "needed"),
+    *(*EXAM_RANKINGS, "complete", "answers", "needed"),
     *("chosen_size", "chosen_precision", "chosen_recall"),
 )
 """The names of what the exam compares, which is in `scoring.exam_data`, whose import takes a second."""
@@ -148,7 +150,10 @@ def _exam(arguments: argparse.Namespace) -> int:
         if not (Path(folder) / BOARD).is_file():
             made = f"evaluate.py method=… checkpoint={models} board={shown(folder)}"
             raise ScoresError(f"{shown(folder)} has no {BOARD}; {made} makes it")
-    from interpbench.runs.exam import effects_in, missed, show_exam, write_exam
+    if arguments.gate and arguments.metric not in EXAM_RANKINGS:
+        rankings = " or ".join(EXAM_RANKINGS)
+        raise ConfigError(f"--gate is about rankings: --metric {rankings}, not {arguments.metric}")
+    from interpbench.runs.exam import asserted, effects_in, show_exam, write_exam
     from interpbench.scoring.exam_data import METRICS
 
     effects = effects_in(Path(arguments.rows), Path(arguments.twins), arguments.metric)
@@ -156,10 +161,11 @@ def _exam(arguments: argparse.Namespace) -> int:
     show_exam(console(WIDE), effects, title)
     if arguments.write:
         write_exam(Path(arguments.rows), Path(arguments.twins), arguments.metric)
-    lines = missed(effects) if arguments.gate else []
-    for line in lines:
-        console(WIDE).print(f"missed: {line}", highlight=False, markup=False, soft_wrap=True)
-    return 1 if lines else 0
+    found = asserted(effects) if arguments.gate else []
+    for one in found:
+        line = f"{'held' if one.held else 'missed'}: {one.said}"
+        console(WIDE).print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0 if all(one.held for one in found) else 1
 
 
 def _checked(names: Sequence[str], out: str | None, least: Grade | None) -> Path | None:

@@ -15,6 +15,7 @@ from interpbench.checkpoints.checkpoint_files import (
     PACKAGED,
     RECORD,
     WEIGHTS,
+    all_released,
     in_regimes,
     is_ours,
     released,
@@ -101,7 +102,7 @@ def list_models(console: Console, hub: bool, names: Sequence[str] = ()) -> None:
 
 def _chosen(names: Sequence[str]) -> list[Listed]:
     """Returns the models that names and groups mean, each once, in order."""
-    known = {folder: name for name, folder in {**released(), **seeds(), **in_regimes()}.items()}
+    known = {folder: name for name, folder in all_released().items()}
     folders = dict.fromkeys(folder for name in names for folder in find_checkpoints(name))
     return [_here(known.get(folder, folder.name), folder, str(folder)) for folder in folders]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interpbench.checkpoints.checkpoint_files import in_regimes, released, seeds
+from interpbench.checkpoints.checkpoint_files import all_released
 from interpbench.checkpoints.find import find_checkpoints, record_in
 from interpbench.checkpoints.model_groups import kinds_of
 from interpbench.checkpoints.record import ModelRecord, read_record
@@ -52,11 +52,6 @@ class Submission:
     record: SubmissionRecord
     values: EntryValues
     current: bool
-
-
-def released_models() -> dict[str, Path]:
-    """Returns every released model, name to folder, those of other seeds and in regimes, too."""
-    return {**released(), **seeds(), **in_regimes()}
 
 
 def submit(
@@ -139,7 +134,7 @@ def _chosen(checkpoint: str) -> tuple[list[str], dict[str, ModelRecord]]:
     Raises:
         CheckpointError: if one is not released, or none is left.
     """
-    names = {folder.resolve(): name for name, folder in released_models().items()}
+    names = {folder.resolve(): name for name, folder in all_released().items()}
     records: dict[str, ModelRecord] = {}
     for folder in find_checkpoints(checkpoint):
         name = names.get(folder.resolve())
@@ -216,7 +211,7 @@ def check_submission(folder: Path) -> Submission:
     """
     record, scores = read_submission(folder)
     entry_name(record.name)
-    known = released_models()
+    known = all_released()
     gone = [
         name
         for name, weights in record.models.items()

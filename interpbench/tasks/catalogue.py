@@ -234,6 +234,8 @@ def get_task(name: str | int) -> Task:
         InterpBenchError: if the file cannot be imported, or parameters are not those of the family.
     """
     text, inside = split_name(renamed_task(str(name)))
+    if "[" in text and "]" not in text and not is_own(text):
+        raise TaskError(f"task {shown(name)}: the bracket is not closed; {shown(text)}] is meant")
     if inside is not None and inside.startswith(","):
         raise TaskError(f"task {shown(name)}: the brackets begin with a comma")
     parameters, texts = split_regimes(inside)

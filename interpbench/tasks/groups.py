@@ -117,9 +117,11 @@ def in_group(name: str, members: Iterable[Member], what: str = "tasks") -> list[
     found = [all(one(member) for one in holds) for member in members]
     if not any(found):
         sizes = [size for size in SIZES if any(term.startswith(f"{size}:") for term in terms)]
+        tasks_in_regimes = what == "tasks" and any(term.startswith(REGIME) for term in terms)
         raise ConfigError(
             f"none of {len(members)} {what} is in the group {shown(name)}"
             + "".join(f"; {size} is {_range(size, members)}" for size in sizes if members)
+            + "; a task in a regime is written as hist[regime=alive]" * tasks_in_regimes
         )
     return found
 

@@ -1,5 +1,6 @@
 """What the HTML page of a folder of evaluations says of them besides scores."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -15,6 +16,23 @@ from interpbench.scoring.curves import compare
 from interpbench.scoring.evaluation_record import EvaluationRecord
 from interpbench.scoring.results import Conditions, RunCost
 from tests.browser import chromium, executable
+
+
+@pytest.mark.parametrize("name", ["trend_to_next[regime=redundant]", "all_equal/seed1"])
+def test_every_released_network_is_found(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of tasks in regimes and of other seeds, too, wherever the record was made."""
+    checkpoint = interpbench.load(name)
+    scores = Scores(checkpoint.truth.graph, np.where(checkpoint.truth.graph.legal, 0.0, np.nan))
+    levels, edges = compare(checkpoint.truth, scores), edge_scores(scores)
+    made = EvaluationRecord(
+        *(checkpoint.task, checkpoint.record.sha256, "eap", {}, 0, False, levels, RunCost(1, 1, 0, 0), 1.5),
+        edges,
+    )
+    write_json(tmp_path / "one" / "eap.json", made.to_json())
+    assert checkpoint.task in write_folder_page(tmp_path).read_text()
+    write_json(tmp_path / "other" / "eap.json", replace(made, checkpoint="f" * 64).to_json())
+    write_folder_page(tmp_path)
+    assert f"interpbench report {tmp_path} --checkpoint FOLDER" in caplog.text
 
 
 @pytest.mark.skipif(executable() is None, reason="no Chromium is installed: apt-get install chromium")

@@ -250,6 +250,8 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: list[
         ("evaluate", ["+method.threshold=1"], ["threshold: unknown key", "did you mean thresholds"]),
         ("evaluate", ["method.max_width=wide"], ["max_width", "integer", "'wide'"]),
         ("certify", ["frac_prev"], ["checkpoint 'frac_prev'", "did you mean frac_prevs"]),
+        ("show", ["hist[regime=noisy"], ["the bracket is not closed; hist[regime=noisy] is meant"]),
+        ("tasks", ["--group", "regime:noisy"], ["a task in a regime is written as hist[regime=alive]"]),
     ],
 )
 def test_mistakes_that_only_the_library_sees(

@@ -1,5 +1,6 @@
 """The exam: differences between networks in regimes and their clean twins, and what theory says of them."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
 from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table
-from interpbench.runs.exam import DISSOCIATIONS, effects_in, missed
+from interpbench.runs import cli
+from interpbench.runs.exam import DISSOCIATIONS, asserted, effects_in
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.runs.model_commands import EXAM_METRICS
 from interpbench.scoring.exam_data import METRICS, OF_CIRCUITS, RegimeEffect, combination, regime_effects
@@ -83,13 +85,35 @@ def test_a_method_that_had_more_pairs_on_the_twin_is_not_compared() -> None:
 
 def test_the_gate_names_what_does_not_hold() -> None:
     effects = regime_effects(Board(INSIDE), TWINS, METRICS["auroc"])
-    lines = missed(effects)
-    assert not any(line.startswith(f"exact in {NOISY}") for line in lines), "both are lower"
-    assert f"path_patching in {NOISY}: not run" in lines
+    found = asserted(effects)
+    (line,) = (one.said for one in found if one.held)
+    assert line.startswith(f"exact in {NOISY}: -0.400 (") and line.endswith("against the twins, 2 programs")
+    assert f"path_patching in {NOISY}: not run" in [one.said for one in found]
     equal = [replace(one, difference=Estimate(0.0, -0.1, 0.1, "bootstrap")) for one in effects]
-    (line,) = (line for line in missed(equal) if line.startswith(f"exact in {NOISY}"))
-    assert "+0.000 (-0.100 to +0.100) against the twins, though a single patch" in line
+    (line,) = (one.said for one in asserted(equal) if one.said.startswith(f"exact in {NOISY}"))
+    assert "+0.000 (-0.100 to +0.100) against the twins, 2 programs; though a single patch" in line
+    alone = [replace(one, programs=1) for one in effects]
+    assert "one program, which says nothing of others" in next(
+        one.said for one in asserted(alone) if one.held
+    )
     assert all(each.why and each.methods for each in DISSOCIATIONS)
+
+
+def test_the_gate_is_about_rankings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["interpbench", "exam", "--gate", "--metric", "complete"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert "--gate is about rankings: --metric precision or auroc, not complete" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["interpbench", "exam", "--gate"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    printed = capsys.readouterr().out
+    assert not end.value.code and "missed:" not in printed
+    assert printed.count("held: ") == sum(len(each.methods) for each in DISSOCIATIONS)
 
 
 def test_the_table_has_a_cell_for_each_method_and_combination(tmp_path: Path) -> None:
@@ -115,6 +139,6 @@ def test_networks_without_twins_are_refused() -> None:
 
 def test_the_gate_holds_for_the_released_models_and_no_method_is_perfect_everywhere() -> None:
     effects = effects_in(ROOT / "docs" / "exam", ROOT / "docs" / "exam" / "twins", "precision")
-    assert missed(effects) == []
+    assert [one.said for one in asserted(effects) if not one.held] == []
     perfect = {one.method for one in effects} - {one.method for one in effects if one.inside.value < 1}
     assert perfect == set()
