@@ -79,14 +79,18 @@ DISSOCIATIONS = (
 """What the gate asserts; docs/exam.md derives it."""
 
 
+ALONE = "one program, which says nothing of others"
+"""What is said of a number of programs whose interval is a point."""
+
+
 @dataclass(frozen=True)
 class Asserted:
     """What became of one assertion of the gate.
 
     Attributes:
         held: whether the method is worse, as theory says.
-        said: the method, the regimes, the difference from the twins with its interval, and the networks; if it
-            did not hold, also why it should.
+        said: the method, the regimes, the difference from the twins with its interval, and the number of
+            programs; if it did not hold, also why it should.
     """
 
     held: bool
@@ -176,11 +180,9 @@ def asserted(effects: Sequence[RegimeEffect]) -> list[Asserted]:
                 continue
             low, high = one.difference.ends
             held = one.difference.value < 0 and high <= 0
-            programs = (
-                f"{one.programs} programs"
-                if one.programs > 1
-                else "one program, which says nothing of others"
+            many = f"{one.programs} programs" if one.programs > 1 else ALONE
+            said = (
+                f"{where}: {one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) against the twins, {many}"
             )
-            said = f"{where}: {one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) against the twins, {programs}"
             found.append(Asserted(held, said if held else f"{said}; though {each.why}"))
     return found
