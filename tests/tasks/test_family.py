@@ -131,7 +131,7 @@ def test_whose_program_a_member_has_is_known_by_its_name(declared: None) -> None
         ("shift[kind=tokn]", r"task shift: kind: input should be 'token' or 'same' \(got 'tokn'\)"),
         ("shift[steps=1,steps=2]", "task shift: parameter steps is given twice"),
         ("shift[folder=" + "x" * 300 + "]", "the name has 314 characters, more than 200"),
-        ("shift[steps=0", r"unknown task 'shift\[steps=0'"),
+        ("shift[steps=0", r"task shift\[steps=0: the bracket is not closed; shift\[steps=0\] is meant"),
         ("shif[steps=2]", "unknown task 'shif'; did you mean shift"),
         ("hist[steps=2]", "task hist has no parameters; ioi, "),
     ],
