@@ -61,7 +61,13 @@ from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
 METHODS = ("exact", "acdc", "eap", "eap_ig", "atp", "mask_ig", "relp", "activation_std")
-TASKS = ("trend_to_next", "equals_two_back", "differs_from_both_neighbours", "detect_abc")
+TASKS = {
+    "share": ("trend_to_next", "equals_two_back", "differs_from_both_neighbours"),
+    "noise": ("trend_to_next", "equals_two_back", "count_a", "hist"),
+    "copies": ("trend_to_next", "equals_two_back", "differs_from_both_neighbours", "detect_abc"),
+    "width": ("trend_to_next", "equals_two_back", "count_a"),
+}
+"""The tasks whose networks each dial turns."""
 VALUES: dict[str, tuple[float, ...]] = {
     "share": (0.002, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 0.99),
     "noise": (0.125, 0.25, 0.5, 1, 1.5, 2, 2.5, 3),
@@ -238,7 +244,10 @@ def train_missing(dials: Sequence[str]) -> None:
     Wide ones get the nodes of the released network of the task alone.
     """
     wanted = {
-        name_of(dial, task, value): (dial, task) for dial in dials for value in VALUES[dial] for task in TASKS
+        name_of(dial, task, value): (dial, task)
+        for dial in dials
+        for value in VALUES[dial]
+        for task in TASKS[dial]
     }
     for name, (dial, alone) in wanted.items():
         if folder_of(name) is not None:
@@ -260,7 +269,9 @@ def train_missing(dials: Sequence[str]) -> None:
 def draw(points: Sequence[Point]) -> None:
     """Draws the power of each method against each dial, a row for each dial and a column for each task."""
     dials = [dial for dial in VALUES if any(point.dial == dial for point in points)]
-    tasks = {dial: [t for t in TASKS if any((p.dial, p.task) == (dial, t) for p in points)] for dial in dials}
+    tasks = {
+        dial: [t for t in TASKS[dial] if any((p.dial, p.task) == (dial, t) for p in points)] for dial in dials
+    }
     columns = max(map(len, tasks.values()))
     figure = Picture(figsize=(3.1 * columns + 1.7, 2.5 * len(dials)), layout="constrained")
     grid = figure.subplots(len(dials), columns, squeeze=False, sharey=True)
@@ -315,7 +326,7 @@ def main() -> None:
     if options.train:
         train_missing(options.dial or tuple(VALUES))
     for dial in () if options.draw else options.dial or VALUES:
-        for task in TASKS:
+        for task in TASKS[dial]:
             made = list(measured(dial, task))
             points = [point for point in points if (point.dial, point.task) != (dial, task)] + made
             print(f"{dial} of {task}: {len(made)} points", flush=True)
