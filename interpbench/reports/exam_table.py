@@ -22,15 +22,19 @@ def exam_table(effects: Sequence[RegimeEffect]) -> str:
     """Returns a Markdown table of methods × regimes.
 
     A cell has the mean on networks in these regimes, and by how much that differs from the twins' mean, with
-    its interval; ** marks what is significant after correction.
+    its interval; ** marks what is significant after correction. The counts of a column are those of the
+    method that was run on most of its networks; cells of fewer networks say of how many.
     """
     regimes, methods = _axes(effects)
     cells = {(one.method, one.regimes): one for one in effects}
-    counts = {one.regimes: f"{one.models} ({one.programs})" for one in effects}
-    lines = [["method", *(f"{name}: {counts[name]}" for name in regimes)]]
+    counts: dict[str, tuple[int, int]] = {}
+    for one in effects:
+        counts[one.regimes] = max(counts.get(one.regimes, (0, 0)), (one.models, one.programs))
+    lines = [["method", *(f"{name}: {counts[name][0]} ({counts[name][1]})" for name in regimes)]]
     lines += [["---", *["--:"] * len(regimes)]]
     lines += [
-        [markdown(method), *(_cell(cells.get((method, name))) for name in regimes)] for method in methods
+        [markdown(method), *(_cell(cells.get((method, name)), counts[name][0]) for name in regimes)]
+        for method in methods
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -66,12 +70,13 @@ def thresholds_table(effects: Sequence[ThresholdEffect]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(one: RegimeEffect | None) -> str:
+def _cell(one: RegimeEffect | None, models: int) -> str:
     if one is None:
         return NOTHING
     low, high = (_signed(end) for end in one.difference.ends)
     star = "**" if one.adjusted < LEVEL else ""
-    return f"{number(one.inside.value)} ({_signed(one.difference.value)} [{low}, {high}]){star}"
+    fewer = f", of {one.models}" if one.models < models else ""
+    return f"{number(one.inside.value)} ({_signed(one.difference.value)} [{low}, {high}]){star}{fewer}"
 
 
 def _signed(value: float) -> str:

@@ -115,12 +115,18 @@ def test_the_gate_is_about_rankings(
 
 
 def test_the_table_has_a_cell_for_each_method_and_combination(tmp_path: Path) -> None:
-    effects = [*regime_effects(Board(INSIDE), TWINS, METRICS["auroc"]), replace(made("eap"), adjusted=0.01)]
+    fewer = replace(made("gim"), models=2, programs=1)
+    effects = [
+        *regime_effects(Board(INSIDE), TWINS, METRICS["auroc"]),
+        replace(made("eap"), adjusted=0.01),
+        fewer,
+    ]
     table = exam_table(effects).splitlines()
     assert table[0] == f"| method | alive: 3 (2) | {NOISY}: 2 (2) |"
     cells = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in table[2:]}
     assert "0.600 (−0.400" in cells["exact"][2] and cells["eap"][2].startswith("–")
     assert cells["eap"][1] == "0.900 (−0.100 [−0.200, 0])**"
+    assert cells["gim"][1].endswith("[−0.200, 0]), of 2"), "fewer networks than the column has"
     draw_exam(effects, "AUROC", tmp_path / "exam.png")
     assert (tmp_path / "exam.png").stat().st_size > 5_000
 
