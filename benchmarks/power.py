@@ -83,6 +83,8 @@ NAMES = {
 }
 DEFAULTS = {"copies": 3, "width": 10}
 """The values that are left out of names."""
+WHOLE = ("copies", "width")
+"""The dials whose values are few whole numbers."""
 PAIRS, DRAWS, CHECKED = 64, 8, 4096
 FALSE_POSITIVES = 100
 """One in so many forbidden edges may score higher than an edge that is found."""
@@ -267,11 +269,15 @@ def train_missing(dials: Sequence[str]) -> None:
 
 
 def draw(points: Sequence[Point]) -> None:
-    """Draws the power of each method against each dial, a row for each dial and a column for each task."""
-    dials = [dial for dial in VALUES if any(point.dial == dial for point in points)]
-    tasks = {
-        dial: [t for t in TASKS[dial] if any((p.dial, p.task) == (dial, t) for p in points)] for dial in dials
-    }
+    """Draws the power of each method against each dial, a row for each dial and a column for each task.
+
+    Tasks that have a network for one value alone are left out.
+    """
+    at: dict[tuple[str, str], set[float]] = {}
+    for point in points:
+        at.setdefault((point.dial, point.task), set()).add(point.value)
+    tasks = {dial: [t for t in TASKS[dial] if len(at.get((dial, t), ())) > 1] for dial in VALUES}
+    dials = [dial for dial in VALUES if tasks[dial]]
     columns = max(map(len, tasks.values()))
     figure = Picture(figsize=(3.1 * columns + 1.7, 2.5 * len(dials)), layout="constrained")
     grid = figure.subplots(len(dials), columns, squeeze=False, sharey=True)
@@ -300,7 +306,11 @@ def draw(points: Sequence[Point]) -> None:
                 )
                 axes.fill_between(values, low + shift, high + shift, color=colour, alpha=0.12, lw=0)
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            there = at[dial, task]
+            steps = (1,) if max(there) > 100 * min(there) else (1, 2, 5)
+            axes.xaxis.set_major_locator(LogLocator(subs=steps))
+            if dial in WHOLE:
+                axes.set_xticks(sorted(there))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")
             axes.set(ylim=(-0.04, 1.06), title=task, xlabel=AXES[dial])
