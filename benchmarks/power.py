@@ -15,15 +15,17 @@ The power is the share of the dial's edges that score higher than 99 % of the fo
 hundred, than all of them), as a mean over independent draws of 64 pairs, with the interval of a bootstrap of
 draws. Noise that changes more than one answer in a thousand is left out. Networks are those of
 `models/regimes`, and those that `--train` trains in `runs/power`, where the same command goes on after an
-interruption. Numbers are in `docs/power.json`, the figure in `docs/power.png`.
+interruption. Numbers are in `docs/power.json`, the figure in `docs/power.png`; what was measured on networks
+that are not there now is kept.
 
-Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--draw` draws what is measured.
+Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--draw` draws what is measured,
+`--method exact` measures one method alone.
 """
 
 import argparse
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -60,7 +62,18 @@ from interpbench.transformer.layers import Block
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
-METHODS = ("exact", "acdc", "eap", "eap_ig", "atp", "mask_ig", "relp", "activation_std")
+METHODS: dict[str, tuple[str, dict[str, object]]] = {
+    "exact": ("exact", {}),
+    "exact, logit difference": ("exact", {"metric": "logit_diff"}),
+    "acdc": ("acdc", {}),
+    "eap": ("eap", {}),
+    "eap_ig": ("eap_ig", {}),
+    "atp": ("atp", {}),
+    "mask_ig": ("mask_ig", {}),
+    "relp": ("relp", {}),
+    "activation_std": ("activation_std", {}),
+}
+"""The methods, with settings that are not their defaults."""
 TASKS = {
     "share": ("trend_to_next", "equals_two_back", "differs_from_both_neighbours"),
     "noise": ("trend_to_next", "equals_two_back", "count_a", "hist"),
@@ -206,8 +219,22 @@ def changed_answers(checkpoint: Checkpoint, network: Transformer) -> float:
     return float((differs & scored).sum() / scored.sum())
 
 
-def measured(dial: str, task: str) -> Iterator[Point]:
-    """Yields the power of each method at each value of a dial that there is a network for."""
+def merged(stored: Sequence[Point], made: Sequence[Point]) -> list[Point]:
+    """Returns all points; those that were measured again replace the stored ones.
+
+    A dial of a single network is measured as a whole, so that stored values of the same method, task and dial
+    go; one of several networks value by value, as there may be no network of a stored value now.
+    """
+    again = {_place(point) for point in made}
+    return [point for point in stored if _place(point) not in again] + list(made)
+
+
+def _place(point: Point) -> tuple[object, ...]:
+    return point.dial, point.task, point.method, point.value if point.dial in WHOLE else None
+
+
+def measured(dial: str, task: str, methods: Collection[str]) -> Iterator[Point]:
+    """Yields the power of methods at each value of a dial that there is a network for."""
     for value in VALUES[dial]:
         folder = folder_of(name_of(dial, task, value))
         if folder is None:
@@ -229,11 +256,12 @@ def measured(dial: str, task: str) -> Iterator[Point]:
                 continue
         edges = dialled(checkpoint, dial)
         some = [draw_pairs(drawn, PAIRS, seed) for seed in range(DRAWS)]
-        for method in METHODS:
-            made = get_method(method)
+        for method in methods:
+            name, settings = METHODS[method]
+            made = get_method(name, settings)
 
             def found(pairs: Pairs) -> float:
-                scores = apply(made, pairs.problem(network, len(pairs.clean)), method)  # noqa: B023
+                scores = apply(made, pairs.problem(network, len(pairs.clean)), name)  # noqa: B023
                 return power(checkpoint.truth, edges, scores.edges)  # noqa: B023
 
             powers = tuple(found(pairs) for pairs in some)
@@ -271,17 +299,18 @@ def train_missing(dials: Sequence[str]) -> None:
 def draw(points: Sequence[Point]) -> None:
     """Draws the power of each method against each dial, a row for each dial and a column for each task.
 
-    Tasks that have a network for one value alone are left out.
+    Tasks that have been measured at fewer than three values are left out.
     """
     at: dict[tuple[str, str], set[float]] = {}
     for point in points:
         at.setdefault((point.dial, point.task), set()).add(point.value)
-    tasks = {dial: [t for t in TASKS[dial] if len(at.get((dial, t), ())) > 1] for dial in VALUES}
+    tasks = {dial: [t for t in TASKS[dial] if len(at.get((dial, t), ())) > 2] for dial in VALUES}
     dials = [dial for dial in VALUES if tasks[dial]]
     columns = max(map(len, tasks.values()))
     figure = Picture(figsize=(3.1 * columns + 1.7, 2.5 * len(dials)), layout="constrained")
     grid = figure.subplots(len(dials), columns, squeeze=False, sharey=True)
     rng = seeds.generator(0, "power intervals")
+    shades = dict(zip(dict.fromkeys(name for name, _ in METHODS.values()), COLOURS, strict=False))
     for row, dial in enumerate(dials):
         for column in range(columns):
             axes = grid[row, column]
@@ -299,11 +328,11 @@ def draw(points: Sequence[Point]) -> None:
                 values, powers = [p.value for p in here], np.array([p.powers for p in here])
                 picks = rng.integers(powers.shape[1], size=(1000, powers.shape[1]))
                 low, high = np.quantile(powers[:, picks].mean(2), (0.025, 0.975), axis=1)
-                colour = COLOURS[number % len(COLOURS)]
+                name, settings = METHODS[method]
+                colour, line = shades[name], "--" if settings else "-"
                 shift = 0.004 * (number - len(METHODS) / 2)  # lines of the same power stay apart
-                axes.plot(
-                    values, powers.mean(1) + shift, color=colour, lw=1.4, marker=".", ms=4, label=method
-                )
+                style = {"color": colour, "ls": line, "lw": 1.4, "marker": ".", "ms": 4}
+                axes.plot(values, powers.mean(1) + shift, label=method, **style)
                 axes.fill_between(values, low + shift, high + shift, color=colour, alpha=0.12, lw=0)
             axes.set_xscale("log")
             there = at[dial, task]
@@ -328,6 +357,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Power curves.")
     parser.add_argument("--train", action="store_true", help="first train the networks that are missing")
     parser.add_argument("--draw", action="store_true", help="draw what has been measured; measure nothing")
+    parser.add_argument("--method", choices=METHODS, action="append", help="this one alone; all by default")
     parser.add_argument("--dial", choices=VALUES, action="append", help="this dial alone; all by default")
     options = parser.parse_args()
     stored = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
@@ -337,8 +367,8 @@ def main() -> None:
         train_missing(options.dial or tuple(VALUES))
     for dial in () if options.draw else options.dial or VALUES:
         for task in TASKS[dial]:
-            made = list(measured(dial, task))
-            points = [point for point in points if (point.dial, point.task) != (dial, task)] + made
+            made = list(measured(dial, task, options.method or METHODS))
+            points = merged(points, made)
             print(f"{dial} of {task}: {len(made)} points", flush=True)
             write_json(RESULTS, [asdict(point) for point in points])
     if points:

@@ -41,7 +41,7 @@ def measured(task: str, seeds: int, out: Path) -> None:
             except TrainingError as error:
                 print(f"left out: {error}", flush=True)
                 break
-            found = measure(Evaluation(one.network, one.alignment), one.initial)
+            found = measure(Evaluation(one.network, one.alignment), one.truth, one.initial)
             shown = {
                 "task": task,
                 "regime": regime,

@@ -16,6 +16,8 @@ from interpbench.core.estimate import Estimate
 from interpbench.scoring.comparison import mean_interval
 
 PERMUTATIONS = 200
+LEAST_P = 1 / (PERMUTATIONS + 1)
+"""The least p there can be: no exchange of labels does as well."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def apart(rows: Sequence[Row], first: str, second: str) -> Apart:
     }
     known = [not name.startswith(DECODABILITY) for name in names]
     blind = mean_interval(_held_out(x[:, known], labels, tasks), places)
-    return Apart(mean_interval(each, places), reached / (PERMUTATIONS + 1), blind, single)
+    return Apart(mean_interval(each, places), reached * LEAST_P, blind, single)
 
 
 def auroc(rows: Sequence[Row], first: str, second: str) -> Estimate:

@@ -2,7 +2,7 @@
 
 Features are numbers of a whole network that can be computed without knowing its circuit. Only decodability
 needs to know the variables of the program; all others could be taken of any network. Of each node there are
-numbers, too, for the figure of aligned and other nodes.
+numbers, too, for the figure of the nodes of the circuit and others.
 
 Shapes: W nodes, D d_model, V outputs, T positions with BOS, P = T - 1 without it, N inputs, H heads, Q
 positions of queries, K positions of keys.
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from interpbench.circuits.ground_truth import State, Truth
 from interpbench.core import seeds
 from interpbench.scoring.behaviour import SMALLEST_GAP
 from interpbench.tasks.data import draw_pairs
@@ -45,13 +46,16 @@ class Measured:
         accuracy: the share of inputs for which all outputs are right.
         features: the features by name.
         nodes: numbers of each node but the embedding by name, in the order of the graph.
-        aligned: whether the program has a variable at each of these nodes.
+        required: whether each of these nodes is in the circuit that guided networks have; in others, whether it
+            is at the place of such a node.
+        heads: whether each of these nodes is a head; the others are MLPs.
     """
 
     accuracy: float
     features: dict[str, float]
     nodes: dict[str, list[float]]
-    aligned: list[bool]
+    required: list[bool]
+    heads: list[bool]
 
 
 class Patterns(Interventions):
@@ -68,11 +72,12 @@ class Patterns(Interventions):
 
 
 @torch.no_grad()
-def measure(evaluation: Evaluation, initial: Transformer) -> Measured:
+def measure(evaluation: Evaluation, truth: Truth, initial: Transformer) -> Measured:
     """Returns the measurements of a network.
 
     Args:
         evaluation: the network with its task.
+        truth: which nodes the circuit requires.
         initial: the network with the weights that training started from.
     """
     task, network, graph = evaluation.task, evaluation.network, evaluation.alignment.graph
@@ -108,8 +113,10 @@ def measure(evaluation: Evaluation, initial: Transformer) -> Measured:
         **distances(network, initial),
         "accuracy with noise": noisy_accuracy(evaluation, codes, wanted),
     }
-    aligned = [node in evaluation.alignment.aligned_nodes for node in graph.nodes[1:]]
-    return Measured(float(right.mean()), features, {name: x.tolist() for name, x in nodes.items()}, aligned)
+    required = (truth.nodes[1:] == State.REQUIRED).tolist()
+    heads = [node.head is not None for node in graph.nodes[1:]]
+    numbers = {name: x.tolist() for name, x in nodes.items()}
+    return Measured(float(right.mean()), features, numbers, required, heads)
 
 
 def effective(values: np.ndarray) -> float:

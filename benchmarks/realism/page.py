@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.realism.comparison import Agreement, Apart, Row
+from benchmarks.realism.comparison import LEAST_P, Agreement, Apart, Row
 from benchmarks.realism.measurements import Measured
 from benchmarks.realism.networks import AGAIN, EVERY, GUIDED, NATURAL, REGIMES
 from interpbench.core.estimate import Estimate
@@ -18,6 +18,8 @@ TEMPLATE = Path(__file__).with_suffix(".md")
 COLOUR = dict(zip(EVERY, COLOURS))
 RIGHT = 0.99
 """The accuracy below which a network has not learned its task."""
+KINDS = ((True, "heads"), (False, "MLPs"))
+"""Whether nodes are heads, and what they are called."""
 OTHERS = tuple(regime for regime in EVERY if regime != NATURAL)
 
 
@@ -97,18 +99,27 @@ def _weak_text(study: Study) -> str:
     values = _listed([f"{regime} {_shown(value)}" for regime, value in study.strong.items()])
     control = study.strong[AGAIN]
     said = (
-        ""
-        if control.ends[0] <= 0.5
-        else (
+        (
             " So on these tasks the control does not come out at 0.5: natural networks of two sets of seeds "
             "are told apart more than they should be, and of the other AUROCs only what exceeds that counts."
         )
+        if _off(control)
+        else ""
     )
     return (
         f"{len(found)} of {natural} natural networks are right on less than {RIGHT:.0%} of their last "
         f"validation, having had no more steps than the guided ones: those of {tasks}. Without these tasks "
         f"the AUROC of the classifier below is: {values}.{said}"
     )
+
+
+def _off(control: Estimate) -> bool:
+    """Whether natural networks of two sets of seeds are told apart though only chance sets them apart."""
+    return control.ends[0] > 0.5
+
+
+def _p(one: Apart) -> str:
+    return f"{'at most ' if one.p <= LEAST_P * 1.001 else ''}{one.p:.3f}"
 
 
 def _shown(number: Estimate) -> str:
@@ -118,7 +129,7 @@ def _shown(number: Estimate) -> str:
 
 def _apart_rows(study: Study) -> str:
     return "\n".join(
-        f"| {regime} | {_shown(one.auroc)} | {one.p:.3f} | {_shown(one.blind)} |"
+        f"| {regime} | {_shown(one.auroc)} | {_p(one)} | {_shown(one.blind)} |"
         for regime, one in study.apart.items()
     )
 
@@ -130,11 +141,15 @@ def _listed(names: Sequence[str]) -> str:
 def _apart_text(study: Study) -> str:
     told = [regime for regime in REGIMES if study.apart[regime].p <= 0.05]
     alike = [regime for regime in REGIMES if regime not in told]
-    control = study.apart[AGAIN]
-    parts = [
-        f"On the control the classifier's AUROC is {control.auroc.value:.2f} (p = {control.p:.2f}), "
-        + ("as it should be." if control.p > 0.05 else "which it should not be: take the rest with care.")
-    ]
+    control, fewer = study.apart[AGAIN], study.strong[AGAIN]
+    said = (
+        "which it should not be: take the rest with care."
+        if control.p <= 0.05
+        else f"as it should be; but without the tasks above it is {_shown(fewer)}, which it should not be."
+        if _off(fewer)
+        else "as it should be."
+    )
+    parts = [f"On the control the classifier's AUROC is {control.auroc.value:.2f} (p = {control.p:.2f}), {said}"]
     if told:
         values = _listed([f"{regime} ({study.apart[regime].auroc.value:.2f})" for regime in told])
         parts.append(f"**Networks of these kinds can be told from natural ones**: {values}.")
@@ -169,25 +184,30 @@ def _feature_text(study: Study) -> str:
     return "\n".join(lines)
 
 
-def _split(study: Study, regime: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a number of all aligned nodes, and of all others, over the networks of a regime."""
-    values = [
-        (m.nodes[name], m.aligned) for row, m in zip(study.rows, study.measured) if row.regime == regime
-    ]
-    numbers = np.concatenate([np.array(one) for one, _ in values])
-    aligned = np.concatenate([np.array(flags) for _, flags in values])
-    return numbers[aligned], numbers[~aligned]
+def split(study: Study, regime: str, name: str, heads: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a number of all required heads, or MLPs, and of all others, over the networks of a regime."""
+    here = [m for row, m in zip(study.rows, study.measured) if row.regime == regime]
+    numbers = np.concatenate([np.array(m.nodes[name]) for m in here])
+    required, kind = (
+        np.concatenate([np.array(flags) for flags in lists])
+        for lists in ([m.required for m in here], [m.heads for m in here])
+    )
+    kind = kind == heads
+    return numbers[required & kind], numbers[~required & kind]
 
 
 def _node_text(study: Study) -> str:
     lines: list[str] = []
-    for name in study.measured[0].nodes:
-        parts = [
-            f"{regime} {np.median(inside):.2g} and {np.median(outside):.2g}"
-            for regime in (NATURAL, "IIT", GUIDED)
-            for inside, outside in [_split(study, regime, name)]
-        ]
-        lines.append(f"* {name}, medians of aligned and of other nodes: {'; '.join(parts)}.")
+    for heads, kind in KINDS:
+        counts = [len(values) for values in split(study, GUIDED, next(iter(study.measured[0].nodes)), heads)]
+        lines.append(f"* **{kind}**: {counts[0]} required and {counts[1]} others, in networks of each kind.")
+        for name in study.measured[0].nodes:
+            parts = [
+                f"{regime} {np.median(inside):.2g} and {np.median(outside):.2g}"
+                for regime in (NATURAL, AGAIN, "IIT", GUIDED)
+                for inside, outside in [split(study, regime, name, heads)]
+            ]
+            lines.append(f"    * {name}: {'; '.join(parts)}.")
     return "\n".join(lines)
 
 
@@ -236,27 +256,31 @@ def _features(study: Study) -> Picture:
 
 
 def _nodes(study: Study) -> Picture:
-    """Draws the cumulative shares of nodes by their numbers: aligned nodes solid, others dashed."""
+    """Draws the cumulative shares of nodes by their numbers: required nodes solid, others dashed."""
     names = list(study.measured[0].nodes)
-    figure = Picture(figsize=(12, 3))
-    width = 0.86 / len(names)
-    for column, name in enumerate(names):
-        axes = figure.add_axes((0.05 + column * width, 0.17, width * 0.78, 0.7))
-        for regime in (NATURAL, "IIT", "SIIT", GUIDED):
-            for values, line in zip(_split(study, regime, name), ("-", "--")):
-                x = np.sort(values)
-                label = regime if line == "-" else None
-                shares = np.arange(1, len(x) + 1) / len(x)
-                axes.plot(x, shares, line, color=COLOUR[regime], lw=1.2, label=label)
-        if name.startswith("effect"):
-            axes.set_xlim(-0.1, 1.3)
-        axes.set_title(name, fontsize=8)
-        axes.tick_params(labelsize=7)
-        axes.spines[["top", "right"]].set_visible(False)
-        if column == 0:
-            axes.set_ylabel("share of nodes", fontsize=8)
-    figure.axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=8)
-    figure.text(0.05, 0.02, "solid: aligned nodes; dashed: other nodes", fontsize=8)
+    figure = Picture(figsize=(12, 5), layout="constrained")
+    grid = figure.subplots(len(KINDS), len(names), squeeze=False, sharey=True, sharex="col")
+    for row, (heads, kind) in enumerate(KINDS):
+        for column, name in enumerate(names):
+            axes, largest = grid[row, column], 0.0
+            for regime in (NATURAL, AGAIN, "IIT", GUIDED):
+                for values, line in zip(split(study, regime, name, heads), ("-", "--")):
+                    x = np.sort(values)
+                    label = regime if line == "-" else None
+                    shares = np.arange(1, len(x) + 1) / len(x)
+                    axes.plot(x, shares, line, color=COLOUR[regime], lw=1.2, label=label)
+                    largest = max(largest, float(np.quantile(x, 0.98)))
+            if name == "norm":
+                axes.set(xscale="log", xlim=(0.1, 1.2 * largest))
+            else:
+                axes.set_xlim(-0.03 * largest, 1.05 * largest)
+            if row == 0:
+                axes.set_title(name, fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.spines[["top", "right"]].set_visible(False)
+        grid[row, 0].set_ylabel(f"share of {kind}", fontsize=8)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    figure.supxlabel("solid: required nodes, or their places; dashed: others; axes end at 98 %", fontsize=8)
     return figure
 
 
@@ -273,7 +297,7 @@ def _agreement(study: Study) -> Picture:
             x, np.arange(len(names)) - shift * 0.2, xerr=ends, fmt="o", ms=4, color=colour, label=label
         )
     axes.axvline(0, color="#999999", lw=0.8)
-    axes.set(xlim=(-0.6, 1.02), xlabel="Kendall's τ with natural networks")
+    axes.set(xlim=(-0.05, 1.02), xlabel="Kendall's τ with natural networks")
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=8)

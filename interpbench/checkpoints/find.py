@@ -21,7 +21,9 @@ from interpbench.checkpoints.record import ModelRecord, read_record
 from interpbench.core.errors import CheckpointError, did_you_mean
 from interpbench.core.text import shown
 from interpbench.tasks.catalogue import known_task
+from interpbench.tasks.family import split_name, split_regimes
 from interpbench.tasks.groups import KINDS, is_group
+from interpbench.tasks.regimes.regime import regimes
 
 ALL, SEEDS, REGIMES = "all", "seeds", "regimes"
 """All released models, one a task; those of other seeds; and those of tasks in regimes."""
@@ -67,6 +69,11 @@ def find_checkpoints(name: str, models: Path | None = None) -> list[Path]:
         near = did_you_mean(name, several[SEEDS])
     elif known_task(name) is not None:
         near = f"; `python train.py task={name}` trains one"
+    told = [text.partition(",")[0] for text in split_regimes(split_name(name)[1])[1]]
+    if unknown := next((each for each in told if each not in regimes()), None):
+        near = f"; {shown(unknown)!r} is no regime{did_you_mean(unknown, regimes())}"
+    elif near and "," in name and "[" not in name:
+        near = f"{near}; names are separated by spaces"
     if PACKAGED.is_dir() and path.name == name:  # the package brings a few models only
         near = f"{near}; {HOW_TO_GET}"
     raise CheckpointError(f"no checkpoint {shown(name)!r}: {_what_it_is(path)}, and not in models{near}")

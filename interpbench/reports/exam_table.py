@@ -1,5 +1,6 @@
 """What regimes do to methods, as a table and a figure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,15 +43,25 @@ def exam_table(effects: Sequence[RegimeEffect]) -> str:
 def circuits_table(*every: Sequence[RegimeEffect]) -> str:
     """Returns a Markdown table of methods × regimes of what circuits are.
 
+    Cells of fewer networks than the method that was run on most of them has say of how many.
+
     Args:
         every: the numbers of a cell, each on networks in these regimes.
     """
-    regimes, methods = _axes([one for effects in every for one in effects])
+    together = [one for effects in every for one in effects]
+    regimes, methods = _axes(together)
     cells = [{(one.method, one.regimes): f"{one.inside.value:.2f}" for one in effects} for effects in every]
-    lines = [["method", *regimes], ["---", *["--:"] * len(regimes)]]
-    for method in methods:
-        found = (" / ".join(each.get((method, name), NOTHING) for each in cells) for name in regimes)
-        lines.append([markdown(method), *found])
+    models = Counter[tuple[str, str]]()
+    for one in together:
+        models[one.method, one.regimes] = max(models[one.method, one.regimes], one.models)
+    most = {name: max(models[method, name] for method in methods) for name in regimes}
+
+    def cell(method: str, name: str) -> str:
+        said, here = " / ".join(each.get((method, name), NOTHING) for each in cells), models[method, name]
+        return f"{said}, of {here}" if 0 < here < most[name] else said
+
+    lines = [["method", *(f"{name}: {most[name]}" for name in regimes)], ["---", *["--:"] * len(regimes)]]
+    lines += [[markdown(method), *(cell(method, name) for name in regimes)] for method in methods]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

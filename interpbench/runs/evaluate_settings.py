@@ -15,7 +15,7 @@ from interpbench.checkpoints.certificate_file import check_files
 from interpbench.checkpoints.checkpoint_files import DATA, is_ours
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import task_of
-from interpbench.core.config import STRICT, Count, Settings, Threads, Unchecked, convert
+from interpbench.core.config import STRICT, Count, Seed, Settings, Threads, Unchecked, convert
 from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_writable, sha256
 from interpbench.core.old_names import renamed
@@ -113,7 +113,7 @@ class EvaluateConfig:
     structural: bool = False
     pictures: bool = True
     fresh: bool = False
-    seed: int = 0
+    seed: Seed = 0
     device: str = "auto"
     threads: Threads = 1
     out: str = "runs/evaluate"

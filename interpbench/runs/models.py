@@ -97,6 +97,8 @@ def list_models(console: Console, hub: bool, names: Sequence[str] = ()) -> None:
         if snapshot is None or snapshot not in folder.parents:
             models.append(_here(folder.name, folder, f"cache: {address}"))
     _print(console, models)
+    if others := seeds():
+        note = f"{len(others)} of other seeds: interpbench models seeds; {note}"
     console.print(printable(note), soft_wrap=True, highlight=False, markup=False)
 
 

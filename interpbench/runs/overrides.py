@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import product
 
 from interpbench.core.errors import ConfigError
 from interpbench.core.text import shown
 from interpbench.tasks.family import REGIME, with_parameters
+from interpbench.tasks.regimes.regime import regimes
 
 _BARE = re.compile(r"(?<![^,])[^,'\"()\[\]]+(?:\[[^\[\]'\"]*\][^,'\"()\[\]]*)+")
 """A name with brackets, of a task or a folder, that nobody has quoted."""
@@ -97,11 +99,26 @@ def _in_regimes(
         yield task
         return
     for combination in combinations:
-        name = task
-        for each in combination.split("+"):
+        name, parts = task, combination.split("+")
+        for each in parts:
             name = with_parameters(name, {REGIME: each})
+        _check_dials(name, parts, dials)
         for values in product(*dials.values()):
             yield with_parameters(name, dict(zip(dials, values)))
+
+
+def _check_dials(name: str, parts: Sequence[str], dials: Mapping[str, Sequence[str]]) -> None:
+    """Says where a dial is written that is not one of the last regime, whose dials these are.
+
+    Raises:
+        ConfigError: if it is one of an earlier regime.
+    """
+    known = {each: [field.name for field in fields(regimes()[each])] for each in parts if each in regimes()}
+    for dial in (dial for dial in dials if parts[-1] in known and dial not in known[parts[-1]]):
+        if owner := next((each for each in parts if dial in known.get(each, ())), None):
+            told = f"{REGIME}={owner}"
+            meant = name.replace(told, f"{told},{dial}={','.join(dials[dial])}", 1)
+            raise ConfigError(f"{REGIME}.{dial} is of the last regime, {parts[-1]}; write \"task='{meant}'\"")
 
 
 def listed(value: str) -> list[str]:

@@ -63,7 +63,7 @@ class TrainOutcome:
         certificate: what was measured at the end.
         goal: the grade that training for its objective aims at.
         standard: what the run was to reach.
-        max_steps: how long its schedule was.
+        longer: how long a schedule to try if it is not certified.
         guidance: the settings that would guide training, if it is not guided.
         capacity: the command that measures what the network's nodes can hold.
     """
@@ -72,7 +72,7 @@ class TrainOutcome:
     certificate: Certificate
     goal: Grade
     standard: Standard
-    max_steps: int = 0
+    longer: int = 0
     guidance: str = ""
     capacity: str = ""
 
@@ -116,7 +116,7 @@ class TrainOutcome:
         if self.certified or not self.steps:
             return ""
         return (
-            f"; try {self.guidance and self.guidance + '; or '}trainer.max_steps={2 * self.max_steps}, or go "
+            f"; try {self.guidance and self.guidance + '; or '}trainer.max_steps={self.longer}, or go "
             f"on from here: start={self.folder}; `{self.capacity}` says what its nodes can hold"
         )
 
@@ -196,7 +196,7 @@ def _outcome(checkpoint: Checkpoint, config: TrainConfig) -> TrainOutcome:
         certificate,
         config.objective.grade,
         config.required_standard,
-        config.trainer.of_task(get_task(config.task)).steps,
+        config.trainer.of_task(get_task(config.task)).longer,
         config.objective.guidance,
         capacity_command(get_task(config.task), checkpoint.network.cfg, config.task),
     )

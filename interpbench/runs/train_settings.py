@@ -16,7 +16,7 @@ from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
 from interpbench.circuits.grades import Standard
 from interpbench.core import seeds
-from interpbench.core.config import STRICT, Settings, Threads, Unchecked, config_folder, convert
+from interpbench.core.config import STRICT, Seed, Settings, Threads, Unchecked, config_folder, convert
 from interpbench.core.errors import CheckpointError, ConfigError, TaskError
 from interpbench.core.files import check_writable, read_bytes, sha256
 from interpbench.core.old_names import renamed
@@ -75,7 +75,7 @@ class TrainConfig:
     """
 
     task: str | int
-    seed: int = 0
+    seed: Seed = 0
     device: str = "auto"
     threads: Threads = 1
     out: str = "runs"

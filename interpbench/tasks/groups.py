@@ -80,6 +80,8 @@ SIZES: dict[str, Callable[[Member], int]] = {
 REGIME = "regime:"
 """What begins the group of what is in a regime."""
 _SIZED = re.compile(r"(\w+):([0-9]{0,9})(-?)([0-9]{0,9})")
+ALL = "all"
+"""The term that always holds."""
 HOW = (
     f"{', '.join(KINDS)}, a group of tasks, {REGIME}alive, or "
     f"{' '.join(f'{name}:2-5' for name in SIZES)}, joined by +"
@@ -120,6 +122,7 @@ def in_group(name: str, members: Iterable[Member], what: str = "tasks") -> list[
         tasks_in_regimes = what == "tasks" and any(term.startswith(REGIME) for term in terms)
         raise ConfigError(
             f"none of {len(members)} {what} is in the group {shown(name)}"
+            + ", of which all terms have to hold" * (len(terms) > 1)
             + "".join(f"; {size} is {_range(size, members)}" for size in sizes if members)
             + "; a task in a regime is written as hist[regime=alive]" * tasks_in_regimes
         )
@@ -134,6 +137,8 @@ def _range(size: str, members: list[Member]) -> str:
 def _term(term: str) -> Holds:
     if term in KINDS:
         return KINDS[term]
+    if term == ALL:
+        return lambda _: True
     if term in files():
         return lambda member: _file(member) == term
     if term.startswith(REGIME):
@@ -148,6 +153,8 @@ def _term(term: str) -> Holds:
         if known_task(split_name(term)[0]) is not None:
             raise ConfigError(f"{shown(term)} is a task, and no group of them")
         near = did_you_mean(start, SIZES if colon else [*KINDS, *SIZES, *files()])
+        if term in regimes():
+            near = f"; did you mean {REGIME}{term}?"
         if start in SIZES:
             near = f"; {start} is bounded by numbers, as in {start}:2, {start}:2-5, {start}:3- or {start}:-4"
         raise ConfigError(f"{shown(term)} is no group{near}; groups are {HOW}")

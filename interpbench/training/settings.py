@@ -91,6 +91,11 @@ class TrainerSettings:
         return self.max_steps or STEPS
 
     @property
+    def longer(self) -> int:
+        """The steps of a schedule to try if this one did not do: twice as many, and no fewer than the default."""
+        return max(2 * self.steps, STEPS)
+
+    @property
     def cycles(self) -> tuple[int, ...]:
         """The steps at which the learning rate begins to rise: none where it never does."""
         if self.schedule == "restart":

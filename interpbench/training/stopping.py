@@ -208,7 +208,7 @@ def hopeless(
         return None
     return (
         f"no progress for {count} validations (worst: {last.worst}); try {guidance and guidance + ', '}"
-        f"trainer.max_steps={2 * settings.steps}, "
+        f"trainer.max_steps={settings.longer}, "
         f"trainer.learning_rate={settings.learning_rate / 2:.2g}, trainer.batch={2 * settings.batch}, "
         f"another seed, or model.d_model={2 * d_model}"
     )

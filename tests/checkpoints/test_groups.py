@@ -35,6 +35,7 @@ def test_groups_are_bounded_by_depth_and_size() -> None:
 
 
 def test_terms_hold_together() -> None:
+    assert names("all+depth:2") == names("depth:2")
     assert names("nontrivial+categorical+depth:2") == (
         names("nontrivial") & names("categorical") & names("depth:2")
     )
@@ -51,9 +52,12 @@ def test_terms_hold_together() -> None:
         ("depth:two", "depth is bounded by numbers, as in depth:2,"),
         ("nontrivial+", "'nontrivial+': a + stands between two groups"),
         ("nontrivial+hist", "hist is a task, and no group of them"),
-        ("trivial+nontrivial", "is in the group trivial+nontrivial"),
+        ("trivial+nontrivial", "is in the group trivial+nontrivial, of which all terms have to hold"),
+        ("regime:redundant+noisy", "noisy is no group; did you mean regime:noisy?"),
+        ("hist[regime=redundent]", "'redundent' is no regime; did you mean redundant"),
+        ("hist,frac_prevs", "; names are separated by spaces"),
         ("depth:5-3", "depth:5-3: 5 is more than 3; depth:3-5 is a group"),
-        ("nontrivial+depth:90-", "is in the group nontrivial+depth:90-; depth is 2 to 8"),
+        ("nontrivial+depth:90-", "group nontrivial+depth:90-, of which all terms have to hold; depth is 2 to 8"),
         ("no/such", "no checkpoint 'no/such': not a folder, and not in models"),
         (
             "nontrivail",

@@ -1,15 +1,23 @@
 """Power curves: what counts as found, which edges a dial is about, and what makes noise louder."""
 
+import json
+
 import numpy as np
 import torch
 
 from benchmarks.power import (
     FALSE_POSITIVES,
+    METHODS,
+    RESULTS,
+    TASKS,
+    VALUES,
+    WHOLE,
     Point,
     changed_answers,
     dialled,
     draw,
     louder,
+    merged,
     name_of,
     power,
 )
@@ -87,3 +95,33 @@ def test_names_and_figure(tmp_path, monkeypatch) -> None:  # type: ignore[no-unt
     monkeypatch.setattr("benchmarks.power.FIGURE", tmp_path / "power.png")
     draw([Point("share", "trend_to_next", value, "exact", (0.0, value)) for value in (0.1, 0.5, 1.0)])
     assert (tmp_path / "power.png").stat().st_size > 5_000
+
+
+def test_what_was_measured_on_networks_that_are_gone_is_kept() -> None:
+    """A dial of several networks is replaced value by value, one of a single network as a whole."""
+    stored = [
+        Point("copies", "hist", 3, "exact", (0.5,)),
+        Point("copies", "hist", 5, "exact", (0.4,)),
+        Point("copies", "hist", 3, "eap", (0.3,)),
+        Point("noise", "hist", 10.1, "exact", (0.2,)),
+        Point("noise", "hist", 20.2, "exact", (0.1,)),
+    ]
+    made = [Point("copies", "hist", 3, "exact", (1.0,)), Point("noise", "hist", 10.2, "exact", (1.0,))]
+    assert merged(stored, []) == stored
+    assert merged(stored, made) == [*stored[1:3], *made]
+
+
+def test_the_stored_numbers_are_whole() -> None:
+    points = [Point(**one) for one in json.loads(RESULTS.read_text())]
+    places = [(point.dial, point.task, point.method, point.value) for point in points]
+    assert len(set(places)) == len(places)
+    for dial in VALUES:
+        measured = {point.task for point in points if point.dial == dial}
+        assert measured <= set(TASKS[dial]) and (dial in WHOLE or measured == set(TASKS[dial]))
+        for task in measured:
+            here = [point for point in points if (point.dial, point.task) == (dial, task)]
+            values = {name: {f"{p.value:.3g}" for p in here if p.method == name} for name in METHODS}
+            default = [each for name, each in values.items() if not METHODS[name][1]]
+            assert all(each == default[0] for each in default), (dial, task)
+            assert all(each <= default[0] for each in values.values()), (dial, task)
+            assert dial != "share" or len(default[0]) == len(VALUES["share"])

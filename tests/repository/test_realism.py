@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from benchmarks.realism.comparison import Row, agreement, agreement_lost, apart
-from benchmarks.realism.measurements import decodability, distances, effective, effects, spectra
-from benchmarks.realism.networks import AGAIN, EVERY, NATURAL, TASKS
+from benchmarks.realism.measurements import Measured, decodability, distances, effective, effects, spectra
+from benchmarks.realism.networks import AGAIN, EVERY, GUIDED, NATURAL, TASKS
+from benchmarks.realism.page import Study, split
 from benchmarks.realism.rankings import METHODS, Ranked
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
@@ -95,3 +96,15 @@ def test_the_study_is_of_ten_non_trivial_tasks():
     known = records()
     assert len(set(TASKS)) == 10 and not any(known[name].trivial for name in TASKS)
     assert len(EVERY) == 6
+
+
+def test_required_nodes_are_compared_with_others_of_their_type():
+    """Heads with heads and MLPs with MLPs, over the networks of one kind alone."""
+    one = Measured(1.0, {}, {"norm": [1.0, 2.0, 3.0, 4.0]}, [True, False, False, True], [True, True, True, False])
+    other = replace(one, nodes={"norm": [9.0] * 4})
+    rows = [Row("a", kind, {}, Ranked({}, {}, {})) for kind in (GUIDED, NATURAL, GUIDED)]
+    study = Study(rows, [one, other, one], [], {}, {}, {}, {}, {})
+    required, others = split(study, GUIDED, "norm", heads=True)
+    assert required.tolist() == [1, 1] and others.tolist() == [2, 3, 2, 3]
+    required, others = split(study, GUIDED, "norm", heads=False)
+    assert required.tolist() == [4, 4] and others.size == 0

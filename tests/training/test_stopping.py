@@ -88,8 +88,10 @@ def test_a_run_without_progress_is_given_up_unless_it_is_good_enough() -> None:
     assert hopeless(SETTINGS, lines(*[0.5] * 4), 16) is None
     said = hopeless(SETTINGS, lines(*[0.5] * 5), 16)
     assert said is not None and "no progress for 3 validations (worst: node a0.h0)" in said
-    assert "try trainer.max_steps=2000" in said and "trainer.batch=128" in said and "model.d_model=32" in said
+    assert "try trainer.max_steps=8000" in said and "trainer.batch=128" in said and "model.d_model=32" in said
     assert "try objective.probe=1, " in str(hopeless(SETTINGS, lines(*[0.5] * 5), 16, 0, "objective.probe=1"))
+    longer = dataclasses.replace(SETTINGS, max_steps=6000).longer
+    assert longer == 12000, "twice as many, and no fewer than the default of 8,000"
     assert hopeless(SETTINGS, lines(*[0.95] * 6), 16) is None
     assert hopeless(SETTINGS, lines(*[0.89] * 6), 16) is None, "little is missing"
 
