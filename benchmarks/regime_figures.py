@@ -119,7 +119,7 @@ def draw_noise() -> None:
         )
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.set_ylabel("a patch moves the margin by" if task == NOISY[0] else "")
+        axes.set_ylabel("a patch moves the margin by (at least 1e-4)" if task == NOISY[0] else "")
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles[:3], labels[:3], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     save(figure, FOLDER / "exam-noisy.png")

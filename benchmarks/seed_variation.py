@@ -119,14 +119,11 @@ def main() -> None:
     """Scores the methods, writes the numbers and draws the figure."""
     prepare_torch(threads=1)
     made = scored(networks())
-    found = {
-        metric: {
-            method: {**by_task, "between networks, between tasks": list(deviations(by_task))}
-            for method, by_task in by_method.items()
-        }
+    spread = {
+        metric: {method: list(deviations(by_task)) for method, by_task in by_method.items()}
         for metric, by_method in made.items()
     }
-    write_json(RESULTS, found)
+    write_json(RESULTS, {**made, "deviations between networks, between tasks": spread})
     for method in METHODS:
         numbers = "   ".join(
             f"{metric}: networks {within:.3f}, tasks {between:.3f}"

@@ -46,8 +46,8 @@ class Measured:
         accuracy: the share of inputs for which all outputs are right.
         features: the features by name.
         nodes: numbers of each node but the embedding by name, in the order of the graph.
-        required: whether each of these nodes is in the circuit that guided networks have; in others, whether it
-            is at the place of such a node.
+        required: whether each of these nodes is in the circuit that guided networks have, or in others at the
+            place of such a node.
         heads: whether each of these nodes is a head; the others are MLPs.
     """
 

@@ -149,7 +149,8 @@ def _apart_text(study: Study) -> str:
         if _off(fewer)
         else "as it should be."
     )
-    parts = [f"On the control the classifier's AUROC is {control.auroc.value:.2f} (p = {control.p:.2f}), {said}"]
+    value = f"{control.auroc.value:.2f} (p = {control.p:.2f})"
+    parts = [f"On the control the classifier's AUROC is {value}, {said}"]
     if told:
         values = _listed([f"{regime} ({study.apart[regime].auroc.value:.2f})" for regime in told])
         parts.append(f"**Networks of these kinds can be told from natural ones**: {values}.")
@@ -279,7 +280,8 @@ def _nodes(study: Study) -> Picture:
             axes.tick_params(labelsize=7)
             axes.spines[["top", "right"]].set_visible(False)
         grid[row, 0].set_ylabel(f"share of {kind}", fontsize=8)
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    lines = grid[0, 0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside right upper", frameon=False, fontsize=8)
     figure.supxlabel("solid: required nodes, or their places; dashed: others; axes end at 98 %", fontsize=8)
     return figure
 

@@ -124,7 +124,8 @@ def draw_exam(effects: Sequence[RegimeEffect], title: str, path: Path) -> None:
         said = NOTHING if np.isnan(value) else _signed(value)
         shade = "white" if abs(np.nan_to_num(value)) > 0.6 * limit else "black"
         axes.text(column, row, said, ha="center", va="center", fontsize=7, color=shade)
-    names = [name.replace(JOINT, "\n+ ") for name in regimes]
+    models = {name: max(one.models for one in effects if one.regimes == name) for name in regimes}
+    names = [f"{name}: {models[name]}".replace(JOINT, "\n+ ") for name in regimes]
     axes.set_xticks(range(len(regimes)), names, fontsize=8.5, rotation=30, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(methods)), methods, fontsize=8.5)

@@ -53,7 +53,7 @@ DISSOCIATIONS = (
     Dissociation(
         "redundant + noisy",
         ("exact", "path_patching"),
-        "a single patch of a voter changes no answer, nor does noise: the KL divergence of both is next to zero",
+        "a patch of one voter changes no answer, nor does noise: the KL divergence of both is almost zero",
     ),
     Dissociation(
         "rare",

@@ -113,7 +113,11 @@ def _check_dials(name: str, parts: Sequence[str], dials: Mapping[str, Sequence[s
     Raises:
         ConfigError: if it is one of an earlier regime.
     """
-    known = {each: [field.name for field in fields(regimes()[each])] for each in parts if each in regimes()}
+    known = {
+        each: [field.name for field in fields(regimes()[each])]  # pyright: ignore[reportArgumentType]
+        for each in parts
+        if each in regimes()
+    }
     for dial in (dial for dial in dials if parts[-1] in known and dial not in known[parts[-1]]):
         if owner := next((each for each in parts if dial in known.get(each, ())), None):
             told = f"{REGIME}={owner}"

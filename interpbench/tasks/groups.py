@@ -80,8 +80,6 @@ SIZES: dict[str, Callable[[Member], int]] = {
 REGIME = "regime:"
 """What begins the group of what is in a regime."""
 _SIZED = re.compile(r"(\w+):([0-9]{0,9})(-?)([0-9]{0,9})")
-ALL = "all"
-"""The term that always holds."""
 HOW = (
     f"{', '.join(KINDS)}, a group of tasks, {REGIME}alive, or "
     f"{' '.join(f'{name}:2-5' for name in SIZES)}, joined by +"

@@ -92,7 +92,7 @@ class TrainerSettings:
 
     @property
     def longer(self) -> int:
-        """The steps of a schedule to try if this one did not do: twice as many, and no fewer than the default."""
+        """The steps of a schedule to try if this one did not do: twice as many, and at least the default."""
         return max(2 * self.steps, STEPS)
 
     @property

@@ -57,7 +57,7 @@ def test_terms_hold_together() -> None:
         ("hist[regime=redundent]", "'redundent' is no regime; did you mean redundant"),
         ("hist,frac_prevs", "; names are separated by spaces"),
         ("depth:5-3", "depth:5-3: 5 is more than 3; depth:3-5 is a group"),
-        ("nontrivial+depth:90-", "group nontrivial+depth:90-, of which all terms have to hold; depth is 2 to 8"),
+        ("nontrivial+depth:90-", ", of which all terms have to hold; depth is 2 to 8"),
         ("no/such", "no checkpoint 'no/such': not a folder, and not in models"),
         (
             "nontrivail",

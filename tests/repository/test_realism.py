@@ -100,7 +100,8 @@ def test_the_study_is_of_ten_non_trivial_tasks():
 
 def test_required_nodes_are_compared_with_others_of_their_type():
     """Heads with heads and MLPs with MLPs, over the networks of one kind alone."""
-    one = Measured(1.0, {}, {"norm": [1.0, 2.0, 3.0, 4.0]}, [True, False, False, True], [True, True, True, False])
+    heads, numbers = [True, True, True, False], {"norm": [1.0, 2.0, 3.0, 4.0]}
+    one = Measured(1.0, {}, numbers, [True, False, False, True], heads)
     other = replace(one, nodes={"norm": [9.0] * 4})
     rows = [Row("a", kind, {}, Ranked({}, {}, {})) for kind in (GUIDED, NATURAL, GUIDED)]
     study = Study(rows, [one, other, one], [], {}, {}, {}, {}, {})

@@ -95,7 +95,7 @@ def test_the_gate_names_what_does_not_hold() -> None:
     assert f"path_patching in {NOISY}: not run" in [one.said for one in found]
     equal = [replace(one, difference=Estimate(0.0, -0.1, 0.1, "bootstrap")) for one in effects]
     (line,) = (one.said for one in asserted(equal) if one.said.startswith(f"exact in {NOISY}"))
-    assert "+0.000 (-0.100 to +0.100) against the twins, 2 programs; though a single patch" in line
+    assert "+0.000 (-0.100 to +0.100) against the twins, 2 programs; though a patch of one voter" in line
     alone = [replace(one, programs=1) for one in effects]
     assert not any(one.held for one in asserted(alone))
     assert ALONE in next(one.said for one in asserted(alone) if one.said.startswith(f"exact in {NOISY}"))
