@@ -24,10 +24,10 @@ from interpbench.training.settings import CertificateSettings
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 from tests.made_up_certificates import put_certificate
-from tests.model_hub import elsewhere, hub, originals
+from tests.model_hub import certified_once, elsewhere, hub, originals
 from tests.registries import as_before
 
-__all__ = ["elsewhere", "hub", "originals"]  # fixtures
+__all__ = ["certified_once", "elsewhere", "hub", "originals"]  # fixtures
 
 SMALL_TASKS = ("frac_prevs", "hist", "trend_to_next")
 TINY = {

@@ -30,15 +30,21 @@ RELEASED = ROOT / "models"
 GRADE = "adversarial, positions, all pairs, sets ≥ 99.9%"
 
 
-@pytest.fixture
-def originals(tmp_path: Path) -> Path:
-    """The folders of two released models, with made-up certificates."""
+@pytest.fixture(scope="session")
+def certified_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders of two released models, with made-up certificates, which take a second to make."""
+    folder = tmp_path_factory.mktemp("originals")
     for name in MODELS:
         put_certificate(
-            Path(shutil.copytree(RELEASED / name, tmp_path / "originals" / name)),
-            all_pairs=name == "frac_prevs",
+            Path(shutil.copytree(RELEASED / name, folder / name)), all_pairs=name == "frac_prevs"
         )
-    return tmp_path / "originals"
+    return folder
+
+
+@pytest.fixture
+def originals(tmp_path: Path, certified_once: Path) -> Path:
+    """A copy of `certified_once`, which a test may change."""
+    return Path(shutil.copytree(certified_once, tmp_path / "originals"))
 
 
 @pytest.fixture

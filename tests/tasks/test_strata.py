@@ -21,7 +21,7 @@ from tests.builders import some
 NAMES = list(catalogue())
 ROWS = 1024
 ONE_TOKEN = "different tokens: 1"
-every_task = pytest.mark.parametrize("name", some(NAMES))
+every_task = pytest.mark.parametrize("name", some(NAMES, 12))
 
 
 @cache
@@ -76,7 +76,7 @@ def test_nothing_is_held_out_of_a_domain_that_is_enumerated(name: str) -> None:
     np.testing.assert_array_equal(drawn(name), drawn(name, True))
 
 
-@pytest.mark.parametrize("name", some(name for name in NAMES if not get_task(name).domain.enumerated))
+@pytest.mark.parametrize("name", some((name for name in NAMES if not get_task(name).domain.enumerated), 12))
 def test_what_is_held_out_is_not_drawn_to_learn_from(name: str) -> None:
     domain = get_task(name).domain
     assert not domain.is_held_out(drawn(name)).any()
@@ -90,7 +90,7 @@ def test_what_is_held_out_is_not_drawn_to_learn_from(name: str) -> None:
         assert not strata.whole
 
 
-@pytest.mark.parametrize("name", some(n for n in NAMES if isinstance(get_task(n).domain, Sequences)))
+@pytest.mark.parametrize("name", some((n for n in NAMES if isinstance(get_task(n).domain, Sequences)), 12))
 def test_few_and_many_different_tokens_are_strata(name: str) -> None:
     domain, strata = get_task(name).domain, get_task(name).strata
     assert isinstance(domain, Sequences)
@@ -104,7 +104,7 @@ def test_few_and_many_different_tokens_are_strata(name: str) -> None:
     assert len(np.unique(ones, axis=0)) >= min(domain.vocab_size, 3)
 
 
-@pytest.mark.parametrize("name", some(n for n in NAMES if not get_task(n).causal_model.numerical))
+@pytest.mark.parametrize("name", some((n for n in NAMES if not get_task(n).causal_model.numerical), 12))
 def test_every_class_that_is_reached_has_a_stratum(name: str) -> None:
     task = get_task(name)
     rows = task.domain.draw(np.random.default_rng(5), 4096)
