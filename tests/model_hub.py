@@ -35,9 +35,7 @@ def certified_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders of two released models, with made-up certificates, which take a second to make."""
     folder = tmp_path_factory.mktemp("originals")
     for name in MODELS:
-        put_certificate(
-            Path(shutil.copytree(RELEASED / name, folder / name)), all_pairs=name == "frac_prevs"
-        )
+        put_certificate(Path(shutil.copytree(RELEASED / name, folder / name)), all_pairs=name == "frac_prevs")
     return folder
 
 

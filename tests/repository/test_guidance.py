@@ -15,7 +15,7 @@ ALL, UNTOLD, UNFOLLOWED = "all of it", "heads are not told where to look", "draw
 
 
 def total(arm: str) -> str:
-    """Returns the steps of all networks of an arm, as the page writes it; one that is not certified took all."""
+    """Returns the steps of all networks of an arm, as the page writes it; without a certificate, all."""
     return f"{sum(run['steps'] or STEPS for run in RUNS if run['arm'] == arm):,}"
 
 
@@ -29,15 +29,14 @@ def test_the_page_says_what_was_measured() -> None:
     count = each[ALL]
     assert f"{count} networks in each of five ways" in PAGE
     assert f"{total(UNFOLLOWED)} steps without it and {total(ALL)} with" in PAGE
-    assert f"{len(certified(UNTOLD))} of {count} are certified without it, {len(certified(ALL))} with all" in PAGE
+    some, every = len(certified(UNTOLD)), len(certified(ALL))
+    assert f"{some} of {count} are certified without it, {every} with all" in PAGE
     assert f"they take {total(UNTOLD)} steps instead of {total(ALL)}" in PAGE
     both = certified(ALL) & certified("no probes")
     steps = {(run["task"], run["seed"], run["arm"]): run["steps"] for run in RUNS}
     with_, without = (sum(steps[*place, arm] for place in both) for arm in (ALL, "no probes"))
-    assert (
-        f"The {len(both)} networks that are certified either way take {with_:,} steps with them and {without:,}"
-        in PAGE
-    )
+    said = f"The {len(both)} networks that are certified either way"
+    assert f"{said} take {with_:,} steps with them and {without:,}" in PAGE
 
 
 def test_runs_count_once_all_ways_of_a_task_and_seed_are_there(monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
