@@ -26,8 +26,8 @@ Count = Annotated[int, Field(ge=1, le=MOST)]
 """A number of things, at least one."""
 Steps = Annotated[int, Field(ge=0, le=MOST)]
 """A number of things, at least none."""
-Seed = Annotated[int, Field(ge=0)]
-"""The seed of what is drawn."""
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""A seed that torch takes."""
 Threads = Annotated[int, Field(ge=1, le=256)]
 """A number of threads of a process, bounded because a system cannot start arbitrarily many."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -108,10 +108,10 @@ def _in_regimes(
 
 
 def _check_dials(name: str, parts: Sequence[str], dials: Mapping[str, Sequence[str]]) -> None:
-    """Says where a dial is written that is not one of the last regime, whose dials these are.
+    """Checks that `regime.<dial>=`, which turns a dial of the last regime, is not meant for an earlier one.
 
     Raises:
-        ConfigError: if it is one of an earlier regime.
+        ConfigError: if it is; the message says how the dial of an earlier regime is written.
     """
     known = {
         each: [field.name for field in fields(regimes()[each])]  # pyright: ignore[reportArgumentType]
@@ -121,8 +121,11 @@ def _check_dials(name: str, parts: Sequence[str], dials: Mapping[str, Sequence[s
     for dial in (dial for dial in dials if parts[-1] in known and dial not in known[parts[-1]]):
         if owner := next((each for each in parts if dial in known.get(each, ())), None):
             told = f"{REGIME}={owner}"
-            meant = name.replace(told, f"{told},{dial}={','.join(dials[dial])}", 1)
-            raise ConfigError(f"{REGIME}.{dial} is of the last regime, {parts[-1]}; write \"task='{meant}'\"")
+            meant = name.replace(told, f"{told},{dial}={dials[dial][0]}", 1)
+            raise ConfigError(
+                f"{REGIME}.{dial} would turn a dial of the last regime, {parts[-1]}, which has no {dial}; "
+                f"for {owner}, write \"task='{meant}'\""
+            )
 
 
 def listed(value: str) -> list[str]:

@@ -244,6 +244,7 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: list[
         ("train", ["task=3", "+trainer.colour=red"], ["trainer.colour", "unknown key"]),
         ("train", ["task=3", "device=cudda"], ["cudda", "cpu"]),
         ("train", ["task=3", "seed=-1"], ["seed", "greater than or equal to 0", "-1"]),
+        ("train", ["task=3", f"seed={2**63}"], ["seed", "less than 9223372036854775808"]),
         ("train", ["task=3", "out=file/runs", "model=compiled", *SHORT[2:]], ["cannot write file/runs"]),
         ("train", ["task=3", "out=file/runs", "trainer.max_steps=1", *SHORT[2:]], ["cannot write file/runs"]),
         ("evaluate", ["checkpoint=frac_prev"], ["checkpoint 'frac_prev'", "did you mean frac_prevs"]),
