@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Has the garbage collector leave alone what was imported, and come less often: about a fifteenth of the time."""
+    """Collects garbage less often, and never among what was imported, which saves 7 % of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -11,6 +11,7 @@ from interpbench.causal.model import Read
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader, parse_node
 from interpbench.core.errors import TaskError, UnknownNameError
+from interpbench.tasks.regimes.bystanders import base_name
 from interpbench.tasks.task import Task
 
 
@@ -37,6 +38,16 @@ class Alignment:
         """The variables of each node that has any, in layer order, without the embedding."""
         order = [node for node in self.graph.nodes if node != EMBED and node in self.nodes.values()]
         return {node: self.variables_at(node) for node in order}
+
+    @cached_property
+    def carried(self) -> dict[Node, tuple[str, ...]]:
+        """What each node but the embedding carries: its variables, or those that a bystander copies."""
+        carried = dict(self.aligned_nodes)
+        copies = {} if self.task.crowd is None else self.task.crowd.homes
+        for name, node in copies.items():
+            if node != EMBED and node not in self.aligned_nodes:
+                carried[node] = (*carried.get(node, ()), base_name(name))
+        return carried
 
     def variables_at(self, node: Node) -> tuple[str, ...]:
         """Returns the variables that a node carries."""

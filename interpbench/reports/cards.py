@@ -69,10 +69,9 @@ def model_card(checkpoint: Checkpoint, task: Task, name: str, address: str | Non
 def picture(checkpoint: Checkpoint, task: Task) -> bytes:
     """Returns the circuit as PNG."""
     alignment = align(task, checkpoint.record.shape.graph, checkpoint.record.alignment)
-    places = {node: alignment.variables_at(node) for node in alignment.aligned_nodes}
     with TemporaryDirectory() as folder:
         path = Path(folder) / PICTURE
-        draw_circuit(checkpoint.truth, path, places, title=checkpoint.task)
+        draw_circuit(checkpoint.truth, path, alignment.carried, title=checkpoint.task)
         return path.read_bytes()
 
 

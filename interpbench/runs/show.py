@@ -113,8 +113,7 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
     if picture is not None:
         from interpbench.reports.drawing import draw_circuit
 
-        places = {node: alignment.variables_at(node) for node in alignment.aligned_nodes}
-        draw_circuit(truth, picture, places, title=task.name)
+        draw_circuit(truth, picture, alignment.carried, title=task.name)
         console.print(f"\nPicture: {terminal(picture)}", highlight=False)
 
 

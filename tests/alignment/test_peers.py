@@ -68,3 +68,15 @@ def test_where_circuits_are_in_other_networks_tells_edges_but_no_copies():
 def test_a_task_without_bystanders_has_no_copies():
     with pytest.raises(TaskError, match="task hist has no copies of its circuit; regime=alive makes them"):
         copies("hist")
+
+
+def test_pictures_say_what_bystanders_carry():
+    """By the names of what they copy; of a task with no bystanders, what is carried is what is aligned."""
+    task = get_task("max_with_previous[regime=alive]")
+    alignment = align(task, shape(task).graph)
+    said = {str(node): names for node, names in alignment.carried.items()}
+    copies = dict.fromkeys(("a0.h0", "a0.h1", "a1.h0", "a1.h1"), ("previous",))
+    assert said == {**copies, "m0": ("maximum",), "m1": ("maximum",)}
+    task = get_task("max_with_previous")
+    alone = align(task, shape(task).graph)
+    assert alone.carried == alone.aligned_nodes
