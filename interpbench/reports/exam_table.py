@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from interpbench.core.text import markdown
 from interpbench.reports.labels import NOTHING, number
 from interpbench.reports.palette import save
-from interpbench.scoring.exam_data import JOINT, RegimeEffect, ThresholdEffect
+from interpbench.scoring.exam_data import JOINT, OrderEffect, RegimeEffect, ThresholdEffect
 from interpbench.scoring.hypotheses import LEVEL
 
 LEAST_LIMIT = 0.05
@@ -78,6 +78,28 @@ def thresholds_table(effects: Sequence[ThresholdEffect]) -> str:
     for method, threshold in places:
         each = (cells.get((method, threshold, group), NOTHING) for group in groups)
         lines.append([markdown(method), threshold, *each])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def orders_table(effects: Sequence[OrderEffect]) -> str:
+    """Returns a Markdown table of methods × regimes: what is found of order 0 / of order 1."""
+    regimes = list(dict.fromkeys(one.regimes for one in effects))
+    models = {name: max(one.models for one in effects if one.regimes == name) for name in regimes}
+    cells = {(one.method, one.regimes): one for one in effects}
+    values: dict[str, list[float]] = {}
+    for one in effects:
+        values.setdefault(one.method, []).append(one.together.value)
+
+    def cell(method: str, name: str) -> str:
+        one = cells.get((method, name))
+        if one is None:
+            return NOTHING
+        fewer = f", of {one.models}" if one.models < models[name] else ""
+        return f"{one.alone.value:.2f} / {one.together.value:.2f}{fewer}"
+
+    lines = [["method", *(f"{name}: {models[name]}" for name in regimes)], ["---", *["--:"] * len(regimes)]]
+    for method in sorted(values, key=lambda method: -float(np.mean(values[method]))):
+        lines.append([markdown(method), *(cell(method, name) for name in regimes)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -8,7 +8,13 @@ from rich.console import Console
 
 from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.core.files import write_text
-from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table, thresholds_table
+from interpbench.reports.exam_table import (
+    circuits_table,
+    draw_exam,
+    exam_table,
+    orders_table,
+    thresholds_table,
+)
 from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board
@@ -16,7 +22,9 @@ from interpbench.scoring.exam_data import (
     METRICS,
     OF_CHOSEN,
     OF_CIRCUITS,
+    OrderEffect,
     RegimeEffect,
+    order_effects,
     regime_effects,
     threshold_effects,
 )
@@ -30,6 +38,8 @@ CIRCUITS = "<!-- circuits, made by `interpbench exam --write` -->"
 """The line after which it holds the table of circuits of the true size."""
 CHOSEN = "<!-- chosen sizes, made by `interpbench exam --write` -->"
 """The line after which it holds the table of circuits whose size is chosen without the truth."""
+ORDERS = "<!-- orders, made by `interpbench exam --write` -->"
+"""The line after which it holds the table of what is found of each order."""
 OWN = "<!-- thresholds, made by `interpbench exam --write` -->"
 """The line after which it holds the table of circuits that methods return at thresholds of their own."""
 
@@ -76,7 +86,21 @@ DISSOCIATIONS = (
         "the copies of a circuit are made alike, and only what reads the output's tells it from them",
     ),
 )
-"""What the gate asserts; docs/exam.md derives it."""
+"""What the gate asserts of methods on networks in regimes and on their twins; docs/exam.md derives it."""
+
+LOST = (
+    Dissociation(
+        "redundant",
+        ("exact", "path_patching"),
+        "a patch of one voter changes no answer, and one of any other required edge does",
+    ),
+    Dissociation(
+        "redundant + noisy",
+        ("exact", "path_patching"),
+        "a patch of one voter changes no answer, and one of any other required edge does",
+    ),
+)
+"""What it asserts of edges: that methods find fewer of order 1 than of order 0, in the same networks."""
 
 
 ALONE = "one program, which says nothing of others"
@@ -115,6 +139,11 @@ def effects_in(folder: Path, clean: Path, metric: str) -> list[RegimeEffect]:
     if not found:
         raise ScoresError(f"no network in {folder} has a clean twin in {clean} with the same method")
     return found
+
+
+def orders_in(folder: Path) -> list[OrderEffect]:
+    """Returns what methods find of each order in the networks of a folder with a `leaderboard.json`."""
+    return order_effects(read_board(folder / BOARD))
 
 
 def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str) -> None:
@@ -160,20 +189,35 @@ def write_exam(folder: Path, clean: Path, metric: str) -> None:
     boards = read_board(folder / BOARD), read_board(clean / BOARD)
     for names, begin in ((OF_CIRCUITS, CIRCUITS), (OF_CHOSEN, CHOSEN)):
         page = put(page, circuits_table(*(regime_effects(*boards, METRICS[name]) for name in names)), begin)
+    page = put(page, orders_table(order_effects(boards[0])), ORDERS)
     write_text(root / PAGE, put(page, thresholds_table(threshold_effects(*boards)), OWN))
     draw_exam(effects, METRICS[metric].title, root / FIGURE)
 
 
-def asserted(effects: Sequence[RegimeEffect]) -> list[Asserted]:
-    """Returns what became of each assertion of `DISSOCIATIONS`; what was not run does not hold.
+def asserted(effects: Sequence[RegimeEffect], orders: Sequence[OrderEffect]) -> list[Asserted]:
+    """Returns what became of each assertion of `DISSOCIATIONS` and of `LOST`; what was not run does not hold.
 
     A method is worse if its mean over at least two programs is lower, and the interval of the difference does
     not reach above 0. That interval is a bootstrap of programs: of one it is a point, of two it reaches up to
     the better one, so that neither may gain.
+
+    Args:
+        effects: what regimes do to methods.
+        orders: what methods find of each order.
     """
+    return [
+        *_asserted(DISSOCIATIONS, effects, "against the twins"),
+        *_asserted(LOST, orders, "of order 1 against order 0"),
+    ]
+
+
+def _asserted(
+    claims: Sequence[Dissociation], effects: Sequence[RegimeEffect | OrderEffect], against: str
+) -> list[Asserted]:
+    """Returns what became of each assertion of some list."""
     known = {(one.regimes, one.method): one for one in effects}
     found: list[Asserted] = []
-    for each in DISSOCIATIONS:
+    for each in claims:
         for method in each.methods:
             one, where = known.get((each.regimes, method)), f"{method} in {each.regimes}"
             if one is None:
@@ -182,8 +226,6 @@ def asserted(effects: Sequence[RegimeEffect]) -> list[Asserted]:
             low, high = one.difference.ends
             held = one.difference.value < 0 and high <= 0 and one.programs > 1
             many = f"{one.programs} programs" if one.programs > 1 else ALONE
-            said = (
-                f"{where}: {one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) against the twins, {many}"
-            )
+            said = f"{where}: {one.difference.value:+.3f} ({low:+.3f} to {high:+.3f}) {against}, {many}"
             found.append(Asserted(held, said if held else f"{said}; though {each.why}"))
     return found

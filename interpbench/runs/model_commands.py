@@ -153,7 +153,7 @@ def _exam(arguments: argparse.Namespace) -> int:
     if arguments.gate and arguments.metric not in EXAM_RANKINGS:
         rankings = " or ".join(EXAM_RANKINGS)
         raise ConfigError(f"--gate is about rankings: --metric {rankings}, not {arguments.metric}")
-    from interpbench.runs.exam import asserted, effects_in, show_exam, write_exam
+    from interpbench.runs.exam import asserted, effects_in, orders_in, show_exam, write_exam
     from interpbench.scoring.exam_data import METRICS
 
     effects = effects_in(Path(arguments.rows), Path(arguments.twins), arguments.metric)
@@ -161,7 +161,7 @@ def _exam(arguments: argparse.Namespace) -> int:
         show_exam(console(WIDE), effects, METRICS[arguments.metric].title)
     if arguments.write:
         write_exam(Path(arguments.rows), Path(arguments.twins), arguments.metric)
-    found = asserted(effects) if arguments.gate else []
+    found = asserted(effects, orders_in(Path(arguments.rows))) if arguments.gate else []
     for one in found:
         line = f"{'held' if one.held else 'missed'}: {one.said}"
         console(WIDE).print(line, highlight=False, markup=False, soft_wrap=True)

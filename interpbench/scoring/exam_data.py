@@ -15,7 +15,7 @@ from interpbench.scoring.intervals import within
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import HEADLINE_LEVEL, TRUTH, LeaderboardRow
 from interpbench.scoring.metric import ScoreMetric
-from interpbench.scoring.orders import ALL_ORDERS, PRECISION
+from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL
 from interpbench.scoring.ranking_metrics import HEADLINE, precision_at_size
 from interpbench.scoring.results import Chosen
 from interpbench.tasks.family import split_name
@@ -144,6 +144,55 @@ def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[Regi
     return (
         [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))] if found else []
     )
+
+
+@dataclass(frozen=True)
+class OrderEffect:
+    """What a method finds of the edges that matter alone, and of those that matter with another one only.
+
+    Both are shares of those among its best edges, as many as are required of any order.
+
+    Attributes:
+        regimes: the names of the regimes of the networks, joined by `JOINT`.
+        method: the method.
+        models: the number of networks in which some edge is required of order 1.
+        programs: the number of their programs.
+        alone: the mean share of what is required of order 0.
+        together: the mean share of what is required of order 1.
+        difference: the mean of the second minus the first.
+    """
+
+    regimes: str
+    method: str
+    models: int
+    programs: int
+    alone: Estimate
+    together: Estimate
+    difference: Estimate
+
+
+def order_effects(board: Board) -> list[OrderEffect]:
+    """Returns what methods find by order, by regimes, then in the board's order.
+
+    Args:
+        board: the rows of networks, of which those without an edge of order 1 say nothing.
+    """
+    shares: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
+    for row in board.rows:
+        metrics = row.at(HEADLINE_LEVEL).metrics
+        both = [metrics.get(f"{RECALL}{order}") for order in (0, 1)]
+        if all(both) and row.method not in NOT_COMPARED and not row.left_out:
+            alone, together = (one.value for one in both if one is not None)
+            shares.setdefault((combination(row.task), row.method), []).append((alone, together, row.program))
+    order = {method: place for place, method in enumerate(board.methods)}
+    found: list[OrderEffect] = []
+    for regimes, method in sorted(shares, key=lambda key: (_depth(key[0]), order[key[1]])):
+        those = shares[regimes, method]
+        alone, together = (np.array(side, float) for side in list(zip(*those))[:2])
+        programs = [program for _, _, program in those]
+        means = (mean_interval(each.tolist(), programs) for each in (alone, together, together - alone))
+        found.append(OrderEffect(regimes, method, len(those), len(set(programs)), *means))
+    return found
 
 
 @dataclass(frozen=True)

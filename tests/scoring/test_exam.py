@@ -8,15 +8,22 @@ import pytest
 
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
-from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table
+from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table, orders_table
 from interpbench.runs import cli
-from interpbench.runs.exam import ALONE, DISSOCIATIONS, asserted, effects_in
+from interpbench.runs.exam import ALONE, DISSOCIATIONS, LOST, asserted, effects_in, orders_in
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.runs.model_commands import EXAM_METRICS
-from interpbench.scoring.exam_data import METRICS, OF_CIRCUITS, RegimeEffect, combination, regime_effects
+from interpbench.scoring.exam_data import (
+    METRICS,
+    OF_CIRCUITS,
+    RegimeEffect,
+    combination,
+    order_effects,
+    regime_effects,
+)
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import LeaderboardRow
-from interpbench.scoring.orders import ALL_ORDERS
+from interpbench.scoring.orders import ALL_ORDERS, RECALL
 from interpbench.scoring.results import LevelScores, Sufficiency
 from tests import ROOT
 
@@ -89,17 +96,48 @@ def test_a_method_that_had_more_pairs_on_the_twin_is_not_compared() -> None:
 
 def test_the_gate_names_what_does_not_hold() -> None:
     effects = regime_effects(Board(INSIDE), TWINS, METRICS["auroc"])
-    found = asserted(effects)
+    found = asserted(effects, [])
     (line,) = (one.said for one in found if one.held)
     assert line.startswith(f"exact in {NOISY}: -0.400 (") and line.endswith("against the twins, 2 programs")
     assert f"path_patching in {NOISY}: not run" in [one.said for one in found]
     equal = [replace(one, difference=Estimate(0.0, -0.1, 0.1, "bootstrap")) for one in effects]
-    (line,) = (one.said for one in asserted(equal) if one.said.startswith(f"exact in {NOISY}"))
+    line = next(one.said for one in asserted(equal, []) if one.said.startswith(f"exact in {NOISY}"))
     assert "+0.000 (-0.100 to +0.100) against the twins, 2 programs; though a patch of one voter" in line
     alone = [replace(one, programs=1) for one in effects]
-    assert not any(one.held for one in asserted(alone))
-    assert ALONE in next(one.said for one in asserted(alone) if one.said.startswith(f"exact in {NOISY}"))
-    assert all(each.why and each.methods for each in DISSOCIATIONS)
+    assert not any(one.held for one in asserted(alone, []))
+    assert ALONE in next(one.said for one in asserted(alone, []) if one.said.startswith(f"exact in {NOISY}"))
+    assert all(each.why and each.methods for each in (*DISSOCIATIONS, *LOST))
+
+
+def test_what_is_lost_is_told_by_order() -> None:
+    """The gate asks that more voters are lost than edges that matter alone, in networks that have any."""
+
+    def found(base: str, method: str, *shares: float) -> LeaderboardRow:
+        one = row(f"{base}[regime=redundant]", method, 1.0)
+        recall = {f"{RECALL}{order}": Estimate(share) for order, share in enumerate(shares)}
+        levels = {level: replace(scores, metrics=recall) for level, scores in one.levels.items()}
+        return replace(one, levels=levels)
+
+    rows = [
+        *(found("a", "exact", 1.0, 0.5), found("b", "exact", 0.9, 0.1), found("c", "exact", 1.0)),
+        *(found("a", "path_patching", 0.5, 0.5), found("b", "path_patching", 0.5, 1.0)),
+    ]
+    effects = order_effects(Board((*rows, *INSIDE)))
+    assert [(one.method, one.models, one.programs) for one in effects] == [
+        ("exact", 2, 2),
+        ("path_patching", 2, 2),
+    ]
+    exact = effects[0]
+    assert (exact.alone.value, exact.together.value) == pytest.approx((0.95, 0.3))
+    assert exact.difference.value == pytest.approx(-0.65)
+    said = {one.said.partition(":")[0]: one for one in asserted([], effects)}
+    assert said["exact in redundant"].held and "of order 1 against order 0" in said["exact in redundant"].said
+    lost = said["path_patching in redundant"]
+    assert not lost.held and "+0.250" in lost.said and "though a patch of one voter" in lost.said
+    assert orders_table([*effects, replace(exact, method="eap", models=1)]).splitlines() == [
+        *("| method | redundant: 2 |", "| --- | --: |", "| path_patching | 0.50 / 0.75 |"),
+        *("| exact | 0.95 / 0.30 |", "| eap | 0.95 / 0.30, of 1 |"),
+    ]
 
 
 def test_the_gate_is_about_rankings(
@@ -116,7 +154,7 @@ def test_the_gate_is_about_rankings(
         cli.main()
     printed = capsys.readouterr().out
     assert not end.value.code and "missed:" not in printed
-    assert printed.count("held: ") == sum(len(each.methods) for each in DISSOCIATIONS)
+    assert printed.count("held: ") == sum(len(each.methods) for each in (*DISSOCIATIONS, *LOST))
 
 
 def test_the_table_has_a_cell_for_each_method_and_combination(tmp_path: Path) -> None:
@@ -148,6 +186,7 @@ def test_networks_without_twins_are_refused() -> None:
 
 def test_the_gate_holds_for_the_released_models_and_no_method_is_perfect_everywhere() -> None:
     effects = effects_in(ROOT / "docs" / "exam", ROOT / "docs" / "exam" / "twins", "precision")
-    assert [one.said for one in asserted(effects) if not one.held] == []
+    orders = orders_in(ROOT / "docs" / "exam")
+    assert [one.said for one in asserted(effects, orders) if not one.held] == []
     perfect = {one.method for one in effects} - {one.method for one in effects if one.inside.value < 1}
     assert perfect == set()
