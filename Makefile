@@ -129,7 +129,9 @@ leaderboard: install
 
 install: .venv/installed
 
+# Without --no-compile, pip compiles 20,000 files one by one, most of which nothing ever imports.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		-c constraints.txt -e '.[dev,docs]'
 	touch $@
