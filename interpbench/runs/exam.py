@@ -88,17 +88,13 @@ DISSOCIATIONS = (
 )
 """What the gate asserts of methods on networks in regimes and on their twins; docs/exam.md derives it."""
 
-LOST = (
+LOST = tuple(
     Dissociation(
-        "redundant",
+        regimes,
         ("exact", "path_patching"),
         "a patch of one voter changes no answer, and one of any other required edge does",
-    ),
-    Dissociation(
-        "redundant + noisy",
-        ("exact", "path_patching"),
-        "a patch of one voter changes no answer, and one of any other required edge does",
-    ),
+    )
+    for regimes in ("redundant", "redundant + noisy")
 )
 """What it asserts of edges: that methods find fewer of order 1 than of order 0, in the same networks."""
 
