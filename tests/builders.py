@@ -1,10 +1,9 @@
 """Builders of what several test files need: networks, problems, trainers, intervention tests, script runs."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from interpbench.training.trainer import Trainer
 from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.model import Transformer
 from tests import ROOT
+from tests.forks import run_python
 from tests.wrong_networks import right_network
 
 CPU = torch.device("cpu")
@@ -234,7 +234,6 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def run_script(where: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_script(where: Path, script: str, *arguments: str) -> CompletedProcess[str]:
     """Runs a script of the top folder in a process of its own, as a user does."""
-    line = [sys.executable, str(ROOT / script), *arguments]
-    return subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)
+    return run_python(where, str(ROOT / script), *arguments)

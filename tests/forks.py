@@ -1,49 +1,100 @@
-"""Command lines that run one after the other in forks of one process, which has imported what they share."""
+"""Commands that run in forks of one process, which has imported what they share: most of their time.
 
+A fork has a folder, an environment, arguments and streams of its own, as a new process has. What is tested of
+the start itself (what is imported, what `PYTHONPATH` does) needs a new process.
+"""
+
+import atexit
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
+from itertools import count
 from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import mkdtemp
+from typing import Self
 
 _FORKS = """
-import importlib, json, os, sys
-folder, modules, program, lines = json.loads(sys.argv[1])
-for module in modules:
+import importlib, json, os, runpy, sys
+for module in json.loads(sys.argv[1]):
     importlib.import_module(module)
-for place, typed in enumerate(lines):
-    process = os.fork()
-    if process == 0:
-        for stream in (1, 2):
-            os.dup2(os.open(f"{folder}/{place}.{stream}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-        sys.argv = ["interpbench", *typed]
-        exec(program)
-        sys.exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if process := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+        continue
+    for stream, path in enumerate([os.devnull, *asked["streams"]]):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if stream else os.O_RDONLY), stream)
+    os.chdir(asked["where"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    program, *typed = asked["arguments"]
+    if program == "-c":
+        sys.argv, sys.path[0] = [program, *typed[1:]], ""
+        exec(typed[0], {"__name__": "__main__"})
+    else:
+        sys.argv, sys.path[0] = [program, *typed], os.path.dirname(program)
+        runpy.run_path(program, run_name="__main__")
+    sys.exit(0)
 """
+LIBRARIES = ("torch", "scipy.stats", "scipy.optimize", "hydra", "pydantic", "rich.progress")
+"""What training and evaluations import of others."""
 MAIN = "from interpbench.runs.cli import main; main()"
 """The program of the command `interpbench`."""
 
 
-def run_forked(
-    where: Path,
-    written: Path,
-    lines: Sequence[Sequence[str]],
-    modules: Sequence[str] = ("interpbench.runs.cli", "torch"),
-    program: str = MAIN,
-) -> list[tuple[int, str, str]]:
-    """Returns the exit status, the standard output and the standard error of each command line.
+class Forks:
+    """A process that forks itself for each command.
 
     Args:
-        where: the folder that they are run in.
-        written: a folder for what they print.
-        lines: the arguments of each.
-        modules: what is imported before the process is forked.
-        program: the code that takes the arguments.
+        modules: what it imports first.
+        where: the folder that it is in while it does; None for that of this process.
     """
-    asked = json.dumps([str(written), modules, program, lines])
-    line = [sys.executable, "-c", _FORKS, asked]
-    done = subprocess.run(line, cwd=where, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = [[(written / f"{place}.{stream}").read_text() for stream in (1, 2)] for place in range(len(lines))]
-    return [(int(status), out, err) for status, (out, err) in zip(done.stdout.split(), said, strict=True)]
+
+    def __init__(self, modules: Sequence[str], where: Path | None = None) -> None:
+        line = [sys.executable, "-c", _FORKS, json.dumps(modules)]
+        pipe, self._written, self._count = subprocess.PIPE, Path(mkdtemp(prefix="forks-")), count()
+        self._process = subprocess.Popen(line, cwd=where, stdin=pipe, stdout=pipe, text=True)
+
+    def run(self, where: Path, *arguments: str) -> CompletedProcess[str]:
+        """Runs Python with some arguments, which begin with a path or with `-c`, in a folder."""
+        place, process = next(self._count), self._process
+        streams = [str(self._written / f"{place}.{name}") for name in ("out", "err")]
+        asked = {
+            "where": str(where),
+            "arguments": arguments,
+            "environment": dict(os.environ),
+            "streams": streams,
+        }
+        assert process.stdin and process.stdout
+        print(json.dumps(asked), file=process.stdin, flush=True)
+        status = int(process.stdout.readline())
+        out, err = (Path(path).read_text() for path in streams)
+        return CompletedProcess([sys.executable, *arguments], status, out, err)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._process.communicate()
+        for path in self._written.iterdir():
+            path.unlink()
+        self._written.rmdir()
+
+
+@cache
+def _libraries() -> Forks:
+    forks = Forks(LIBRARIES)
+    atexit.register(forks.close)
+    return forks
+
+
+def run_python(where: Path, *arguments: str) -> CompletedProcess[str]:
+    """Runs Python with some arguments, which begin with a path or with `-c`, where libraries are imported."""
+    return _libraries().run(where, *arguments)

@@ -11,7 +11,7 @@ import pytest
 
 from interpbench.discovery.known_methods import known_methods
 from tests import ROOT
-from tests.forks import MAIN, run_forked
+from tests.forks import MAIN, Forks
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,11 @@ def run(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")]))
 
     def run(*lines: str, program: str = MAIN) -> list[str]:
-        done = run_forked(
-            where, tmp_path_factory.mktemp("written"), list(map(str.split, lines)), program=program
-        )
-        for status, _, err in done:
-            assert status == 0 and "Traceback" not in err, err
-        return [out + err for _, out, err in done]
+        with Forks(["interpbench.runs.cli", "torch"], where) as forks:
+            done = [forks.run(where, "-c", program, *line.split()) for line in lines]
+        for one in done:
+            assert one.returncode == 0 and "Traceback" not in one.stderr, one.stderr
+        return [one.stdout + one.stderr for one in done]
 
     return run
 

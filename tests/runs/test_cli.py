@@ -21,7 +21,8 @@ from interpbench.runs.subcommand import SUBCOMMANDS
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.identity import task_sha256
 from tests import ROOT
-from tests.forks import run_forked
+from tests.builders import run_script
+from tests.forks import MAIN, Forks, run_python
 
 HEAVY = ("torch", "jax", "transformer_lens", "wandb", "tracr.compiler")
 LOOK = f"""
@@ -53,7 +54,8 @@ def run(where: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def train(where: Path, *overrides: str) -> tuple[int, str, str]:
-    return run(where, str(ROOT / "train.py"), *overrides)
+    done = run_script(where, "train.py", *overrides)
+    return done.returncode, done.stdout, done.stderr
 
 
 def only_folder(out: Path) -> Path:
@@ -91,9 +93,7 @@ def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> No
 
 
 @pytest.mark.exhaustive
-def test_what_commands_write_by_default_is_nothing_that_git_shows(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_commands_write_by_default_is_nothing_that_git_shows(tmp_path: Path) -> None:
     """In a repository that ignores what this one does."""
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
@@ -107,8 +107,9 @@ def test_what_commands_write_by_default_is_nothing_that_git_shows(
         ["evaluate", "method=random", "checkpoint=hist", "examples=8", "test_examples=8"],
         ["report"],
     )
-    for status, _, err in run_forked(tmp_path, tmp_path_factory.mktemp("written"), lines):
-        assert status == 0, err
+    for line in lines:
+        done = run_python(tmp_path, "-c", MAIN, *line)
+        assert done.returncode == 0, done.stderr
     git = ["git", "-C", str(tmp_path), "status", "--porcelain"]
     assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == "?? .gitignore\n"
     for written in ("pictures/frac_prevs.png", "transformer-lens/hist", "problems", "evaluate/report.html"):
@@ -195,8 +196,9 @@ TYPED = {
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[int, str]]:
     """Returns the status and the standard error of each command line of `TYPED`."""
     where = tmp_path_factory.mktemp("typed")
-    done = run_forked(where, where, list(TYPED.values()), ["interpbench.runs.cli"], LOOK)
-    return {typed: (status, err) for typed, (status, _, err) in zip(TYPED, done, strict=True)}
+    with Forks(["interpbench.runs.cli"]) as forks:
+        done = {typed: forks.run(where, "-c", LOOK, *line) for typed, line in TYPED.items()}
+    return {typed: (answer.returncode, answer.stderr) for typed, answer in done.items()}
 
 
 @pytest.mark.parametrize(("wrong", "command"), TYPED)
@@ -301,9 +303,9 @@ def test_compiled_weights_are_certified(compiled_run: Path) -> None:
 
 def test_evaluation_writes_a_record_and_pictures(compiled_run: Path, tmp_path: Path) -> None:
     overrides = ("method=exact", f"checkpoint={compiled_run}", f"out={tmp_path / 'out'}", "device=cpu")
-    status, out, err = run(tmp_path, str(ROOT / "evaluate.py"), *overrides)
-    assert status == 0, err
-    assert "frac_prevs" in out and "exact" in out
+    done = run_script(tmp_path, "evaluate.py", *overrides)
+    assert done.returncode == 0, done.stderr
+    assert "frac_prevs" in done.stdout and "exact" in done.stdout
     folder = only_folder(tmp_path / "out")
     assert sorted(path.name for path in folder.iterdir()) == ["circuit-exact.png", "exact.json", "roc.png"]
     record = json.loads((folder / "exact.json").read_text())

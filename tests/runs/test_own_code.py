@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from interpbench.core.process import _umask
 from interpbench.discovery import method as registry
 from tests import ROOT
 from tests.builders import run_script
+from tests.forks import run_python
 
 RELEASED = ROOT / "models"
 
@@ -287,9 +287,7 @@ def test_a_task_of_one_s_own_that_fails_is_one_line(tmp_path: Path, body: str, s
             line = (
                 "import sys; from interpbench.runs import cli\nsys.argv[1:] = ['show', 'mine.py']\ncli.main()"
             )
-            done = subprocess.run(
-                [sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
-            )
+            done = run_python(tmp_path, "-c", line)
         else:
             done = run_script(tmp_path, script, *arguments)
         assert (done.returncode, done.stderr) == (2, f"error: {said}\n")

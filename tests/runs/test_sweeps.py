@@ -19,6 +19,7 @@ from interpbench.runs import start
 from interpbench.runs.entry import Command, RunOutcome, contained
 from interpbench.runs.sweep import SUMMARY, plan, sweep
 from tests import ROOT
+from tests.builders import run_script
 
 LAUNCHERS = {
     "basic": (),
@@ -201,8 +202,7 @@ def test_mistakes_are_one_line_before_anything_starts(
 
 
 def train(*overrides: str) -> tuple[int, str, str]:
-    command = [sys.executable, str(ROOT / "train.py"), "-m", *SHORT, *overrides]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_script(Path.cwd(), "train.py", "-m", *SHORT, *overrides)
     return done.returncode, done.stdout, done.stderr
 
 
