@@ -53,6 +53,7 @@ DEMANDED: frozenset[Kind] = frozenset(kind for kinds in NEEDS.values() for kind 
 """The kinds of rates that some grade needs."""
 POSITIONS: tuple[Kind, ...] = ("positions", "effective_positions")
 """The kinds of rates that are needed if a standard asks for positions."""
+_GIVEN_UP = "was not measured on all draws"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -107,8 +108,9 @@ class Verdict:
         return self.grade is not None and GRADES.index(self.grade) >= GRADES.index(grade)
 
     def missed(self, grade: Grade) -> list[str]:
-        """Returns, in words, everything that keeps the certificate from a grade."""
-        return [said for each in GRADES[: GRADES.index(grade) + 1] for said in self.failures[each]]
+        """Returns, in words, everything that keeps the certificate from a grade; what was given up is last."""
+        said = [one for each in GRADES[: GRADES.index(grade) + 1] for one in self.failures[each]]
+        return sorted(said, key=lambda one: one.endswith(_GIVEN_UP))
 
 
 def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:
@@ -166,7 +168,7 @@ def _missed(certificate: Certificate, kind: Kind, standard: Standard) -> list[tu
         if not draws:
             missed.append((math.inf, f"{name_of(kind, place)} was not measured"))
         elif kind not in EFFECTIVE and draws.keys() not in ({"pairs"}, {*RANDOM_DRAWS}):  # it was given up
-            missed.append((math.inf, f"{name_of(kind, place)} was not measured on all draws"))
+            missed.append((math.inf, f"{name_of(kind, place)} {_GIVEN_UP}"))
         for draw, rate in draws.items():
             low, needed = rate.bound(standard.confidence), standard.least(rate)
             if low < needed:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from interpbench.checkpoints.certificate_file import parse_certificate, write_certificate
 from interpbench.checkpoints.checkpoint_files import CERTIFICATE, in_regimes, released
 from interpbench.circuits.certificate import Certificate, Rate, level
+from interpbench.circuits.grades import Verdict
 from interpbench.core.clopper_pearson import lower_bound
 from interpbench.core.errors import CheckpointError
 from interpbench.core.files import read_json
@@ -151,3 +152,11 @@ def test_after_many_attempts_a_certificate_can_still_be_written_and_hardly_pass(
     """A chain of runs that start from each other, each with attempts of its own."""
     late = Rate(wrong=0, rows=73_728, looks=300)
     assert lower_bound(late.rows, late.rows, level(0.95, late.looks)) < 0.999
+
+
+def test_what_was_given_up_is_said_last() -> None:
+    """Measuring ends where a grade is lost, which leaves every other rate without some of its draws."""
+    given_up, low = "output was not measured on all draws", "node m0 0.99100 < 0.999, 9 of 1,024 rows wrong"
+    verdict = Verdict(None, {"behaviour": [given_up], "iit": [low], "siit": ["later"]}, None)
+    assert verdict.missed("behaviour") == [given_up]
+    assert verdict.missed("iit") == [low, given_up]
