@@ -108,7 +108,7 @@ class Verdict:
         return self.grade is not None and GRADES.index(self.grade) >= GRADES.index(grade)
 
     def missed(self, grade: Grade) -> list[str]:
-        """Returns, in words, everything that keeps the certificate from a grade; what was given up is last."""
+        """Returns, in words, what keeps the certificate from a grade, and last what was given up."""
         said = [one for each in GRADES[: GRADES.index(grade) + 1] for one in self.failures[each]]
         return sorted(said, key=lambda one: one.endswith(_GIVEN_UP))
 
