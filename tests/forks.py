@@ -1,4 +1,4 @@
-"""Commands that run in forks of one process, which has imported what they share: most of their time.
+"""Commands that run in forks of one process, which has imported their libraries: imports take most of the time.
 
 A fork has a folder, an environment, arguments and streams of its own, as a new process has. What is tested of
 the start itself (what is imported, what `PYTHONPATH` does) needs a new process.
