@@ -1,4 +1,4 @@
-"""Commands that run in forks of one process, which has imported their libraries: imports take most of the time.
+"""Commands that run in forks of one process, which has imported their libraries: that takes most of the time.
 
 A fork has a folder, an environment, arguments and streams of its own, as a new process has. What is tested of
 the start itself (what is imported, what `PYTHONPATH` does) needs a new process.
