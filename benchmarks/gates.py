@@ -9,9 +9,9 @@ or by ADDER alone, and only these outputs are scored. A method gets 64 such pair
 * whether the two directions together say the right gate of an edge: AND if its score by noising is more than
   twice that by denoising, OR if it is less than half of it, else ADDER.
 
-Networks are those of four tasks in `models`, and of these in regime `noisy`: their forbidden edges are not
-dead, so that an effect of almost nothing does not stand out. Numbers are in `docs/gates.json`, means over
-nodes in the table of docs/exam.md.
+Networks are those of four tasks in `models`, and of these in regime `noisy` where there is one: forbidden
+edges of those are not dead, so that an effect of almost nothing does not stand out. Numbers are in
+`docs/gates.json`, means over nodes in the table of docs/exam.md.
 
 Run: `python -m benchmarks.gates`; `--write` writes the table of what has been measured, and measures nothing.
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.power import TASKS, power
+from benchmarks.power import power
 from interpbench.alignment.alignment import Alignment
 from interpbench.alignment.find_gates import KINDS, Gate, find_gates
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
@@ -47,6 +47,7 @@ from interpbench.tasks.problem import Pairs
 
 METHODS = ("exact", "acdc", "eap", "atp", "relp", "eap_ig_activations")
 DIRECTIONS = ("noising", "denoising", "both")
+TASKS = ("trend_to_next", "equals_two_back", "differs_from_both_neighbours", "detect_abc")
 NETWORKS = tuple(name for task in TASKS for name in (task, f"{task}[regime=noisy]"))
 DRAWN, PAIRS, LEAST = 20_000, 64, 32
 """How many pairs are drawn, how many of them a method gets, and the least that a gate has to have."""
@@ -158,10 +159,16 @@ def table(every: Sequence[Seen]) -> str:
     for method in METHODS:
         for noisy in (False, True):
             lines.append(_row(method, noisy, [one for one in every if one.method == method]))
-    counts = [len({(one.network, one.node) for one in every if one.kind == kind}) for kind in KINDS]
-    heads = [f"{kind.upper()} ({count})" for kind, count in zip(KINDS, counts)]
+    heads = [
+        f"{kind.upper()} ({_count(every, kind, False)}, noisy {_count(every, kind, True)})" for kind in KINDS
+    ]
     lines = [["method", *heads, "gates said right"], ["---", *["--:"] * (len(KINDS) + 1)], *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _count(every: Sequence[Seen], kind: str, noisy: bool) -> int:
+    """Returns the number of nodes whose inputs a kind of gate joins, in noisy networks or in the others."""
+    return len({(x.network, x.node) for x in every if x.kind == kind and ("noisy" in x.network) == noisy})
 
 
 def _row(method: str, noisy: bool, every: Sequence[Seen]) -> list[str]:

@@ -1,12 +1,13 @@
-"""Does a classifier that was trained on living networks find the circuit of one that it has not seen?
+"""Does a classifier that was trained on networks in regimes find the circuit of one that it has not seen?
 
 A table of `docs/exam.md`. `fitted_features` has learned from networks in which all outside the circuit is
-dead. Here classifiers are trained on networks of regime `alive` themselves, without those of the program at
-hand: from sizes of weights and activations (those of `interpbench shortcuts`), as ranks within the network,
-logistic regression and gradient-boosted trees say how likely a node or an edge is the circuit's. Each
-network has the same weight, and in it what is required has the same as what is forbidden. The AUROC is
-given of all nodes (the embedding is none) and edges, and against other copies of the circuit, as means over
-programs with the interval of a bootstrap of programs.
+dead. Here classifiers are trained on networks of regime `alive` themselves, and on those of the whole exam,
+without those of the program at hand: from sizes of weights and activations and what can be read of nodes
+(as in `interpbench shortcuts`), as ranks within the network, logistic regression and gradient-boosted trees
+say how likely a node or an edge is the circuit's. An edge also has what can be read of its writer. Each
+network has the same weight, and in it what is required has the same as what is forbidden. The AUROC is given
+of all nodes (the embedding is none) and edges, and of living networks against other copies of the circuit,
+as means over programs with the interval of a bootstrap of programs.
 
 Run: `python -m benchmarks.living_classifiers`.
 """
@@ -31,13 +32,16 @@ from interpbench.circuits.naming import EMBED
 from interpbench.core.files import write_text
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.fitted_features import NODE_FEATURES, features
+from interpbench.discovery.readings import readings
 from interpbench.reports.models_page import put
+from interpbench.runs.shortcuts import PAIRS, PROBED
 from interpbench.scoring.against_copies import auroc_against_copies
 from interpbench.scoring.intervals import bootstrap, resampling
 from interpbench.tasks.catalogue import get_task, program_of
 
-MODELS = "regime:alive"
-PAIRS = 64
+LIVING = "regime:alive"
+GROUPS = {LIVING: "living networks", "regimes": "the whole exam"}
+"""The groups of networks, and what the table calls them."""
 PAGE = Path("docs/exam.md")
 BEGIN = "<!-- made by `python -m benchmarks.living_classifiers` -->"
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
@@ -64,21 +68,27 @@ class Part:
 @torch.no_grad()
 def parts_of(folder: Path) -> tuple[str, dict[str, Part]]:
     """Returns the program of a network, and its nodes and edges."""
-    checkpoint = load_checkpoint(folder)
-    problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
+    checkpoint, pairs = load_checkpoint(folder), load_pairs(folder)
+    problem = pairs.problem(checkpoint.network, PAIRS)
     found, truth, legal = features(problem), checkpoint.truth, problem.graph.legal
-    copies = copies_of_circuit(get_task(checkpoint.task), truth)
+    probed = pairs.problem(checkpoint.network, min(PROBED, len(pairs.clean)))
+    read = np.stack(list(readings(probed).values()), 1)
+    task = get_task(checkpoint.task)
+    copies = [] if task.crowd is None else copies_of_circuit(task, truth)
     nodes = truth.nodes.copy()
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
-    edges = found.edge(np.zeros(len(NODE_FEATURES) + 1))
+    edges = np.concatenate([found.edge(np.zeros(len(NODE_FEATURES) + 1)), read[found.writer]], 1)
+    of_nodes = np.concatenate([found.node, read], 1)
     return program_of(checkpoint.task), {
-        "nodes": Part(_ranks(found.node), _labels(nodes), [nodes for nodes, _ in copies]),
+        "nodes": Part(_ranks(of_nodes), _labels(nodes), [nodes for nodes, _ in copies]),
         "edges": Part(_ranks(edges), _labels(truth.qkv_edges[legal]), [edges[legal] for _, edges in copies]),
     }
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    return rankdata(values, axis=0) / len(values)
+    """Returns ranks among the values of each column that are there; the middle where there is none."""
+    ranks = rankdata(values, axis=0, nan_policy="omit") / (~np.isnan(values)).sum(0).clip(1)
+    return np.nan_to_num(ranks, nan=0.5)
 
 
 def _labels(states: np.ndarray) -> np.ndarray:
@@ -102,30 +112,37 @@ def cell(values: dict[str, list[float]]) -> str:
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
+def tested(found: list[tuple[str, dict[str, Part]]], kind: str, make: Callable[[], Any]) -> tuple[str, str]:
+    """Returns the AUROC on networks of unseen programs, of all nodes or edges and against copies."""
+    plain: dict[str, list[float]] = {}
+    against: dict[str, list[float]] = {}
+    for unseen in sorted({program for program, _ in found}):
+        learned = trained(make(), [parts[kind] for program, parts in found if program != unseen])
+        for part in (parts[kind] for program, parts in found if program == unseen):
+            scores, counted = learned.predict_proba(part.values)[:, 1], part.truth >= 0
+            if len(np.unique(part.truth[counted])) > 1:
+                plain.setdefault(unseen, []).append(roc_auc_score(part.truth[counted], scores[counted]))
+            told = auroc_against_copies(scores, part.copies) if part.copies else None
+            if told is not None:
+                against.setdefault(unseen, []).append(told)
+    return cell(plain), cell(against) if against else "–"
+
+
 def main() -> None:
     """Trains the classifiers, and writes the table."""
     prepare_torch(threads=1)
-    found = [parts_of(folder) for folder in find_checkpoints(MODELS)]
-    programs = sorted({program for program, _ in found})
     rows = [
-        f"| classifier, {len(found)} networks | of | AUROC | against copies |",
-        "| --- | --- | --- | --- |",
+        "| classifier | trained and tested on | of | AUROC | against copies |",
+        "| --- | --- | --- | --- | --- |",
     ]
-    for name, make in CLASSIFIERS.items():
-        for kind in ("nodes", "edges"):
-            plain: dict[str, list[float]] = {}
-            against: dict[str, list[float]] = {}
-            for unseen in programs:
-                learned = trained(make(), [parts[kind] for program, parts in found if program != unseen])
-                for part in (parts[kind] for program, parts in found if program == unseen):
-                    scores = learned.predict_proba(part.values)[:, 1]
-                    counted = part.truth >= 0
-                    plain.setdefault(unseen, []).append(roc_auc_score(part.truth[counted], scores[counted]))
-                    told = auroc_against_copies(scores, part.copies)
-                    if told is not None:
-                        against.setdefault(unseen, []).append(told)
-            rows.append(f"| {name} | {kind} | {cell(plain)} | {cell(against)} |")
-            print(rows[-1], flush=True)
+    for group, called in GROUPS.items():
+        found = [parts_of(folder) for folder in find_checkpoints(group)]
+        for name, make in CLASSIFIERS.items():
+            for kind in ("nodes", "edges"):
+                here, against = tested(found, kind, make)
+                against = against if group == LIVING else "–"
+                rows.append(f"| {name} | {called} ({len(found)}) | {kind} | {here} | {against} |")
+                print(rows[-1], flush=True)
     write_text(PAGE, put(PAGE.read_text(), "\n".join(rows), BEGIN))
 
 

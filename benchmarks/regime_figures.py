@@ -8,8 +8,8 @@
   of integrated gradients go.
 * `docs/exam-superposed.png`: the cosines of the directions of tokens and positions, each without their mean,
   in a network of regime `superposed` and in its clean twin.
-* `docs/exam-cancelling.png`, `docs/exam-wide.png`, `docs/exam-normed.png`: circuits as `interpbench show`
-  draws them.
+* `docs/exam-redundant.png` and others: circuits as `interpbench show` draws them. `docs/exam-twin.png` is
+  that of the regimes that leave the circuit as it is.
 
 Run: `python -m benchmarks.regime_figures`, a minute.
 """
@@ -42,6 +42,11 @@ FLAT = (
 )
 SUPERPOSED = "equals_two_back"
 DRAWN = {
+    "alive": "max_with_previous[regime=alive]",
+    "redundant": "trend_to_next[regime=redundant]",
+    "shares": "differs_from_both_neighbours[regime=shares]",
+    "rare": "trend_to_next[regime=rare]",
+    "twin": "equals_two_back",
     "cancelling": "detect_abc[regime=cancelling]",
     "wide": "trend_to_next[regime=wide,times=2]",
     "normed": "trend_to_next[regime=normed]",

@@ -22,11 +22,9 @@ from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Metric
 from interpbench.tasks.task import Task
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.transformer.config import TransformerConfig
 from interpbench.transformer.fast.run_circuits import run_circuits
-from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.model import Transformer
-from interpbench.transformer.recording import record
+from interpbench.transformer.recording import AttentionPatterns, record
 
 INPUTS = 1024
 """The number of inputs that activations are measured on, and of pairs that effects are."""
@@ -56,19 +54,6 @@ class Measured:
     nodes: dict[str, list[float]]
     required: list[bool]
     heads: list[bool]
-
-
-class Patterns(Interventions):
-    """Keeps the attention patterns of a run."""
-
-    def begin(self, cfg: TransformerConfig) -> None:
-        """Forgets those of an earlier run."""
-        self.found: list[Tensor] = []
-
-    def attend(self, writers: Sequence[int], patterns: list[Tensor]) -> list[Tensor]:
-        """Keeps the patterns of a layer."""
-        self.found.append(patterns[0])
-        return patterns
 
 
 @torch.no_grad()
@@ -186,9 +171,9 @@ def spectra(network: Transformer) -> dict[str, float]:
 
 def attention(network: Transformer, tokens: Tensor) -> dict[str, float]:
     """Returns how sharp attention is, how much of it BOS has, and how much it depends on the input."""
-    patterns = Patterns()
+    patterns = AttentionPatterns()
     network.run(network.embedding(tokens), patterns)
-    each = torch.cat(patterns.found)[:, 1:].double()  # queries after BOS, [H, Q, K, N]
+    each = torch.cat(patterns.each)[:, 1:].double()  # queries after BOS, [H, Q, K, N]
     entropy = -(each * each.clamp(min=1e-12).log()).sum(2).mean((1, 2))
     return {
         "attention: mean entropy": float(entropy.mean()),

@@ -50,6 +50,8 @@ BOXES: dict[State, _Box] = {
     State.ALLOWED: {"facecolor": "#F1F8FD", "edgecolor": SKY, "linewidth": 1.0},
     State.FORBIDDEN: {"facecolor": "#F4F4F4", "edgecolor": "#D0D0D0", "linewidth": 0.8},
 }
+TOGETHER: _Box = {"facecolor": "#E3F4EC", "edgecolor": GREEN, "linewidth": 1.4}
+"""The box of a node that is required of a higher order: allowed, and needed where others are patched, too."""
 TRUTH_LEGEND = {
     "required": "required",
     "together": "required of a higher order: with others",
@@ -223,11 +225,12 @@ def _panel(
     for wire, curves in layout.route(wires).items():
         _wire(axes, curves, wire.style, 1 + bundles.index((wire.style, wire.edge.source)) / len(bundles))
     styles = {wire.edge.target: wire.style for wire in wires}
-    for node, state in zip(truth.graph.nodes, truth.nodes):
-        _box(axes, layout.nodes[node], str(node), variables.get(node, ()), State(int(state)))
+    for node, state, order in zip(truth.graph.nodes, truth.nodes, orders_of(truth, "node")):
+        style = TOGETHER if order > 0 else BOXES[State(int(state))]
+        _box(axes, layout.nodes[node], str(node), variables.get(node, ()), style)
         if node.head is not None:
             _slots(axes, layout, node, styles)
-    _box(axes, layout.logits, "logits", (), State.REQUIRED)
+    _box(axes, layout.logits, "logits", (), BOXES[State.REQUIRED])
 
 
 def _wire(axes: Axes, curves: list[Bezier], style: str, order: float) -> None:
@@ -246,15 +249,15 @@ def _wire(axes: Axes, curves: list[Bezier], style: str, order: float) -> None:
     axes.add_patch(Polygon(head, color=line["color"], linewidth=0, zorder=2.5))
 
 
-def _box(axes: Axes, centre: Point, name: str, variables: tuple[str, ...], state: State) -> None:
+def _box(axes: Axes, centre: Point, name: str, variables: tuple[str, ...], style: _Box) -> None:
     """Draws a box with its name and, below it, what it carries."""
     x, y = centre
     corner = (x - WIDTH / 2, y - HEIGHT / 2)
     shape = FancyBboxPatch(
-        corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.07", zorder=3, **BOXES[state]
+        corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.07", zorder=3, **style
     )
     axes.add_patch(shape)
-    dark = "0.6" if state == State.FORBIDDEN else "0.1"
+    dark = "0.6" if style is BOXES[State.FORBIDDEN] else "0.1"
     lines = variables if len(variables) <= 2 else (variables[0], f"and {len(variables) - 1} more")
     lift = 0.21 if lines else 0.05
     axes.text(x, y + lift, name, ha="center", va="center", fontsize=8.5, weight="bold", color=dark, zorder=4)

@@ -26,15 +26,20 @@ from interpbench.discovery.fitted_features import (
     fit_without,
     scores_by,
 )
+from interpbench.discovery.readings import readings
 from interpbench.reports.tables import rows_table
 from interpbench.scoring.against_copies import auroc_against_copies
 from interpbench.scoring.intervals import bootstrap, resampling
 from interpbench.tasks.catalogue import get_task, program_of
 
 PAIRS = 64
-"""The number of inputs on which activations are measured."""
+"""The number of inputs on which sizes of activations are measured."""
+PROBED = 256
+"""The number of inputs on which nodes are read: probes are fitted to half of them."""
 ALL = "all of these at once (fitted_features)"
 """The name of the baseline that was fitted to the released models without the program at hand."""
+SAID = ("is the embedding", "writer's score as a node", "reader's score as a node")
+"""Features that are no shortcuts: the embedding is not counted, and scores of nodes are measured as such."""
 Ranked = tuple[str, str]
 """What a shortcut ranks, `nodes` or `edges`, and its name."""
 
@@ -66,7 +71,8 @@ def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
         TaskError: if it has no copies.
     """
     checkpoint = load_checkpoint(folder)
-    problem = load_pairs(folder).problem(checkpoint.network, PAIRS)
+    pairs = load_pairs(folder)
+    problem = pairs.problem(checkpoint.network, PAIRS)
     found, truth, legal = features(problem), checkpoint.truth, problem.graph.legal
     program = program_of(checkpoint.task)
     fitted = scores_by(fit_without(program), problem)
@@ -74,21 +80,28 @@ def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
     nodes = truth.nodes.copy()
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
     edges = truth.qkv_edges[legal]
-    coefficients = np.zeros(len(NODE_FEATURES))  # those of nodes are measured as such
     columns: dict[Ranked, tuple[np.ndarray, np.ndarray]] = {
         ("nodes", ALL): (nodes, fitted.own_nodes),
         ("edges", ALL): (edges, fitted.edges[legal]),
     }
     for name, values in zip(NODE_FEATURES, found.node.T):
-        columns["nodes", name] = nodes, values
-    for name, values in zip(EDGE_FEATURES, found.edge(np.array([*coefficients, 0.0])).T):
-        columns["edges", name] = edges, values
+        if name not in SAID:
+            columns["nodes", name] = nodes, values
+    for name, values in zip(EDGE_FEATURES, found.edge(np.zeros(len(NODE_FEATURES) + 1)).T):
+        if name not in SAID:
+            columns["edges", name] = edges, values
     if strange := next((key for key, (_, values) in columns.items() if not np.isfinite(values).all()), None):
         raise InterpBenchError(f"{folder}: {strange[1]} of {strange[0]} is not a finite number everywhere")
+    probed = pairs.problem(checkpoint.network, min(PROBED, len(pairs.clean)))
+    for name, values in readings(probed).items():
+        columns["nodes", name] = np.where(np.isnan(values), State.ALLOWED, nodes), values
     if among_peers:
         copies = copies_of_circuit(get_task(checkpoint.record.task), truth)
         masks = {"nodes": [nodes for nodes, _ in copies], "edges": [edges[legal] for _, edges in copies]}
-        measured = {key: _against(values, masks[key[0]]) for key, (_, values) in columns.items()}
+        measured = {
+            key: _against(values, [mask & ~np.isnan(values) for mask in masks[key[0]]])
+            for key, (_, values) in columns.items()
+        }
     else:
         measured = {key: _auroc(*column) for key, column in columns.items()}
     return Shortcuts(program, {key: x for key, x in measured.items() if x is not None})

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic.dataclasses import dataclass
 
 from interpbench.alignment.alignment import Alignment, align
-from interpbench.checkpoints.checkpoint_files import WEIGHTS
+from interpbench.checkpoints.checkpoint_files import WEIGHTS, released
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.record import check_size, most_weights_bytes, read_record
 from interpbench.circuits.grades import Standard
@@ -240,6 +240,11 @@ def narrow(config: TrainConfig) -> str | None:
         return (
             f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, which takes "
             f"{needed} dimensions; `{command}` measures what it can do"
+        )
+    if here.d_head < needed and task.name not in released():
+        return (
+            f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, and no network "
+            "of this task is released; docs/models.md (Tasks without a model) says what others have reached"
         )
     for name in ("d_model", "d_mlp"):
         width, usual = getattr(here, name), getattr(own, name)

@@ -14,6 +14,7 @@ from interpbench.transformer.interventions import Interventions
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.tensors import (
     Logits,
+    Patterns,
     ReaderInputs,
     Residual,
     SharedRows,
@@ -61,6 +62,23 @@ class Recording(Interventions):
     def cache(self) -> ActivationCache:
         """The activations of the last run."""
         return ActivationCache(torch.cat(self._written), self._residuals, self._middles)
+
+
+class AttentionPatterns(Interventions):
+    """Keeps the attention patterns of a run, and changes none.
+
+    Attributes:
+        each: the patterns of each layer's heads, `[H, Q, K, N]`.
+    """
+
+    def begin(self, cfg: TransformerConfig) -> None:
+        """Clears those of an earlier run."""
+        self.each: list[Tensor] = []
+
+    def attend(self, writers: Sequence[int], patterns: list[Patterns]) -> list[Patterns]:
+        """Keeps a layer's patterns and returns them unchanged."""
+        self.each.append(patterns[0])
+        return patterns
 
 
 def record(network: Transformer, tokens: Tokens) -> tuple[Logits, ActivationCache]:

@@ -8,6 +8,7 @@ from benchmarks.gates import (
     BEGIN,
     DIRECTIONS,
     METHODS,
+    NETWORKS,
     PAGE,
     RESULTS,
     Seen,
@@ -50,6 +51,10 @@ def test_only_outputs_of_one_gate_are_scored() -> None:
 def test_the_ratio_of_two_directions_says_the_gate() -> None:
     noising, denoising = np.array([1.0, 0.1, 1.0, 0.0]), np.array([0.4, 1.0, 0.6, 0.0])
     assert [KINDS[place] for place in said(noising, denoising)] == ["and", "or", "adder", "adder"]
+
+
+def test_what_was_measured_is_what_the_command_measures() -> None:
+    assert {one["network"] for one in json.loads(RESULTS.read_text())} <= set(NETWORKS)
 
 
 def test_edges_are_found_by_name() -> None:
