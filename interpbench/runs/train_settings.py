@@ -243,8 +243,8 @@ def narrow(config: TrainConfig) -> str | None:
         )
     if here.d_head < needed and task.name not in released():
         return (
-            f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, and no network "
-            "of this task is released; docs/models.md (Tasks without a model) says what others have reached"
+            f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, and no "
+            "network of it is released; docs/models.md (Tasks without a model) says what others have reached"
         )
     for name in ("d_model", "d_mlp"):
         width, usual = getattr(here, name), getattr(own, name)
