@@ -125,6 +125,7 @@ def _export(arguments: argparse.Namespace) -> int:
     argument(
         "--peers", action="store_true", help="only among copies of the circuit, in models with regime=alive"
     ),
+    argument("--each", action="store_true", help="also list each model, with what tells its circuit best"),
 )
 def _shortcuts(arguments: argparse.Namespace) -> int:
     folders = [folder for name in arguments.names for folder in find_checkpoints(name)]
@@ -133,7 +134,8 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
             check_grade(folder, None)
     from interpbench.runs.shortcuts import show_shortcuts
 
-    return 0 if show_shortcuts(console(WIDE), folders, arguments.within, arguments.peers) else 1
+    near = show_shortcuts(console(WIDE), folders, arguments.within, arguments.peers, arguments.each)
+    return 0 if near else 1
 
 
 @subcommand(

@@ -51,10 +51,12 @@ class Shortcuts:
     Attributes:
         program: the program of the model; models of one program are not independent.
         auroc: the AUROC of each shortcut, and how far from 0.5 it would be on average by chance.
+        model: the name of the model's task.
     """
 
     program: str
     auroc: Mapping[Ranked, tuple[float, float]]
+    model: str = ""
 
 
 @torch.no_grad()
@@ -104,7 +106,8 @@ def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
         }
     else:
         measured = {key: _auroc(*column) for key, column in columns.items()}
-    return Shortcuts(program, {key: x for key, x in measured.items() if x is not None})
+    auroc = {key: x for key, x in measured.items() if x is not None}
+    return Shortcuts(program, auroc, checkpoint.record.task)
 
 
 def _auroc(states: np.ndarray, values: np.ndarray) -> tuple[float, float] | None:
@@ -168,8 +171,28 @@ def summary(models: Sequence[Shortcuts]) -> list[dict[str, str | float | int]]:
     return sorted(rows, key=lambda row: (row["of"] == "edges", -abs(float(row["AUROC"]) - 0.5)))
 
 
+def by_model(models: Sequence[Shortcuts]) -> list[dict[str, str | float]]:
+    """Returns a row for each model: of nodes and edges, the AUROC of the regression and of the best one."""
+    rows: list[dict[str, str | float]] = []
+    for model in models:
+        row: dict[str, str | float] = {"model": model.model}
+        for of in ("nodes", "edges"):
+            single = {name: x for (what, name), (x, _) in model.auroc.items() if what == of and name != ALL}
+            if not single:
+                continue
+            best = max(single, key=lambda name: abs(single[name] - 0.5))
+            row[f"{of}: regression"] = round(model.auroc[of, ALL][0], 3)
+            row[f"{of}: the best one"] = f"{single[best]:.3f} {best}"
+        rows.append(row)
+    return rows
+
+
 def show_shortcuts(
-    console: Console, folders: Sequence[Path], within: float | None, among_peers: bool = False
+    console: Console,
+    folders: Sequence[Path],
+    within: float | None,
+    among_peers: bool = False,
+    each: bool = False,
 ) -> bool:
     """Prints a table of shortcuts.
 
@@ -179,6 +202,7 @@ def show_shortcuts(
         within: how far a mean AUROC may be from 0.5, and by how much the mean distance from 0.5 may exceed
             that by chance; None for any distance.
         among_peers: whether circuits are compared with other copies of them alone.
+        each: whether a table of models comes first.
 
     Returns:
         Whether all shortcuts are that near.
@@ -186,9 +210,12 @@ def show_shortcuts(
     Raises:
         InterpBenchError: if a network has a part that these features do not support.
     """
-    rows = summary([shortcuts_of(folder, among_peers) for folder in folders])
+    models = [shortcuts_of(folder, among_peers) for folder in folders]
+    rows = summary(models)
     if not rows:
         raise InterpBenchError("these models have no required or no forbidden nodes and edges")
+    if each:
+        console.print(rows_table(by_model(models)))
     console.print(rows_table(rows))
     telling = [row for row in rows if within is not None and _tells(row) > within]
     for row in telling:

@@ -12,7 +12,7 @@ from interpbench.discovery.features import spectral, weight_matrices
 from interpbench.discovery.fitted_features import fit_without
 from interpbench.discovery.readings import READINGS
 from interpbench.runs.cli import main
-from interpbench.runs.shortcuts import ALL, SAID, Shortcuts, _auroc, _tells, shortcuts_of, summary
+from interpbench.runs.shortcuts import ALL, SAID, Shortcuts, _auroc, _tells, by_model, shortcuts_of, summary
 from interpbench.tasks.catalogue import program_of
 
 NORM = ("nodes", "spectral norm of what it writes with")
@@ -72,6 +72,16 @@ def test_means_are_over_programs_and_what_tells_most_is_first():
     ], "inverted ones tell as much"
     assert rows[1]["AUROC"] == 0.5 and rows[1]["programs"] == 2
     assert rows[0]["interval"] == "–" and " to " in str(rows[1]["interval"])
+
+
+def test_each_model_has_what_tells_it_best():
+    aurocs = {("nodes", ALL): (0.6, 0.1), ("nodes", "size"): (0.9, 0.1), ("nodes", "share"): (0.05, 0.1)}
+    (row,) = by_model([Shortcuts("a", aurocs, "a[regime=alive]")])
+    assert row == {
+        "model": "a[regime=alive]",
+        "nodes: regression": 0.6,
+        "nodes: the best one": "0.050 share",
+    }
 
 
 def command(monkeypatch, *arguments):
