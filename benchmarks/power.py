@@ -9,7 +9,9 @@ A method is an estimator, whose power depends on what it is given. Four dials ma
   required edge moves the margin by, divided by what the strongest forbidden one does. The edges are all
   required ones.
 * `copies`: copies of a variable that vote. The edges are those of the copies.
-* `width`: how many times as many nodes there are. The edges are all required ones.
+* `width`: how many times as many nodes there are. The edges are all required ones. Of networks with more than
+  eight times as many, nodes are certified alone, as a certificate of each edge takes hours, and methods that
+  patch edges one by one are left out.
 
 The power is the share of the dial's edges that score higher than 99 % of the forbidden ones (of less than a
 hundred, than all of them), as a mean over independent draws of 64 pairs, with the interval of a bootstrap of
@@ -38,7 +40,7 @@ from interpbench.checkpoints.checkpoint_files import in_regimes
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.grades import RELEASED
+from interpbench.circuits.grades import RELEASED, Grade
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import Node
 from interpbench.circuits.order_arrays import orders_of
@@ -98,6 +100,15 @@ DEFAULTS = {"copies": 3, "width": 10}
 """The values that are left out of names."""
 WHOLE = ("copies", "width")
 """The dials whose values are few whole numbers."""
+WIDEST = 8
+"""How many times as many nodes a network may have for each of its edges to be certified and patched."""
+ONE_BY_ONE = ("exact", "acdc")
+"""The methods that patch edges one by one."""
+NODES_ALONE: dict[str, dict[str, float]] = {
+    "objective": {"edge_strict": 0},
+    "certificate": {"checks": 5000, "edge_checks": 8},
+}
+"""The settings of the wider ones, whose certificate is of nodes."""
 PAIRS, DRAWS, CHECKED = 64, 8, 4096
 FALSE_POSITIVES = 100
 """One in so many forbidden edges may score higher than an edge that is found."""
@@ -141,15 +152,20 @@ def name_of(dial: str, task: str, value: float) -> str:
     return name.rpartition(",")[0] + "]" if at_default else name
 
 
-def folder_of(name: str) -> Path | None:
-    """Returns the folder of a certified network of a task; None if there is none."""
+def folder_of(name: str, grade: Grade = RELEASED) -> Path | None:
+    """Returns the folder of a network of a task that is certified with this grade; None if there is none."""
     if name in in_regimes():
         return in_regimes()[name]
     for file in sorted((Path(OUT) / name).glob("trained-*/certificate.json")):
         verdict = load_checkpoint(file.parent).verdict()
-        if verdict is not None and verdict.reaches(RELEASED):
+        if verdict is not None and verdict.reaches(grade):
             return file.parent
     return None
+
+
+def is_wide(dial: str, value: float) -> bool:
+    """Returns whether a value of a dial makes networks of too many edges to patch each."""
+    return dial == "width" and value > WIDEST
 
 
 def dialled(checkpoint: Checkpoint, dial: str) -> np.ndarray:
@@ -236,7 +252,8 @@ def _place(point: Point) -> tuple[object, ...]:
 def measured(dial: str, task: str, methods: Collection[str]) -> Iterator[Point]:
     """Yields the power of methods at each value of a dial that there is a network for."""
     for value in VALUES[dial]:
-        folder = folder_of(name_of(dial, task, value))
+        wide = is_wide(dial, value)
+        folder = folder_of(name_of(dial, task, value), "siit" if wide else RELEASED)
         if folder is None:
             continue
         checkpoint = load_checkpoint(folder)
@@ -258,6 +275,8 @@ def measured(dial: str, task: str, methods: Collection[str]) -> Iterator[Point]:
         some = [draw_pairs(drawn, PAIRS, seed) for seed in range(DRAWS)]
         for method in methods:
             name, settings = METHODS[method]
+            if wide and name in ONE_BY_ONE:
+                continue
             made = get_method(name, settings)
 
             def found(pairs: Pairs) -> float:
@@ -274,20 +293,21 @@ def train_missing(dials: Sequence[str]) -> None:
     Wide ones get the nodes of the released network of the task alone.
     """
     wanted = {
-        name_of(dial, task, value): (dial, task)
+        name_of(dial, task, value): (dial, task, is_wide(dial, value))
         for dial in dials
         for value in VALUES[dial]
         for task in TASKS[dial]
     }
-    for name, (dial, alone) in wanted.items():
-        if folder_of(name) is not None:
+    for name, (dial, alone, wide) in wanted.items():
+        if folder_of(name, "siit" if wide else RELEASED) is not None:
             continue
         try:
             task, copied = get_task(name), {}
             if dial == "width":
                 assert isinstance(task, RegimeTask)
                 copied = copying(task, load_checkpoint(find_checkpoints(alone)[0]))
-            outcome = train(name, out=OUT, **copied)
+                copied["trainer"] = {"max_steps": 100}  # what is copied needs none
+            outcome = train(name, out=OUT, **copied, **(NODES_ALONE if wide else {}))
             print(
                 f"{name}: {'' if outcome.certified else 'not '}certified after {outcome.steps} steps",
                 flush=True,
