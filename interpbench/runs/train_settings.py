@@ -113,7 +113,7 @@ class TrainConfig:
     def recipe(self) -> Recipe:
         """What is trained for, on which draws, and when."""
         task = get_task(self.task)
-        return Recipe(self.objective.of_task(task), self.draws.of_task(task), self.curriculum)
+        return Recipe(self.objective.of_task(task), self.draws.of_task(task), self.curriculum.of_task(task))
 
     @property
     def required_standard(self) -> Standard:

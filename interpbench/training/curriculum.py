@@ -1,8 +1,15 @@
 """The curriculum: the steps at which losses begin and end."""
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from pydantic.dataclasses import dataclass
 
+from interpbench.causal.model import MANY
 from interpbench.core.config import STRICT, Share, Steps
+
+if TYPE_CHECKING:
+    from interpbench.tasks.task import Task
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -20,12 +27,21 @@ class Curriculum:
         guided: the share of the schedule after which probes and attention supervision end. With a restart, of
             the steps before it. They end sooner with the first validation that reaches `trainer.stop_at`. 1
             for guidance to the end. Validations during guidance do not count for a certificate, but with 1.
+        supervise_to_end: whether attention is supervised to the end, when the rest of guidance has ended.
+            None for whether a head compares many keys, if `guided` is more than 0: without, such a head
+            learns to attend to wrong ones again.
     """
 
     outputs_after: Steps = 0
     strict_after: Steps = 0
     probe_until: Steps | None = None
     guided: Share = 0.75
+    supervise_to_end: bool | None = None
+
+    def of_task(self, task: "Task") -> "Curriculum":
+        """Returns these settings, with what they leave to the task decided."""
+        many = task.causal_model.head_dimensions > MANY and self.guided > 0
+        return replace(self, supervise_to_end=many if self.supervise_to_end is None else self.supervise_to_end)
 
     def outputs(self, step: int) -> bool:
         """Returns whether behaviour and IIT are trained at a step."""

@@ -20,3 +20,8 @@ class Recipe:
     objective: Objective = field(default_factory=Objective)
     draws: Draws = field(default_factory=Draws)
     curriculum: Curriculum = field(default_factory=Curriculum)
+
+    @property
+    def supervised_to_end(self) -> bool:
+        """Whether attention is supervised in every step."""
+        return bool(self.curriculum.supervise_to_end) and self.objective.attention_supervision > 0

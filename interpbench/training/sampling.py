@@ -141,15 +141,19 @@ class Sampler:
         Args:
             step: the number of steps before this one.
             device: the device of the tensors.
-            guided: whether `values` and `attended` are wanted; without them they are empty. The other draws
-                are the same.
+            guided: whether the step is guided. Without, `values` is empty, and so are `attended` and
+                `crossed` unless attention is supervised to the end. The other draws are the same.
             failures: what the network did wrong in the last validations before the pool of the step.
         """
         number, place = divmod(step, self.steps)
         if self._pool[0] != number:
             self._pool = (number, self._draw(number, device, guided, failures))
         batch = self._pool[1][place]
-        return batch if guided else dataclasses.replace(batch, values={}, attended={}, crossed={})
+        if guided:
+            return batch
+        if self.recipe.supervised_to_end:
+            return dataclasses.replace(batch, values={})
+        return dataclasses.replace(batch, values={}, attended={}, crossed={})
 
     def worlds(self, step: int, failures: Failures = NO_FAILURES) -> tuple[str, ...]:
         """Returns the names of the worlds of a step, which are the same for a whole pool.
@@ -217,9 +221,10 @@ class Sampler:
         traces = [world.trace for world in worlds]
         probed = self.guidance.values(traces) if guided and curriculum.probes(step) else {}
         values = {name: split(x, 2) for name, x in probed.items()}
-        attended = self.guidance.attended(traces, last.reads, batch) if guided else {}
+        supervised = guided or self.recipe.supervised_to_end
+        attended = self.guidance.attended(traces, last.reads, batch) if supervised else {}
         looks = {name: split(x, 3) for name, x in attended.items()}
-        crossed = self.guidance.crossed(traces, last.reads, batch) if guided else {}
+        crossed = self.guidance.crossed(traces, last.reads, batch) if supervised else {}
         crosses = {name: split(x, 3) for name, x in crossed.items()}
         return [
             Batch(

@@ -389,8 +389,9 @@ class Trainer:
 
     def _result(self, certificate: Certificate) -> Result:
         reached = self.verdict(certificate).reaches(self.recipe.objective.grade)
-        guided = min(self.guided_steps, self.progress.step)
-        return Result(self.progress.step, guided, certificate, reached, self._earlier)
+        steps = self.progress.step
+        guided = steps if self.recipe.supervised_to_end else min(self.guided_steps, steps)
+        return Result(steps, guided, certificate, reached, self._earlier)
 
 
 def _clocks() -> tuple[float, float]:

@@ -76,7 +76,7 @@ def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.L
             flatness=0.0,
         ),
         Draws(swaps="deep", edges_alone=0.0),
-        Curriculum(probe_until=20, strict_after=7),
+        Curriculum(probe_until=20, strict_after=7, supervise_to_end=False),
     )
     given = renamed_overrides([f"objective.{key}={value}" for key, value in old.items()])
     assert convert(TrainConfig, composed("train", "task=frac_prevs", "experiment=none", *given)).recipe == new

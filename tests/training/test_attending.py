@@ -126,6 +126,35 @@ def test_an_unguided_step_draws_the_same_rows():
         assert first.values and first.attended and not second.values and not second.attended
 
 
+@pytest.mark.parametrize(
+    "given, name, wanted",
+    [
+        (Curriculum(), "sort_digits", True),
+        (Curriculum(), "hist", False),
+        (Curriculum(guided=0), "sort_digits", False),
+        (Curriculum(guided=0, supervise_to_end=True), "sort_digits", True),
+        (Curriculum(supervise_to_end=False), "sort_digits", False),
+    ],
+)
+def test_heads_that_compare_many_keys_are_told_where_to_look_to_the_end(given, name, wanted) -> None:
+    _, alignment, truth = setting(name)
+    recipe = Recipe(curriculum=given.of_task(alignment.task))
+    first, later = (Sampler(alignment, truth, recipe, 16, 0) for _ in range(2))
+    guided = first(0, CPU)
+    for batch in (first(0, CPU, guided=False), later(0, CPU, guided=False)):  # its pool drawn before, or not
+        assert guided.values and not batch.values, "probes end with guidance"
+        assert bool(batch.attended) == recipe.supervised_to_end == wanted
+        assert batch.crossed.keys() == (guided.crossed.keys() if wanted else set())
+
+
+def test_a_run_that_is_supervised_to_the_end_says_that_all_its_steps_were_guided() -> None:
+    """The steps after the end of probes are guided, too, and are what a record has to tell."""
+    settings = dataclasses.replace(QUICK, max_steps=4, validate_every=2)
+    for to_end, steps in ((True, 4), (False, 2)):
+        recipe = Recipe(curriculum=Curriculum(guided=0.5, supervise_to_end=to_end))
+        assert trainer(recipe=recipe, settings=settings, name="hist").train().guided == steps
+
+
 def test_all_queries_of_a_head_that_compares_many_keys_weigh_the_same() -> None:
     _, alignment, truth = setting("sort_digits")
     batch = Sampler(alignment, truth, Recipe(), 16, 0)(0, CPU)
