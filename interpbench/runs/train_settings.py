@@ -301,8 +301,14 @@ def _check_start(task: Task, config: TrainConfig) -> None:
 
 
 def _differences(task: Task, config: TrainConfig) -> list[str]:
-    """Returns where the shape of the weights to start from is not that of the network."""
-    here, there = asdict(shape(task, config.model)), asdict(read_record(config.start_folder).shape)
+    """Returns where the shape of the weights to start from is not that of the network.
+
+    More layers than a network of another task has are no difference: they come after those that it has.
+    """
+    record = read_record(config.start_folder)
+    here, there = asdict(shape(task, config.model)), asdict(record.shape)
+    if record.task not in (task.name, *bases(task)):
+        there["n_layers"] = max(there["n_layers"], here["n_layers"])
     return [
         f"{name} {there[name]}, not {value}"
         for name, value in here.items()

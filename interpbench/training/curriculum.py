@@ -41,7 +41,8 @@ class Curriculum:
     def of_task(self, task: "Task") -> "Curriculum":
         """Returns these settings, with what they leave to the task decided."""
         many = task.causal_model.head_dimensions > MANY and self.guided > 0
-        return replace(self, supervise_to_end=many if self.supervise_to_end is None else self.supervise_to_end)
+        told = self.supervise_to_end
+        return replace(self, supervise_to_end=many if told is None else told)
 
     def outputs(self, step: int) -> bool:
         """Returns whether behaviour and IIT are trained at a step."""
