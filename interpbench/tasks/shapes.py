@@ -15,10 +15,10 @@ MOST = 32
 A single MLP learns the 226 classes of `divide_by_ratio` in 64 dimensions (`interpbench capacity
 divide_by_ratio`)."""
 
-HEAD = 64
+HEAD = 96
 """The largest d_head of the rule. In `broadcast_max` a head compares the 99 values of a key. Alone it learns
-that for 82 % of rows with 16 dimensions, 97 % with 32 and 99.95 % with 64 (`interpbench capacity
-broadcast_max --d-model 128 --d-head 64`)."""
+that for 82 % of rows with 16 dimensions, 97 % with 32, 99.95 % with 64 and for all with 96 (`interpbench
+capacity broadcast_max --d-model 128 --d-head 96`)."""
 
 LAYER = 4
 """The least ratio of d_model to the number of layers, as all layers write into the same residual stream.
@@ -49,9 +49,10 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
 
     By the default rule there are at least two layers of four heads, so that some nodes are not part of the
     circuit. d_head has the dimensions that the attention of the program needs (n points are told apart in
-    n - 1 of them; `Variable.head_dimensions`), up to `HEAD`, and is a quarter of d_model at least. d_model is
-    the smallest of 16, 32, 64, … that has a dimension for every token, and for every position and class up to
-    `MOST`, and is twice d_head and `LAYER` times the number of layers at least; d_mlp is four times d_model.
+    n - 1 of them; `Variable.head_dimensions`), up to `HEAD`, and is a quarter of d_model at least; it is half
+    of d_model at most, or leaves `MOST` dimensions of it. d_model is the smallest of 16, 32, 64, … that has
+    room for d_head so, a dimension for every token, and for every position and class up to `MOST`, and is
+    `LAYER` times the number of layers at least; d_mlp is four times d_model.
     MLPs start as nonlinear maps where a head compares many keys (`MANY`). The published rule differs in the
     widths. Settings of a task override the rule, and `settings` override both.
     """
@@ -70,8 +71,9 @@ def shape(task: Task, settings: ModelSettings | None = None) -> TransformerConfi
     else:
         needed = len(task.vocab) + min(task.length, MOST) + min(classes, MOST)
         attention = min(HEAD, 8 * max(1, -(-(dimensions - 1) // 8)))
-        d_model = given.d_model or 1 << (max(needed, 2 * attention, LAYER * n_layers) - 1).bit_length()
-        d_head = max(1, d_model // 4, min(d_model // 2, attention))
+        room = min(2 * attention, attention + MOST)
+        d_model = given.d_model or 1 << (max(needed, room, LAYER * n_layers) - 1).bit_length()
+        d_head = max(1, d_model // 4, min(max(d_model // 2, d_model - MOST), attention))
         widths = Widths(d_model, d_head, 4 * d_model, None)
     d_model = given.d_model or widths.d_model
     if (given.init_positions or 0) >= d_model:

@@ -220,7 +220,7 @@ def test_rows_that_patch_required_edges_follow_from_the_task(task: str, given: f
             ),
         ),
         *(("all_equal", {"d_head": 9}, None), ("all_equal", {}, None), ("sort_digits", {}, None)),
-        ("broadcast_max", {}, "tells 99 keys apart, and no network of it is released"),
+        ("median_fine", {}, "tells 98 keys apart, and no network of it is released"),
         *(("hist", {"d_head": 1}, None), ("hist", {"d_model": 16}, None)),
         (
             "hist",

@@ -95,7 +95,8 @@ def test_training_starts_from_a_network_of_other_tokens(tmp_path: Path) -> None:
     """Tokens and classes that both tasks have keep their weights; others start at random."""
     still = TrainerSettings(max_steps=1, batch=8, learning_rate=0.0, validate_every=1, validation_rows=8)
     few = CertificateSettings(enumerate_up_to=1, pairs=8, looks=1, checks=100, attacks=0)
-    config = TrainConfig("sort_integers", trainer=still, certificate=few, start="sort_digits")
+    narrower = ModelSettings(d_head=64)  # as the released models of both
+    config = TrainConfig("sort_integers", trainer=still, certificate=few, start="sort_digits", model=narrower)
     started = load_checkpoint(train(replace(config, out=str(tmp_path))).folder)
     given = load_checkpoint(Path("models/sort_digits"))
     before = Transformer(started.network.cfg, 0).state_dict()
@@ -111,6 +112,22 @@ def test_training_starts_from_a_network_of_other_tokens(tmp_path: Path) -> None:
         torch.testing.assert_close(after[name], wanted.half().float(), rtol=0, atol=0)
     for name in set(trained) - {"embed.W_E", "unembed.W_U", "unembed.b_U"}:
         torch.testing.assert_close(after[name], trained[name].half().float(), rtol=0, atol=0)
+
+
+def test_training_starts_from_another_task_with_fewer_layers(tmp_path: Path) -> None:
+    """The layers that both have keep their weights; those after them start at random."""
+    still = TrainerSettings(max_steps=1, batch=8, learning_rate=0.0, validate_every=1, validation_rows=8)
+    few = CertificateSettings(enumerate_up_to=1, pairs=8, looks=1, checks=100, attacks=0)
+    config = TrainConfig("median", trainer=still, certificate=few, start="broadcast_max")
+    started = load_checkpoint(train(replace(config, out=str(tmp_path))).folder).network
+    given = load_checkpoint(Path("models/broadcast_max")).network.state_dict()
+    before, after = Transformer(started.cfg, 0).state_dict(), started.state_dict()
+    assert any(name.startswith("blocks.3.") for name in set(after) - set(given))
+    for name in set(after) - {"unembed.W_U", "unembed.b_U"}:
+        torch.testing.assert_close(after[name], given.get(name, before[name]).half().float(), rtol=0, atol=0)
+    deeper = TrainConfig("broadcast_max", out=str(tmp_path), start="two_brackets_balanced")
+    with pytest.raises(ConfigError, match="is another network: n_layers 8, not 3"):
+        train(deeper)
 
 
 def test_a_start_from_a_model_of_the_same_task_finds_every_token_and_class() -> None:
