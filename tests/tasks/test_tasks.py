@@ -35,6 +35,7 @@ from interpbench.tasks.identity import task_sha256
 from interpbench.tasks.samplers import mixture
 from interpbench.tasks.shapes import shape
 from interpbench.tasks.task import RaspTask, Task
+from interpbench.tasks.task_records import records
 from tests.builders import RASP, some
 
 NAMES = list(catalogue())
@@ -270,11 +271,13 @@ SAME = {frozenset({"hist_of_letters", "hist_of_letters_again"})}
 HASHED = ("frac_prevs", "trend_to_next", "divide_by_max", "docstring", "ioi")
 
 
-def test_no_two_tasks_share_a_hash_unless_they_are_the_same() -> None:
+def test_no_two_tasks_share_a_hash_unless_they_are_the_same_and_stored_ones_are_theirs() -> None:
     names: dict[str, set[str]] = {}
     for task in catalogue().values():
-        assert re.fullmatch(r"[0-9a-f]{64}", task_sha256(task))
-        names.setdefault(task_sha256(task), set()).add(task.name)
+        found = task_sha256(task)
+        assert re.fullmatch(r"[0-9a-f]{64}", found)
+        assert records()[task.name].sha256 == found, f"{task.name} has changed: interpbench tasks --write"
+        names.setdefault(found, set()).add(task.name)
     assert {frozenset(some) for some in names.values() if len(some) > 1} == SAME
 
 
