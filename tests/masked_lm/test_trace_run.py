@@ -87,7 +87,7 @@ def trace_until(spec: DatasetSpec, last: int) -> None:
     trace_spec(spec)
 
 
-@pytest.mark.parametrize("last", [2, 4])
+@pytest.mark.parametrize("last", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_killed_goes_on_where_it_was(
     two: DatasetSpec, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,13 @@ def assert_one_line(err: str, *said: str) -> None:
 # Looking around needs no torch.
 
 
+@pytest.fixture(scope="module")
+def light() -> Iterator[Forks]:
+    """A process that has imported the command line, which forks itself for each command."""
+    with Forks(["interpbench.runs.cli"]) as forks:
+        yield forks
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -85,10 +92,10 @@ def assert_one_line(err: str, *said: str) -> None:
         (["show", "3"], "logits <- a1.h2"),
     ],
 )
-def test_looking_is_quick(tmp_path: Path, arguments: list[str], said: str) -> None:
-    status, out, err = run(tmp_path, "-c", LOOK, *arguments)
-    assert (status, err) == (0, "")
-    assert said in out
+def test_looking_is_quick(light: Forks, tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = light.run(tmp_path, "-c", LOOK, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -193,11 +200,10 @@ TYPED = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[int, str]]:
+def answers(light: Forks, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[int, str]]:
     """Returns the status and the standard error of each command line of `TYPED`."""
     where = tmp_path_factory.mktemp("typed")
-    with Forks(["interpbench.runs.cli"]) as forks:
-        done = {typed: forks.run(where, "-c", LOOK, *line) for typed, line in TYPED.items()}
+    done = {typed: light.run(where, "-c", LOOK, *line) for typed, line in TYPED.items()}
     return {typed: (answer.returncode, answer.stderr) for typed, answer in done.items()}
 
 
@@ -229,11 +235,11 @@ def test_a_typo_is_answered_by_every_command_before_anything_heavy_is_imported(
         (["evaluate.py", "method=acdk"], ["method 'acdk'", "did you mean acdc"]),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: list[str]) -> None:
+def test_mistakes_are_one_line(light: Forks, tmp_path: Path, arguments: list[str], said: list[str]) -> None:
     script = str(ROOT / arguments[0]) if arguments[0].endswith(".py") else arguments[0]
-    status, out, err = run(tmp_path, script, *arguments[1:])
-    assert (status, out) == (2, "")
-    assert_one_line(err, *said)
+    done = light.run(tmp_path, script, *arguments[1:])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert_one_line(done.stderr, *said)
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,10 @@ def test_evaluations_that_share_a_board_lose_no_rows(checkpoint: Path, tmp_path:
     evaluate(EvaluateConfig(method={"name": "random"}, **settings))
     (record,) = tmp_path.glob("frac_prevs/**/random.json")
     board = tmp_path / "board"
-    lines = [[sys.executable, "-c", BOARD, str(record), str(board), f"m{n}"] for n in range(3)]
+    lines = [[sys.executable, "-c", BOARD, str(record), str(board), f"m{n}"] for n in range(2)]
     started = [subprocess.Popen(line, cwd=tmp_path) for line in lines]
-    assert [process.wait() for process in started] == [0] * 3
-    assert [row.method for row in read_board(board / "leaderboard.json").rows] == [f"m{n}" for n in range(3)]
+    assert [process.wait() for process in started] == [0] * 2
+    assert [row.method for row in read_board(board / "leaderboard.json").rows] == ["m0", "m1"]
 
 
 def test_devices_are_written_to_and_links_stay(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.suffix != ".pyc"}
 
 
-EVERY = 30
+EVERY = 60
 """One of so many is run by `make test`, all others by `make fuzz`."""
 
 
