@@ -10,8 +10,8 @@ A method is an estimator, whose power depends on what it is given. Four dials ma
   required ones.
 * `copies`: copies of a variable that vote. The edges are those of the copies.
 * `width`: how many times as many nodes there are. The edges are all required ones. Of networks with more than
-  eight times as many, nodes are certified alone, as a certificate of each edge takes hours, and methods that
-  patch edges one by one are left out.
+  four times as many, nodes are certified alone, as a certificate of each edge takes up to hours, and methods
+  that patch edges one by one are left out.
 
 The power is the share of the dial's edges that score higher than 99 % of the forbidden ones (of less than a
 hundred, than all of them), as a mean over independent draws of 64 pairs, with the interval of a bootstrap of
@@ -100,7 +100,7 @@ DEFAULTS = {"copies": 3, "width": 10}
 """The values that are left out of names."""
 WHOLE = ("copies", "width")
 """The dials whose values are few whole numbers."""
-WIDEST = 8
+WIDEST = 4
 """How many times as many nodes a network may have for each of its edges to be certified and patched."""
 ONE_BY_ONE = ("exact", "acdc")
 """The methods that patch edges one by one."""

@@ -1,10 +1,12 @@
 """The released models: what their files say holds, and truth can be found in them."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
 import interpbench
-from interpbench.checkpoints.checkpoint_files import CERTIFICATE, in_regimes, released, seeds
+from interpbench.checkpoints.checkpoint_files import CERTIFICATE, WEIGHTS, in_regimes, released, seeds
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import LEVELS
@@ -36,6 +38,13 @@ def test_what_regimes_promise_is_in_the_certificates():
             assert certificate.effects.early <= 0.1 * certificate.effects.signal, name
         if task.noise:
             assert certificate.effects.noise > task.noise * certificate.margin, name
+
+
+def test_no_two_models_have_the_same_weights():
+    """A second draw of the same circuit, copied among the same bystanders, would count one network twice."""
+    folders = [*released().values(), *seeds().values(), *in_regimes().values()]
+    weights = [hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest() for folder in folders]
+    assert len(set(weights)) == len(weights)
 
 
 def test_released_models_are_small():
