@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from matplotlib import colormaps
@@ -10,11 +11,14 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from interpbench.core.text import markdown
+from interpbench.discovery.directions import Direction
 from interpbench.reports.labels import NOTHING, number
 from interpbench.reports.palette import save
-from interpbench.scoring.exam_data import JOINT, OrderEffect, RegimeEffect, ThresholdEffect
+from interpbench.scoring.exam_data import JOINT, OrderEffect, RegimeEffect, ThresholdEffect, direction_of
 from interpbench.scoring.hypotheses import LEVEL
 
+NOISING, *_ = EVERY_DIRECTION = get_args(Direction)
+"""The directions of patching, of which the first is the usual one."""
 LEAST_LIMIT = 0.05
 """The smallest difference that is drawn in the darkest colour."""
 
@@ -61,6 +65,35 @@ def circuits_table(*every: Sequence[RegimeEffect]) -> str:
         return f"{said}, of {here}" if 0 < here < most[name] else said
 
     lines = [["method", *(f"{name}: {most[name]}" for name in regimes)], ["---", *["--:"] * len(regimes)]]
+    lines += [[markdown(method), *(cell(method, name) for name in regimes)] for method in methods]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def directions_table(effects: Sequence[RegimeEffect]) -> str:
+    """Returns a Markdown table of methods × regimes: their numbers by noising / by denoising / by both.
+
+    Methods that were run in one direction alone are left out.
+
+    Args:
+        effects: what regimes do to methods, of which the usual direction is noising.
+    """
+    cells: dict[str, dict[str, dict[str, float]]] = {}
+    for one in effects:
+        method, direction = direction_of(one.method)
+        here = cells.setdefault(method, {}).setdefault(one.regimes, {})
+        here[direction or NOISING] = one.inside.value
+    methods = [
+        method
+        for method in _axes(effects)[1]
+        if any(len(each) > 1 for each in cells.get(method, {}).values())
+    ]
+    regimes = list(dict.fromkeys(one.regimes for one in effects))
+
+    def cell(method: str, name: str) -> str:
+        here = cells[method].get(name, {})
+        return " / ".join(f"{here[each]:.2f}" if each in here else NOTHING for each in EVERY_DIRECTION)
+
+    lines = [["method", *regimes], ["---", *["--:"] * len(regimes)]]
     lines += [[markdown(method), *(cell(method, name) for name in regimes)] for method in methods]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -10,6 +10,7 @@ from interpbench.core.errors import ConfigError, ScoresError
 from interpbench.core.files import write_text
 from interpbench.reports.exam_table import (
     circuits_table,
+    directions_table,
     draw_exam,
     exam_table,
     orders_table,
@@ -24,6 +25,8 @@ from interpbench.scoring.exam_data import (
     OF_CIRCUITS,
     OrderEffect,
     RegimeEffect,
+    direction_of,
+    in_usual_direction,
     order_effects,
     regime_effects,
     threshold_effects,
@@ -38,6 +41,8 @@ CIRCUITS = "<!-- circuits, made by `interpbench exam --write` -->"
 """The line after which it holds the table of circuits of the true size."""
 CHOSEN = "<!-- chosen sizes, made by `interpbench exam --write` -->"
 """The line after which it holds the table of circuits whose size is chosen without the truth."""
+DIRECTIONS = "<!-- directions, made by `interpbench exam --write` -->"
+"""The line after which it holds the table of methods that patch clean runs, corrupted runs, and both."""
 ORDERS = "<!-- orders, made by `interpbench exam --write` -->"
 """The line after which it holds the table of what is found of each order."""
 OWN = "<!-- thresholds, made by `interpbench exam --write` -->"
@@ -181,13 +186,15 @@ def write_exam(folder: Path, clean: Path, metric: str) -> None:
     if not (root / PAGE).is_file():
         raise ConfigError(f"exam --write is for a checkout of the project: there is no {PAGE} here")
     effects = effects_in(folder, clean, metric)
-    page = put((root / PAGE).read_text(), exam_table(effects), BEGIN)
-    boards = read_board(folder / BOARD), read_board(clean / BOARD)
+    usual = [one for one in effects if direction_of(one.method)[1] is None]
+    page = put((root / PAGE).read_text(), exam_table(usual), BEGIN)
+    page = put(page, directions_table(effects), DIRECTIONS)
+    boards = in_usual_direction(read_board(folder / BOARD)), in_usual_direction(read_board(clean / BOARD))
     for names, begin in ((OF_CIRCUITS, CIRCUITS), (OF_CHOSEN, CHOSEN)):
         page = put(page, circuits_table(*(regime_effects(*boards, METRICS[name]) for name in names)), begin)
     page = put(page, orders_table(order_effects(boards[0])), ORDERS)
     write_text(root / PAGE, put(page, thresholds_table(threshold_effects(*boards)), OWN))
-    draw_exam(effects, METRICS[metric].title, root / FIGURE)
+    draw_exam(usual, METRICS[metric].title, root / FIGURE)
 
 
 def asserted(effects: Sequence[RegimeEffect], orders: Sequence[OrderEffect]) -> list[Asserted]:

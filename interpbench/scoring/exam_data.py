@@ -23,6 +23,8 @@ from interpbench.tasks.regimes.regime import regimes_of
 
 NOT_COMPARED = (TRUTH, "random")
 """The rows that are no method's: nothing of a network changes them."""
+DIRECTION = "direction="
+"""What stands before a direction in the name of a row's method, as in `exact+direction=both`."""
 JOINT = " + "
 """What stands between the names of regimes that a network is in together."""
 
@@ -118,6 +120,19 @@ class RegimeEffect:
     difference: Estimate
     p: float
     adjusted: float = 1.0
+
+
+def direction_of(method: str) -> tuple[str, str | None]:
+    """Returns the name of a row's method without the setting `direction`, and its value, if it has one."""
+    parts = method.split("+")
+    said = [part for part in parts if part.startswith(DIRECTION)]
+    usual = "+".join(part for part in parts if not part.startswith(DIRECTION))
+    return usual, said[0].removeprefix(DIRECTION) if said else None
+
+
+def in_usual_direction(board: Board) -> Board:
+    """Returns the rows of a board in which methods patch the runs that their authors do."""
+    return replace(board, rows=tuple(row for row in board.rows if direction_of(row.method)[1] is None))
 
 
 def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[RegimeEffect]:

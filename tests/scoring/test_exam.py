@@ -8,7 +8,13 @@ import pytest
 
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
-from interpbench.reports.exam_table import circuits_table, draw_exam, exam_table, orders_table
+from interpbench.reports.exam_table import (
+    circuits_table,
+    directions_table,
+    draw_exam,
+    exam_table,
+    orders_table,
+)
 from interpbench.runs import cli
 from interpbench.runs.exam import ALONE, DISSOCIATIONS, LOST, asserted, effects_in, orders_in
 from interpbench.runs.leaderboard_files import read_board
@@ -18,6 +24,8 @@ from interpbench.scoring.exam_data import (
     OF_CIRCUITS,
     RegimeEffect,
     combination,
+    direction_of,
+    in_usual_direction,
     order_effects,
     regime_effects,
 )
@@ -64,6 +72,26 @@ def test_differences_are_paired_with_the_clean_twin_and_are_over_programs() -> N
     assert METRICS["auroc"].of(INSIDE[2]) == INSIDE[2].at("qkv_edge").metrics["auroc"]
     assert combination("ioi[tokenizer=gpt2,regime=rare,share=0.1,regime=alive]") == "rare + alive"
     assert regime_effects(Board(()), TWINS, METRICS["auroc"]) == []
+
+
+def test_directions_have_a_table_of_their_own() -> None:
+    """A row for each method that was run in more than one; what was not run is a dash."""
+    assert direction_of("acdc+direction=both+examples=8") == ("acdc+examples=8", "both")
+    assert direction_of("exact+metric=logit_diff") == ("exact+metric=logit_diff", None)
+    methods = (
+        "exact",
+        "exact+direction=both",
+        "exact+direction=denoising",
+        "acdc",
+        "acdc+direction=both",
+        "ifr",
+    )
+    clean = Board(tuple(row("a", method, 1.0) for method in methods))
+    board = Board(tuple(row("a[regime=alive]", method, 0.9 - 0.1 * n) for n, method in enumerate(methods)))
+    assert [one.method for one in in_usual_direction(board).rows] == ["exact", "acdc", "ifr"]
+    lines = directions_table(regime_effects(board, clean, METRICS["auroc"])).splitlines()
+    assert lines[0] == "| method | alive |"
+    assert lines[2:] == ["| exact | 0.90 / 0.70 / 0.80 |", "| acdc | 0.60 / – / 0.50 |"]
 
 
 def test_circuits_are_compared_by_what_they_are() -> None:
