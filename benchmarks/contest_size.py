@@ -27,6 +27,7 @@ from interpbench.reports.models_page import put
 from interpbench.reports.palette import COLOURS, Picture, save
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.scoring.comparison import wilcoxon
+from interpbench.scoring.exam_data import in_usual_direction
 from interpbench.scoring.intervals import percentiles
 from interpbench.scoring.leaderboard_rows import BOARD
 from interpbench.scoring.ranking_metrics import HEADLINE
@@ -63,7 +64,7 @@ def program_means(folder: Path) -> tuple[list[str], np.ndarray]:
     Args:
         folder: the folder of a leaderboard.
     """
-    board = read_board(folder / BOARD)
+    board = in_usual_direction(read_board(folder / BOARD))
     values = {method: board.values(method, HEADLINE) for method in board.methods}
     models = max(values.values(), key=len)
     methods = [method for method, of in values.items() if of.keys() == models.keys()]

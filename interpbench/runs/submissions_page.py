@@ -12,6 +12,7 @@ from interpbench.core.text import code, markdown
 from interpbench.reports.models_page import put
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.runs.submissions import Submission, check_submissions, list_scored
+from interpbench.scoring.exam_data import in_usual_direction
 from interpbench.scoring.leaderboard_data import Board
 from interpbench.scoring.leaderboard_rows import BOARD
 from interpbench.scoring.ranked_entries import ENTRY_METRICS, EntryValues, RankedEntries, rank_entries
@@ -124,10 +125,13 @@ def _facts(name: str, known: Mapping[str, Submission]) -> list[str]:
 
 
 def own_board(folder: Path) -> Board | None:
-    """Returns the leaderboards of the project's own methods beside a folder of submissions; None without."""
+    """Returns the rows of the project's own methods beside a folder of submissions; None without.
+
+    Methods patch the runs that their authors do: rows of other directions are left out.
+    """
     paths = [folder.parent / BOARD, folder.parent / EXAM / BOARD]
     rows = [row for path in paths if path.is_file() for row in read_board(path).rows]
-    return Board(tuple(rows)) if rows else None
+    return in_usual_direction(Board(tuple(rows))) if rows else None
 
 
 def submissions_page(page: str, folder: Path) -> str:
