@@ -1,5 +1,6 @@
 """Writes a leaderboard: the compact records, the page made of them, and its figures."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,9 +39,18 @@ def write_leaderboard(records: Sequence[EvaluationRecord], folder: Path, add: bo
 def read_board(path: Path) -> Board:
     """Reads `leaderboard.json`; rows of earlier versions get the groups of the released model they are of.
 
+    A file that has not changed is not read again: thousands of rows take seconds.
+
     Raises:
         ScoresError: if it is not one of ours, or damaged, naming the row and what is wrong with it.
     """
+    found = path.stat() if path.is_file() else None
+    return _read_board(path, found and (found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+@functools.lru_cache(maxsize=4)
+def _read_board(path: Path, version: object) -> Board:
+    """Reads a board; `version` tells files apart that were at this path one after the other."""
     rows, missing = read_rows(path)
     if not all(one.kinds for one in rows):
         known = {
