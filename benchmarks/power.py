@@ -9,9 +9,9 @@ A method is an estimator, whose power depends on what it is given. Four dials ma
   required edge moves the margin by, divided by what the strongest forbidden one does. The edges are all
   required ones.
 * `copies`: copies of a variable that vote. The edges are those of the copies.
-* `width`: how many times as many nodes there are. The edges are all required ones. Of networks with more than
-  four times as many, nodes are certified alone, as a certificate of each edge takes up to hours, and methods
-  that patch edges one by one are left out.
+* `width`: how many times as many nodes there are. The edges are all required ones. A network of
+  more than four times as many is not certified, as that takes up to hours: its nodes are copied like those of
+  the smaller ones, its answers are compared, and methods that patch edges one by one are left out.
 
 The power is the share of the dial's edges that score higher than 99 % of the forbidden ones (of less than a
 hundred, than all of them), as a mean over independent draws of 64 pairs, with the interval of a bootstrap of
@@ -25,22 +25,21 @@ Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--dr
 """
 
 import argparse
-import copy
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.ticker import LogLocator
 
+from benchmarks.dialled_networks import changed_answers, copied, louder
 from interpbench import train
 from interpbench.checkpoints.checkpoint_files import in_regimes
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.checkpoints.load import load_checkpoint
-from interpbench.circuits.grades import RELEASED, Grade
+from interpbench.circuits.grades import RELEASED
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import Node
 from interpbench.circuits.order_arrays import orders_of
@@ -60,9 +59,6 @@ from interpbench.tasks.regimes.parts import PART
 from interpbench.tasks.regimes.regime import RegimeTask
 from interpbench.training.effect_sizes import effects_of
 from interpbench.training.interventional_accuracy import Evaluation
-from interpbench.transformer.layers import Block
-from interpbench.transformer.model import Transformer
-from interpbench.transformer.recording import record
 
 METHODS: dict[str, tuple[str, dict[str, object]]] = {
     "exact": ("exact", {}),
@@ -101,15 +97,10 @@ DEFAULTS = {"copies": 3, "width": 10}
 WHOLE = ("copies", "width")
 """The dials whose values are few whole numbers."""
 WIDEST = 4
-"""How many times as many nodes a network may have for each of its edges to be certified and patched."""
+"""How many times as many nodes a network may have to be certified, and for its edges to be patched."""
 ONE_BY_ONE = ("exact", "acdc")
 """The methods that patch edges one by one."""
-NODES_ALONE: dict[str, dict[str, float]] = {
-    "objective": {"edge_strict": 0},
-    "certificate": {"checks": 5000, "edge_checks": 8},
-}
-"""The settings of the wider ones, whose certificate is of nodes."""
-PAIRS, DRAWS, CHECKED = 64, 8, 4096
+PAIRS, DRAWS = 64, 8
 FALSE_POSITIVES = 100
 """One in so many forbidden edges may score higher than an edge that is found."""
 MOST_CHANGED = 1e-3
@@ -152,19 +143,19 @@ def name_of(dial: str, task: str, value: float) -> str:
     return name.rpartition(",")[0] + "]" if at_default else name
 
 
-def folder_of(name: str, grade: Grade = RELEASED) -> Path | None:
-    """Returns the folder of a network of a task that is certified with this grade; None if there is none."""
+def folder_of(name: str) -> Path | None:
+    """Returns the folder of a certified network of a task; None if there is none."""
     if name in in_regimes():
         return in_regimes()[name]
     for file in sorted((Path(OUT) / name).glob("trained-*/certificate.json")):
         verdict = load_checkpoint(file.parent).verdict()
-        if verdict is not None and verdict.reaches(grade):
+        if verdict is not None and verdict.reaches(RELEASED):
             return file.parent
     return None
 
 
 def is_wide(dial: str, value: float) -> bool:
-    """Returns whether a value of a dial makes networks of too many edges to patch each."""
+    """Returns whether a value of a dial makes networks of too many edges to certify and patch each."""
     return dial == "width" and value > WIDEST
 
 
@@ -197,44 +188,6 @@ def power(truth: Truth, edges: np.ndarray, scores: np.ndarray) -> float:
     return float((scores[edges] > forbidden[len(forbidden) // FALSE_POSITIVES]).mean())
 
 
-@torch.no_grad()
-def louder(checkpoint: Checkpoint, times: float) -> Transformer | None:
-    """Returns the network whose nodes after the circuit write so many times as much, around their mean.
-
-    No node of the circuit can read them, so that the circuit does what it did, and the mean logits stay. They
-    are changed one after the other, as later ones read earlier ones. None if no node comes after the circuit.
-    """
-    network, truth = copy.deepcopy(checkpoint.network), checkpoint.truth
-    rows = draw_pairs(get_task(checkpoint.task), 256).clean
-
-    def written(network: Transformer, place: int) -> tuple[torch.Tensor, float]:
-        outputs = record(network, rows)[1].stack[place, :, 1:]
-        return outputs.mean((1, 2)), float(outputs.std((1, 2)).norm())
-
-    later = range(int(np.flatnonzero(truth.nodes == State.REQUIRED)[-1]) + 1, len(truth.nodes))
-    for place in later:
-        node = truth.graph.nodes[place]
-        (wanted, spread), (mean, now) = (written(one, place) for one in (checkpoint.network, network))
-        factor = times * spread / max(now, 1e-9)
-        block: Block = network.blocks[node.layer]  # type: ignore[assignment]
-        if node.head is None:
-            block.mlp.W_out.mul_(factor)
-            block.mlp.b_out.mul_(factor).add_(wanted - factor * mean)
-        else:
-            block.attn.W_O[node.head].mul_(factor)
-            block.attn.b_O.add_(wanted - factor * mean)
-    return network if later else None
-
-
-def changed_answers(checkpoint: Checkpoint, network: Transformer) -> float:
-    """Returns the share of a network's answers, at scored positions, that are not the checkpoint's."""
-    pairs = draw_pairs(get_task(checkpoint.task), CHECKED, 1)
-    logits, before = (record(one, pairs.clean)[0] for one in (network, checkpoint.network))
-    differs = logits.argmax(0) != before.argmax(0)
-    scored = pairs.scored.T
-    return float((differs & scored).sum() / scored.sum())
-
-
 def merged(stored: Sequence[Point], made: Sequence[Point]) -> list[Point]:
     """Returns all points; those that were measured again replace the stored ones.
 
@@ -252,12 +205,16 @@ def _place(point: Point) -> tuple[object, ...]:
 def measured(dial: str, task: str, methods: Collection[str]) -> Iterator[Point]:
     """Yields the power of methods at each value of a dial that there is a network for."""
     for value in VALUES[dial]:
-        wide = is_wide(dial, value)
-        folder = folder_of(name_of(dial, task, value), "siit" if wide else RELEASED)
+        wide, name = is_wide(dial, value), name_of(dial, task, value)
+        folder = find_checkpoints(task)[0] if wide else folder_of(name)
         if folder is None:
             continue
         checkpoint = load_checkpoint(folder)
         network, drawn, at, changed = checkpoint.network, get_task(checkpoint.task), value, 0.0
+        truth = checkpoint.truth
+        if wide:
+            network, truth = copied(name, checkpoint)
+            changed = changed_answers(checkpoint, network)
         if dial == "share":
             drawn = get_task(f"{task}[regime=rare,share={value}]")
         if dial == "noise":
@@ -269,19 +226,19 @@ def measured(dial: str, task: str, methods: Collection[str]) -> Iterator[Point]:
             effects = effects_of(Evaluation(network, subject.alignment), subject.truth, 0)
             assert effects is not None
             at, changed = effects.ratio, changed_answers(checkpoint, network)
-            if changed > MOST_CHANGED:
-                continue
-        edges = dialled(checkpoint, dial)
+        if changed > MOST_CHANGED:
+            continue
+        edges = orders_of(truth, "qkv_edge") >= 0 if wide else dialled(checkpoint, dial)
         some = [draw_pairs(drawn, PAIRS, seed) for seed in range(DRAWS)]
         for method in methods:
-            name, settings = METHODS[method]
-            if wide and name in ONE_BY_ONE:
+            called, settings = METHODS[method]
+            if wide and called in ONE_BY_ONE:
                 continue
-            made = get_method(name, settings)
+            made = get_method(called, settings)
 
             def found(pairs: Pairs) -> float:
-                scores = apply(made, pairs.problem(network, len(pairs.clean)), name)  # noqa: B023
-                return power(checkpoint.truth, edges, scores.edges)  # noqa: B023
+                scores = apply(made, pairs.problem(network, len(pairs.clean)), called)  # noqa: B023
+                return power(truth, edges, scores.edges)  # noqa: B023
 
             powers = tuple(found(pairs) for pairs in some)
             yield Point(dial, task, at, method, powers, changed)
@@ -293,21 +250,22 @@ def train_missing(dials: Sequence[str]) -> None:
     Wide ones get the nodes of the released network of the task alone.
     """
     wanted = {
-        name_of(dial, task, value): (dial, task, is_wide(dial, value))
+        name_of(dial, task, value): (dial, task)
         for dial in dials
         for value in VALUES[dial]
         for task in TASKS[dial]
+        if not is_wide(dial, value)
     }
-    for name, (dial, alone, wide) in wanted.items():
-        if folder_of(name, "siit" if wide else RELEASED) is not None:
+    for name, (dial, alone) in wanted.items():
+        if folder_of(name) is not None:
             continue
         try:
-            task, copied = get_task(name), {}
+            task, start = get_task(name), {}
             if dial == "width":
                 assert isinstance(task, RegimeTask)
-                copied = copying(task, load_checkpoint(find_checkpoints(alone)[0]))
-                copied["trainer"] = {"max_steps": 100}  # what is copied needs none
-            outcome = train(name, out=OUT, **copied, **(NODES_ALONE if wide else {}))
+                start = copying(task, load_checkpoint(find_checkpoints(alone)[0]))
+                start["trainer"] = {"max_steps": 100}  # what is copied needs none
+            outcome = train(name, out=OUT, **start)
             print(
                 f"{name}: {'' if outcome.certified else 'not '}certified after {outcome.steps} steps",
                 flush=True,

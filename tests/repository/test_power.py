@@ -5,6 +5,7 @@ import json
 import numpy as np
 import torch
 
+from benchmarks.dialled_networks import changed_answers, copied, louder
 from benchmarks.power import (
     FALSE_POSITIVES,
     METHODS,
@@ -13,15 +14,13 @@ from benchmarks.power import (
     VALUES,
     WHOLE,
     Point,
-    changed_answers,
     dialled,
     draw,
-    louder,
     merged,
     name_of,
     power,
 )
-from interpbench.checkpoints.checkpoint_files import in_regimes
+from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.load import load_checkpoint
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State
@@ -85,6 +84,15 @@ def test_louder_noise_is_that_of_nodes_after_the_circuit() -> None:
     assert changed_answers(checkpoint, network) < 0.01
     ends_last = load_checkpoint(in_regimes()["differs_from_both_neighbours[regime=rare]"])
     assert louder(ends_last, 3.0) is None
+
+
+def test_a_wide_network_answers_as_the_one_whose_nodes_it_has() -> None:
+    """Its circuit has as many edges, on nodes of its own, among many times as many."""
+    alone = load_checkpoint(released()["trend_to_next"])
+    network, truth = copied("trend_to_next[regime=wide,times=6]", alone)
+    assert changed_answers(alone, network) == 0
+    required = [(each.qkv_edges == State.REQUIRED).sum() for each in (truth, alone.truth)]
+    assert required[0] == required[1] and len(truth.nodes) > 5 * len(alone.truth.nodes)
 
 
 def test_names_and_figure(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
