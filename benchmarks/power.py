@@ -10,7 +10,7 @@ A method is an estimator, whose power depends on what it is given. Four dials ma
   required ones.
 * `copies`: copies of a variable that vote. The edges are those of the copies.
 * `width`: how many times as many nodes there are. The edges are all required ones. A network of
-  more than four times as many is not certified, as that takes up to hours: it is copied like the smaller ones,
+  more than four times as many is not certified, as that takes up to hours: it is copied like smaller ones,
   its answers are compared with the task's own network, and methods that patch single edges are left out.
 
 The power is the share of the dial's edges that score higher than 99 % of the forbidden ones (of less than a
