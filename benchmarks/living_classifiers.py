@@ -4,16 +4,19 @@ A table of `docs/exam.md`. `fitted_features` has learned from networks in which 
 dead. Here classifiers are trained on networks of regime `alive` themselves, and on those of the whole exam,
 without those of the program at hand: from sizes of weights and activations and what can be read of nodes
 (as in `interpbench shortcuts`), as ranks within the network, logistic regression and gradient-boosted trees
-say how likely a node or an edge is the circuit's. An edge also has what can be read of its writer. Each
-network has the same weight, and in it what is required has the same as what is forbidden. The AUROC is given
-of all nodes (the embedding is none) and edges, and of living networks against other copies of the circuit,
-as means over programs with the interval of a bootstrap of programs.
+say how likely a node or an edge is the circuit's. An edge also has what can be read of its writer. Other
+classifiers are told nothing but the place in the network: how deep writer and reader are, and of which kind.
+What those find no training of weights can take away. Each network has the same weight, and in it what is
+required has the same as what is forbidden. The AUROC is given of all nodes (the embedding is none) and edges,
+and of living networks against other copies of the circuit, as means over programs with the interval of a
+bootstrap of programs.
 
 Run: `python -m benchmarks.living_classifiers`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +30,9 @@ from sklearn.metrics import roc_auc_score
 from interpbench.alignment.peers import copies_of_circuit
 from interpbench.checkpoints.find import find_checkpoints
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
+from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State
-from interpbench.circuits.naming import EMBED
+from interpbench.circuits.naming import EMBED, Node, Reader
 from interpbench.core.files import write_text
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.fitted_features import NODE_FEATURES, features
@@ -56,11 +60,13 @@ class Part:
 
     Attributes:
         values: their sizes, as ranks within the network from 0 to 1, `[n, F]`.
+        places: where they are, `[n, G]`.
         truth: 1 for what is required, 0 for what is forbidden, -1 for neither, `[n]`.
         copies: the copies of the circuit, which comes first, bool `[n]` each.
     """
 
     values: np.ndarray
+    places: np.ndarray
     truth: np.ndarray
     copies: list[np.ndarray]
 
@@ -79,10 +85,29 @@ def parts_of(folder: Path) -> tuple[str, dict[str, Part]]:
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
     edges = np.concatenate([found.edge(np.zeros(len(NODE_FEATURES) + 1)), read[found.writer]], 1)
     of_nodes = np.concatenate([found.node, read], 1)
+    in_nodes, in_edges = [nodes for nodes, _ in copies], [edges[legal] for _, edges in copies]
+    of_node, of_edge = places(problem.graph)
     return program_of(checkpoint.task), {
-        "nodes": Part(_ranks(of_nodes), _labels(nodes), [nodes for nodes, _ in copies]),
-        "edges": Part(_ranks(edges), _labels(truth.qkv_edges[legal]), [edges[legal] for _, edges in copies]),
+        "nodes": Part(_ranks(of_nodes), of_node, _labels(nodes), in_nodes),
+        "edges": Part(_ranks(edges), of_edge, _labels(truth.qkv_edges[legal]), in_edges),
     }
+
+
+def places(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where nodes and edges are, `[W, G]` and `[E, G]`: depths, also as shares, and kinds."""
+    depth = 2 * graph.n_layers
+
+    def place(at: Node | Reader) -> list[float]:
+        half = 2 * at.layer + (at.head is None) if at.layer >= 0 else -1
+        kinds = (
+            [at.slot == kind for kind in ("q", "k", "v", "mlp", "logits")] if isinstance(at, Reader) else []
+        )
+        return [half, half / depth, at == EMBED, at.head is None, depth, *kinds]
+
+    rows = [[*place(edge.source), *place(edge.target)] for edge in graph.edges]
+    nodes, edges = np.array([place(node) for node in graph.nodes], float), np.array(rows, float)
+    apart = edges[:, [5]] - edges[:, [0]]
+    return nodes, np.concatenate([edges, apart, apart / depth], 1)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
@@ -132,18 +157,24 @@ def main() -> None:
     """Trains the classifiers, and writes the table."""
     prepare_torch(threads=1)
     rows = [
-        "| classifier | trained and tested on | of | AUROC | against copies |",
-        "| --- | --- | --- | --- | --- |",
+        "| classifier | is told | trained and tested on | of | AUROC | against copies |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for group, called in GROUPS.items():
         found = [parts_of(folder) for folder in find_checkpoints(group)]
+        told = {"sizes": found, "places alone": [(program, _where(parts)) for program, parts in found]}
         for name, make in CLASSIFIERS.items():
-            for kind in ("nodes", "edges"):
-                here, against = tested(found, kind, make)
+            for what, kind in product(told, ("nodes", "edges")):
+                here, against = tested(told[what], kind, make)
                 against = against if group == LIVING else "–"
-                rows.append(f"| {name} | {called} ({len(found)}) | {kind} | {here} | {against} |")
+                rows.append(f"| {name} | {what} | {called} ({len(found)}) | {kind} | {here} | {against} |")
                 print(rows[-1], flush=True)
     write_text(PAGE, put(PAGE.read_text(), "\n".join(rows), BEGIN))
+
+
+def _where(parts: dict[str, Part]) -> dict[str, Part]:
+    """Returns nodes and edges with their places instead of their sizes."""
+    return {kind: replace(part, values=part.places) for kind, part in parts.items()}
 
 
 if __name__ == "__main__":
