@@ -82,7 +82,7 @@ TASKS = {
 VALUES: dict[str, tuple[float, ...]] = {
     "share": (0.002, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 0.99),
     "noise": (0.125, 0.25, 0.5, 1, 1.5, 2, 2.5, 3),
-    "copies": (3, 5, 7, 9),
+    "copies": (3, 5, 7),
     "width": (2, 3, 4, 6, 8, 10, 20, 30),
 }
 """The values of each dial; of noise they are how many times as loud it is as trained."""

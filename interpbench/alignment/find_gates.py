@@ -7,8 +7,10 @@ edge and its siblings are joined by
   all of them;
 * OR, if it alone changes nothing, and without it the others do not do what all do: the clean output takes any
   of them;
-* ADDER, if it alone changes the output, and the others do not do what all do: it counts by itself;
-* nothing of the sort otherwise, as where three copies vote, or where the edge does not matter.
+* ADDER, if it alone changes the output, and the others do not do what all do: it counts by itself, and so do
+  the others, which change the output or what it does alone;
+* nothing of the sort otherwise, as where three copies vote, or where the edge or all others do not matter,
+  being the same in both inputs, for example.
 
 Outputs that are None in one of these runs are left aside, as nothing can be said of them.
 
@@ -85,7 +87,8 @@ def find_gates(
             moved = run.differs(run.clean, whole) & answered
             breaks = np.stack([run.differs(run.clean, one) for one in alone])
             keeps = np.stack([run.differs(whole, one) for one in kept])
-            kinds = np.stack([breaks & ~keeps, ~breaks & keeps, breaks & keeps]) & moved
+            others = [run.differs(run.clean, one) | run.differs(whole, two) for one, two in zip(kept, alone)]
+            kinds = np.stack([breaks & ~keeps, ~breaks & keeps, breaks & keeps & np.stack(others)]) & moved
             gates[node] = Gate(tuple(parts), moved, kinds)
     return gates
 

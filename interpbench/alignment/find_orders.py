@@ -22,8 +22,8 @@ from interpbench.circuits.naming import EMBED, Node, edge_name
 PAIRS = 2_000
 """The number of pairs of inputs on which sets are patched."""
 MOST_SETS = 4_000
-"""The largest number of sets of a size that are patched. More than thirty edges that vary have more sets of
-three, and only their orders 0 and 1 are known."""
+"""The largest number of sets of a size that are patched: order 2 is looked for among up to 29 edges that can
+vary, order 3 among up to 19."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def find_orders(
     wanted = [name for name in varied if among is None or name in among]
     found: dict[str, Witness] = {}
     for order in range(least, most + 1) if wanted else ():
-        if order > 1 and math.comb(len(varied), order + 1) > MOST_SETS:
+        if order > highest_order(len(varied)):
             break
         for name in wanted:
             if name not in found:
@@ -69,6 +69,20 @@ def find_orders(
                 if witness is not None:
                     found[name] = witness
     return found
+
+
+def highest_order(varied: int) -> int:
+    """Returns the highest order that is looked for among so many nodes or edges that can vary."""
+    few = [order for order in range(2, MOST_ORDER + 1) if math.comb(varied, order + 1) <= MOST_SETS]
+    return max(few, default=1)
+
+
+def unknown_orders(alignment: Alignment) -> tuple[int, int] | None:
+    """Returns how many edges can vary, and the highest order that was looked for, if that is not all orders."""
+    search = _Search(alignment, parts_of(alignment, "qkv_edge"), PAIRS)
+    varied = sum(search.varies(name) for name in search.parts)
+    known = highest_order(varied)
+    return None if known == MOST_ORDER else (varied, known)
 
 
 def parts_of(alignment: Alignment, level: Level) -> dict[str, CircuitPart]:
@@ -112,13 +126,18 @@ class _Search:
             }
             for name in parts
         }
-        self._ends = ends
+        self._ends, self._above = ends, above
 
     def varies(self, name: str) -> bool:
-        """Returns whether what is patched ever differs between a base and its source."""
+        """Returns whether what is patched can differ once other parts are patched.
+
+        So it can if anything that it is computed from differs between a base and its source: what is the same
+        in both may still be another once a part of that is patched.
+        """
         part = self.parts[name]
         names = [*part.variables, *(read.parent for _, read in part.reads)]
-        return any(not np.array_equal(self.clean[each], self.there[each]) for each in names)
+        above = set().union(*(self._above[name] for name in names))
+        return any(not np.array_equal(self.clean[each], self.there[each]) for each in above)
 
     def changed(self, names: frozenset[str]) -> np.ndarray:
         """Returns bool `[pair]`, whether patching a set changes the output."""

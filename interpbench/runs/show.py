@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_gates import KINDS, find_gates
+from interpbench.alignment.find_orders import unknown_orders
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.index import standing
 from interpbench.circuits.ground_truth import State, Truth
@@ -100,6 +101,8 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
         if state != State.FREE or truth.count("qkv_edge", state)
     )
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
+    if truth.witnesses and (unknown := unknown_orders(alignment)) is not None:
+        console.print(f"  orders above {unknown[1]} are not known: sets of {unknown[0]} edges are too many")
     for line in circuit_lines(truth, alignment):
         console.print(f"  {printable(line)}", markup=False, highlight=False)
     if gates:

@@ -53,9 +53,23 @@ def test_kinds_are_those_of_each_pair_tried_alone(name: str) -> None:
             (previous, function(x, y2), function(x2, y)),
         ):
             breaks, keeps = alone != clean, rest != whole
-            wanted = [breaks and not keeps, keeps and not breaks, breaks and keeps]
+            others = rest != clean or alone != whole
+            wanted = [breaks and not keeps, keeps and not breaks, breaks and keeps and others]
             found = gate.kinds[:, place, number, 1].tolist()
             assert found == [each and clean != whole for each in wanted]
+
+
+def test_what_alone_is_another_is_joined_to_nothing() -> None:
+    """An AND does not add where one of its inputs is the same in both runs: the other decides alone."""
+    gate, pairs = gate_of(FUNCTIONS["both"])
+    for number, (y, x, y2, x2) in enumerate(pairs):
+        if (x > 0) == (x2 > 0) or (y > 0) == (y2 > 0):
+            assert not gate.kinds[:, :, number, 1].any()
+    for edge in gate.edges:
+        assert gate.shares(edge)["adder"] == 0 < gate.shares(edge)["and"]
+    both = get_task("detect_abc")
+    found = find_gates(align(both, shape(both).graph))["m1"]
+    assert all(found.shares(edge)["adder"] == 0 < found.shares(edge)["or"] for edge in found.edges)
 
 
 def test_exchanging_clean_and_corrupted_exchanges_and_and_or() -> None:

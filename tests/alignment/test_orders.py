@@ -7,13 +7,15 @@ import pytest
 
 from interpbench.alignment.alignment import align
 from interpbench.alignment.find_ground_truth import find_truth
-from interpbench.alignment.find_orders import find_orders
+from interpbench.alignment.find_orders import find_orders, unknown_orders
 from interpbench.alignment.structure import structural_edges
-from interpbench.causal.model import Intervention
+from interpbench.causal.model import CausalModel, Intervention, Read, Variable, has_value
 from interpbench.circuits.ground_truth import LEVELS, State, Truth, required_edges
 from interpbench.circuits.naming import edge_name
 from interpbench.core.errors import CheckpointError
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.model_settings import ModelSettings
+from interpbench.tasks.regimes.regime import derived
 from interpbench.tasks.shapes import shape
 
 VOTE = "max_with_previous[regime=redundant]"
@@ -75,6 +77,40 @@ def test_witnesses_hold_when_tried_alone(name):
         np.testing.assert_array_equal(output(each.others), clean, "None included")
         after = output((*each.others, edge))
         assert (after != clean)[(clean >= 0) & (after >= 0)].any()
+
+
+@pytest.mark.parametrize("level", ["qkv_edge", "head_edge", "node"])
+def test_what_is_the_same_in_both_inputs_can_matter_once_others_are_patched(level):
+    """Whether two copies of a token differ is always False, until one of them is patched, and counts then."""
+    task = constant_task()
+    found = find_orders(align(task, shape(task).graph), level)
+    name = "m0" if level == "node" else "m0->m1"
+    assert found[name].order == 2
+
+
+def constant_task():
+    """Returns a task with the variables `first` = `second` = `third`, `differ`, and `third - differ`."""
+    base = get_task("trend_to_next")
+    variables = base.causal_model.variables
+    copied = [replace(variables["next"], name=name) for name in ("first", "second", "third")]
+
+    def differ(one, two):
+        return np.where(has_value(one) & has_value(two), one != two, -1).astype(np.int16)
+
+    def minus(each, token):
+        return np.where(has_value(each) & has_value(token), (token - each) % 3, -1).astype(np.int16)
+
+    differs = Variable("differ", (Read("first", "mlp"), Read("second", "mlp")), differ, (False, True))
+    out = Variable("out", (Read("differ", "mlp"), Read("third", "mlp")), minus, variables["next"].values)
+    inputs = [variables[name] for name in ("tokens", "indices")]
+    homes = {"first": "a0.h0", "second": "a0.h1", "third": "a0.h2", "differ": "m0", "out": "m1"}
+    settings = ModelSettings(n_layers=2, n_heads=4)
+    return derived(base, lambda: CausalModel([*inputs, *copied, differs, out], "out"), homes, settings)
+
+
+def test_orders_that_are_not_looked_for_are_said():
+    assert unknown_orders(alignment_of(VOTE)) is None
+    assert unknown_orders(alignment_of("detect_abc[regime=redundant,copies=7]")) == (20, 2)
 
 
 def test_a_witness_leaves_none_where_it_was():

@@ -203,7 +203,7 @@ def test_regimes_compose():
         ("hist[regime=alive,regime=alive]", "alive already"),
         ("two_brackets_balanced[regime=alive,copies=16]", "fewer copies"),
         ("hist[regime=alive,copies=90]", "regime alive: copies"),
-        ("max_with_previous[regime=redundant,copies=4]", "copies=4 is even; use 5"),
+        ("max_with_previous[regime=redundant,copies=4]", "copies=4 is even; use 3"),
         ("max_with_previous[regime=redundant,variable=previos]", "did you mean previous?"),
         ("frac_prevs[regime=redundant]", "has no variable for regime=redundant: one that only MLPs read"),
         ("max_with_previous[regime=alive,regime=redundant]", "comes before regime=alive"),

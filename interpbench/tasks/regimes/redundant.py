@@ -28,17 +28,18 @@ class Redundant:
     the vote of numbers is their median.
 
     Attributes:
-        copies: the number of copies, an odd one, so that one cannot block the vote.
+        copies: the number of copies, an odd one, so that one cannot block the vote; seven are required of
+            order 3, and no higher order is known.
         variable: a variable of the node; `first` for the first one that only MLPs read.
     """
 
-    copies: Annotated[int, Field(ge=3, le=9)] = 3
+    copies: Annotated[int, Field(ge=3, le=7)] = 3
     variable: str = FIRST
 
     def __call__(self, task: Task) -> RegimeTask:
         """Copies the node's variables to nodes of their own, and makes room for them."""
         if self.copies % 2 == 0:
-            raise TaskError(f"regime redundant: copies={self.copies} is even; use {self.copies + 1}")
+            raise TaskError(f"regime redundant: copies={self.copies} is even; use {self.copies - 1}")
         unit = unit_in_parts(task, "redundant", self.variable)
         said = f"{self.copies} copies, of which readers take the vote"
         return in_parts(task, unit, self._copies, lambda _: lambda *values: vote(values), said)
