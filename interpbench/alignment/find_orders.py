@@ -78,7 +78,7 @@ def highest_order(varied: int) -> int:
 
 
 def unknown_orders(alignment: Alignment) -> tuple[int, int] | None:
-    """Returns how many edges can vary, and the highest order that was looked for, if that is not all orders."""
+    """Returns how many edges can vary, and the highest order that is looked for; None if all orders are."""
     search = _Search(alignment, parts_of(alignment, "qkv_edge"), PAIRS)
     varied = sum(search.varies(name) for name in search.parts)
     known = highest_order(varied)

@@ -9,8 +9,8 @@ from interpbench.circuits.certificate import Certificate
 from interpbench.core.files import write_text
 from interpbench.core.text import markdown
 from interpbench.reports.certificates import verdict_sentence
-from interpbench.reports.labels import LEVEL_NAMES
-from interpbench.reports.tables import mean_rows, records_rows
+from interpbench.reports.labels import LEVEL_NAMES, NOTHING
+from interpbench.reports.tables import mean_rows, order_rows, records_rows
 from interpbench.scoring.evaluation_record import EvaluationRecord
 
 READING = """\
@@ -43,6 +43,7 @@ def write_report(
     parts = [
         "# Circuit discovery against known circuits",
         _scores(records),
+        *_orders(records),
         f"## How to read this\n\n{READING}",
     ]
     for task in dict.fromkeys([*(record.task for record in records), *certificates, *pictures]):
@@ -67,6 +68,18 @@ def _scores(records: Sequence[EvaluationRecord]) -> str:
         *mean_rows(records),
     ]
     return "\n".join(f"| {' | '.join(markdown(cell) for cell in row)} |" for row in rows)
+
+
+def _orders(records: Sequence[EvaluationRecord]) -> list[str]:
+    """Returns the table of what methods find of each order; none if everything required is of order 0."""
+    rows = order_rows(records)
+    if not rows:
+        return []
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[str(row.get(name, NOTHING)) for name in names] for row in rows]
+    header = [[name.replace("_", " ") for name in names], ["---", "---", *["---:"] * (len(names) - 2)]]
+    lines = [f"| {' | '.join(map(markdown, row))} |" for row in [*header, *cells]]
+    return ["## Edges that matter only once others are patched, too\n\n" + "\n".join(lines)]
 
 
 def _link(picture: Path, folder: Path) -> str:

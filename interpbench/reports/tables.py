@@ -12,6 +12,7 @@ from interpbench.circuits.order_arrays import orders_of
 from interpbench.core.text import printable, terminal
 from interpbench.reports.labels import LEVEL_NAMES, NOTHING, auroc_ap, method_labels, number, task_labels
 from interpbench.scoring.evaluation_record import EvaluationRecord
+from interpbench.scoring.orders import ALL_ORDERS, RECALL
 
 
 def records_table(records: Sequence[EvaluationRecord], width: int | None = None) -> Table:
@@ -90,6 +91,25 @@ def mean_rows(records: Sequence[EvaluationRecord]) -> list[tuple[str, ...]]:
         (f"mean of {len({record.task for record in group})}", label, *_means(group))
         for label, group in groups.items()
     ]
+
+
+def order_rows(records: Sequence[EvaluationRecord]) -> list[dict[str, object]]:
+    """Returns what methods find of each order of being required, where some edges matter only with others.
+
+    Shares are among the best edges, as many as are required of any order (`scoring.orders`).
+    """
+    rows: list[dict[str, object]] = []
+    for record, task, label in zip(records, task_labels(records), method_labels(records)):
+        level = record.levels.get(record.headline_level)
+        found = {} if level is None else level.metrics
+        if ALL_ORDERS not in found:
+            continue
+        shares = {
+            name.replace("recall_", "found_of_"): each for name, each in found.items() if RECALL in name
+        }
+        said = {"AUROC_of_all_orders": found[ALL_ORDERS], **shares}
+        rows.append({"task": task, "method": label, **{k: number(each.value) for k, each in said.items()}})
+    return rows
 
 
 def sweep_facts(records: Sequence[EvaluationRecord]) -> dict[str, str]:

@@ -46,12 +46,15 @@ def run(data: Config) -> RunOutcome:
     records = list(made.values())
     if not records and len(failures) == 1 and isinstance(failures[0].error, InterpBenchError):
         raise failures[0].error
-    from interpbench.reports.tables import records_table, sweep_facts
+    from interpbench.reports.tables import order_rows, records_table, rows_table, sweep_facts
 
     shown = [record for record in records if record.method != TRUTH]
     if records:
         terminal = console()
         terminal.print(records_table(shown, terminal.width))
+        if orders := order_rows(shown):
+            terminal.print("Of edges that matter only once others are patched, too (order 1 and more):")
+            terminal.print(rows_table(orders))
         log.info("records and pictures in %s", config.out)
         if config.pictures:
             write_folder_page(Path(config.out), config.found, known=made)

@@ -82,7 +82,7 @@ DISSOCIATIONS = (
     ),
     Dissociation(
         "baseline + noisy",
-        ("eap", "atp", "clean_corrupted", "eap_ig+steps=4", "eap_ig"),
+        ("eap", "atp", "clean_corrupted", "eap_ig+steps=4"),
         "all points of the gradients lie where readers are flat, so that the noise has larger ones",
     ),
     Dissociation(

@@ -10,6 +10,7 @@ import numpy as np
 
 from interpbench.checkpoints.format import Checkpoint
 from interpbench.circuits.ground_truth import State
+from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.discovery.isolated_run import apply
@@ -88,11 +89,16 @@ class SharedRuns:
 
     @cached_property
     def true_scores(self) -> Scores:
-        """The truth as if a method had found it."""
+        """The truth as if a method had found it: what is required of order k scores 1 / (k + 1)."""
         truth = self.checkpoint.truth
-        wanted = np.isin(truth.qkv_edges, (State.REQUIRED, State.FREE)).astype(float)
-        nodes = (truth.nodes == State.REQUIRED).astype(float)
-        return Scores(truth.graph, np.where(truth.graph.legal, wanted, np.nan), nodes)
+        edges, nodes = (
+            np.maximum(states == whole, (orders >= 0) / (1.0 + orders.clip(0)))
+            for states, whole, orders in (
+                (truth.qkv_edges, State.FREE, orders_of(truth, "qkv_edge")),
+                (truth.nodes, State.REQUIRED, orders_of(truth, "node")),
+            )
+        )
+        return Scores(truth.graph, np.where(truth.graph.legal, edges, np.nan), nodes)
 
     def behaviour_of(
         self, scores: Scores, method: Method | None, problem: Problem | None
