@@ -76,6 +76,9 @@ class TraceError(InterpBenchError):
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Returns the end of a message on an unknown name: `; did you mean a or b?`, or what there is."""
     choices, name = sorted(set(choices)), name[:MOST_CHARACTERS]
+    numbers = [choice for choice in choices if choice.isdigit()]
+    if numbers and name.removeprefix("-").isdigit():
+        return f"; did you mean {min(numbers, key=lambda choice: abs(int(choice) - int(name)))}?"
     close = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
     if not close:
         close = [choice for choice in choices if name and name.lower() in choice.lower()][:3]

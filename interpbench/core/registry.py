@@ -46,7 +46,8 @@ class Registry(Generic[T]):
         key = str(name)
         key = self._aliases.get(key, key)
         if key not in self._values:
-            raise UnknownNameError(self.kind, name, self._values)
+            numbers = self._aliases if key.removeprefix("-").isdigit() else {}
+            raise UnknownNameError(self.kind, name, numbers or self._values)
         return self._values[key]
 
     def __contains__(self, name: object) -> bool:

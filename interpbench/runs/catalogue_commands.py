@@ -4,10 +4,12 @@ from argparse import Namespace
 from pathlib import Path
 
 from interpbench.core.console import WIDE, console
+from interpbench.core.errors import ConfigError, UnknownNameError
 from interpbench.core.files import check_file, check_writable
 from interpbench.runs.entry import complain
 from interpbench.runs.subcommand import argument, subcommand
 from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.groups import KINDS, files
 
 
 @subcommand(
@@ -66,7 +68,13 @@ def _configs(arguments: Namespace) -> int:
     argument("--gates", action="store_true", help="how the inputs of nodes are joined: AND, OR, ADDER"),
 )
 def _show(arguments: Namespace) -> int:
-    name, png = get_task(arguments.task).name, arguments.png
+    try:
+        name, png = get_task(arguments.task).name, arguments.png
+    except UnknownNameError:
+        if arguments.task not in {*KINDS, *files()}:
+            raise
+        listed = f"`interpbench tasks --group {arguments.task}` lists them"
+        raise ConfigError(f"{arguments.task} is a group of tasks: {listed}") from None
     picture = None if png is None else Path(png or f"runs/pictures/{name}.png")
     if picture is not None:
         check_file(picture)

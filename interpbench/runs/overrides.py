@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import product
 
-from interpbench.core.errors import ConfigError
+from interpbench.core.errors import ConfigError, did_you_mean
 from interpbench.core.text import shown
 from interpbench.tasks.family import REGIME, with_parameters
 from interpbench.tasks.regimes.regime import regimes
@@ -35,7 +35,11 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     combinations = _combinations([value for key, _, value in split if key.lstrip("+") == REGIME])
     if dials and combinations is None:
         key = next(iter(dials))
-        raise ConfigError(f"regime.{key} is a dial of a regime: say which, as in regime=rare regime.{key}=…")
+        having = [name for name, kind in regimes().items() if key in {field.name for field in fields(kind)}]
+        if not having:
+            raise ConfigError(f"regime.{key} is a dial of no regime{did_you_mean(key, _dials())}")
+        how = f"say which, as in regime={having[0]} regime.{key}=…"
+        raise ConfigError(f"regime.{key} is a dial of a regime: {how}")
     named = False
     found: list[str] = []
     for override in overrides:
@@ -66,6 +70,11 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
             instead = f"models are chosen by {chosen}, or by the task's name"
         raise ConfigError(f"{REGIME}={first} is of a task: {instead}")
     return found
+
+
+def _dials() -> list[str]:
+    """Returns the names of the dials of all regimes."""
+    return [field.name for kind in regimes().values() for field in fields(kind)]
 
 
 def _combinations(values: Sequence[str]) -> list[str] | None:

@@ -18,9 +18,9 @@ from interpbench.core.registry import Registry
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name
 from interpbench.tasks.domain import Domain
-from interpbench.tasks.family import Family, check_parameters, split_name, split_regimes
+from interpbench.tasks.family import REGIME, Family, check_parameters, split_name, split_regimes
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.tasks.regimes.regime import in_regime
+from interpbench.tasks.regimes.regime import in_regime, regimes
 from interpbench.tasks.samplers import Edit, mixture
 from interpbench.tasks.task import AttentionKind, CausalTask, RaspTask, Task
 
@@ -275,6 +275,10 @@ def _member(name: str, text: str | None) -> Task:
     """Returns the member of a family with the parameters in the brackets of its name, or with the default."""
     family = _families.get(name)
     if family is None:
+        meant = [word for word in re.findall(r"\w+", text or "") if word in regimes()]
+        if meant:
+            told = ",".join(f"{REGIME}={word}" for word in meant)
+            raise TaskError(f"task {name} has no parameter {shown(text)}; did you mean {name}[{told}]?")
         raise TaskError(f"task {name} has no parameters; {', '.join(sorted(families()))} have")
     parameters = family.parameters() if text is None else family.read(text)
     full = family.name_of(parameters)

@@ -151,8 +151,8 @@ def _term(term: str) -> Holds:
         if known_task(split_name(term)[0]) is not None:
             raise ConfigError(f"{shown(term)} is a task, and no group of them")
         near = did_you_mean(start, SIZES if colon else [*KINDS, *SIZES, *files()])
-        if term in regimes():
-            near = f"; did you mean {REGIME}{term}?"
+        if term in regimes() or term == "regimes":
+            near = f"; did you mean {REGIME}{term if term in regimes() else 'alive'}?"
         if start in SIZES:
             near = f"; {start} is bounded by numbers, as in {start}:2, {start}:2-5, {start}:3- or {start}:-4"
         raise ConfigError(f"{shown(term)} is no group{near}; groups are {HOW}")

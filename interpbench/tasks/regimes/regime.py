@@ -12,6 +12,7 @@ from functools import cache
 from typing import Protocol, TypeVar
 
 from interpbench.causal.model import CausalModel
+from interpbench.core.errors import TaskError
 from interpbench.core.registry import Registry
 from interpbench.core.setting_docs import setting_docs
 from interpbench.tasks.family import (
@@ -106,6 +107,9 @@ def in_regime(task: Task, text: str) -> Task:
         InterpBenchError: if there is no such regime or dial, or the task cannot be in this regime.
     """
     name, comma, dials = text.partition(",")
+    if "+" in name and all(each in regimes() for each in name.split("+")):
+        told = ",".join(f"{REGIME}={each}" for each in name.split("+"))
+        raise TaskError(f"regime={name}: a name tells regimes apart, as in {task.name}[{told}]")
     kind = regimes()[name]
     made = read_parameters(f"regime {name}", kind, dials) if comma else kind()
     full = told_parameters(task.name, {REGIME: name}, made)
