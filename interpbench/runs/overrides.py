@@ -6,6 +6,7 @@ from dataclasses import fields
 from itertools import product
 
 from interpbench.core.errors import ConfigError, did_you_mean
+from interpbench.core.setting_docs import setting_docs
 from interpbench.core.text import shown
 from interpbench.tasks.family import REGIME, with_parameters
 from interpbench.tasks.regimes.regime import regimes
@@ -35,7 +36,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     combinations = _combinations([value for key, _, value in split if key.lstrip("+") == REGIME])
     if dials and combinations is None:
         key = next(iter(dials))
-        having = [name for name, kind in regimes().items() if key in {field.name for field in fields(kind)}]
+        having = [name for name, kind in regimes().items() if key in {doc.name for doc in setting_docs(kind)}]
         if not having:
             raise ConfigError(f"regime.{key} is a dial of no regime{did_you_mean(key, _dials())}")
         how = f"say which, as in regime={having[0]} regime.{key}=…"
@@ -74,7 +75,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
 
 def _dials() -> list[str]:
     """Returns the names of the dials of all regimes."""
-    return [field.name for kind in regimes().values() for field in fields(kind)]
+    return [doc.name for kind in regimes().values() for doc in setting_docs(kind)]
 
 
 def _combinations(values: Sequence[str]) -> list[str] | None:

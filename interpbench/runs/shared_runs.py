@@ -6,11 +6,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from interpbench.checkpoints.format import Checkpoint
-from interpbench.circuits.ground_truth import State
-from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.core import seeds
 from interpbench.discovery.isolated_run import apply
@@ -28,6 +24,7 @@ from interpbench.scoring.circuits_from_scores import (
 from interpbench.scoring.evaluation_record import degenerate
 from interpbench.scoring.faithfulness import completeness, faithfulness
 from interpbench.scoring.hypotheses import hypothesis_tests
+from interpbench.scoring.orders import true_ranking
 from interpbench.scoring.results import CircuitBehaviour
 from interpbench.scoring.stability import stability
 from interpbench.scoring.sufficiency import sufficiency
@@ -89,16 +86,8 @@ class SharedRuns:
 
     @cached_property
     def true_scores(self) -> Scores:
-        """The truth as if a method had found it: what is required of order k scores 1 / (k + 1)."""
-        truth = self.checkpoint.truth
-        edges, nodes = (
-            np.maximum(states == whole, (orders >= 0) / (1.0 + orders.clip(0)))
-            for states, whole, orders in (
-                (truth.qkv_edges, State.FREE, orders_of(truth, "qkv_edge")),
-                (truth.nodes, State.REQUIRED, orders_of(truth, "node")),
-            )
-        )
-        return Scores(truth.graph, np.where(truth.graph.legal, edges, np.nan), nodes)
+        """The truth as if a method had found it."""
+        return true_ranking(self.checkpoint.truth)
 
     def behaviour_of(
         self, scores: Scores, method: Method | None, problem: Problem | None

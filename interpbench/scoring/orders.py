@@ -54,3 +54,15 @@ def by_order(truth: Truth, scores: Scores, level: Level) -> dict[str, Estimate]:
         low, high = Estimate.share(share * int(some.sum()), int(some.sum())).ends
         found[name] = Estimate(share, low, high, "exact")
     return found
+
+
+def true_ranking(truth: Truth) -> Scores:
+    """Returns the truth as if a method had found it: what is required of order k scores 1 / (k + 1)."""
+    edges, nodes = (
+        np.maximum(states == whole, (orders >= 0) / (1.0 + orders.clip(0)))
+        for states, whole, orders in (
+            (truth.qkv_edges, State.FREE, orders_of(truth, "qkv_edge")),
+            (truth.nodes, State.REQUIRED, orders_of(truth, "node")),
+        )
+    )
+    return Scores(truth.graph, np.where(truth.graph.legal, edges, np.nan), nodes)

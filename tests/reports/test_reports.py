@@ -19,13 +19,14 @@ from interpbench.circuits.grades import Standard
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State, Truth
 from interpbench.circuits.naming import EMBED, SLOTS, Edge, Node, Reader
+from interpbench.core.estimate import Estimate
 from interpbench.reports.certificates import certificate_table
 from interpbench.reports.drawing import _legend, _summary, draw_circuit, found_edges
 from interpbench.reports.labels import NOTHING, method_labels, share, task_labels
 from interpbench.reports.layout import HEIGHT, TIP, WIDTH, Layout, Wire
 from interpbench.reports.plots import roc_figure
 from interpbench.reports.report import write_report
-from interpbench.reports.tables import circuit_lines, records_table, rows_table, sweep_facts
+from interpbench.reports.tables import circuit_lines, order_rows, records_table, rows_table, sweep_facts
 from interpbench.scoring.leaderboard_rows import row
 from interpbench.tasks.catalogue import get_task
 from tests.evaluation_records import GRAPH, PERFECT, REQUIRED, TIED, TRUTH, record, scores
@@ -55,6 +56,24 @@ def test_records_table_holds_numbers_means_and_dashes() -> None:
     assert "mean of 2" in shown and "mean of 1" in shown
     assert "mean of" not in text(records_table([PERFECT, TIED]))
     assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_what_matters_only_with_others_has_a_table_of_its_own(tmp_path: Path) -> None:
+    """Where copies vote, AUROC says 1.000 of who loses a third of the voters."""
+    assert order_rows([PERFECT, TIED]) == []
+    levels = dict(PERFECT.levels)
+    level = levels[PERFECT.headline_level]
+    told = {
+        "auroc_all_orders": Estimate(0.987),
+        "recall_order_0": Estimate(1),
+        "recall_order_1": Estimate(0.667),
+    }
+    levels[PERFECT.headline_level] = replace(level, metrics={**level.metrics, **told})
+    rows = order_rows([TIED, replace(PERFECT, levels=levels)])
+    assert [list(row.values())[2:] for row in rows] == [["0.987", "1.000", "0.667"]]
+    page = write_report(tmp_path, [TIED, replace(PERFECT, levels=levels)], {}, {}).read_text()
+    assert "| AUROC of all orders | found of order 0 | found of order 1 |" in page and "| 0.667 |" in page
+    assert "all orders" not in write_report(tmp_path, [TIED], {}, {}).read_text()
 
 
 def test_seconds_are_cpu_seconds_everywhere(tmp_path: Path) -> None:

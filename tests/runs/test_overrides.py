@@ -150,8 +150,12 @@ def test_parameters_are_of_a_task() -> None:
         ConfigError, match=r"^regime=alive is of a task: models are .* checkpoint=regime:alive,"
     ):
         hydra_overrides(["regime=alive", "checkpoint=hist"])
-    with pytest.raises(ConfigError, match=r"^regime.share is a dial of a regime: say which, as in"):
+    with pytest.raises(
+        ConfigError, match=r"^regime.share is a dial .* say which, as in regime=rare regime.sh"
+    ):
         hydra_overrides(["task=hist", "regime.share=0.1"])
+    with pytest.raises(ConfigError, match=r"^regime.copys is a dial of no regime; did you mean copies"):
+        hydra_overrides(["task=hist", "regime.copys=5"])
     with pytest.raises(
         ConfigError, match=r"^regime.copies .* noisy, which has no copies; for redundant, write"
     ) as refused:

@@ -9,7 +9,7 @@ from interpbench.circuits.ground_truth import LEVELS, State, level_names
 from interpbench.circuits.order_arrays import orders_of
 from interpbench.circuits.scores import Scores
 from interpbench.scoring.curves import compare
-from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL, by_order
+from interpbench.scoring.orders import ALL_ORDERS, PRECISION, RECALL, by_order, true_ranking
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
 
@@ -89,3 +89,12 @@ def test_where_all_is_of_order_0_there_are_no_such_scores(name):
     truth = truth_of(name)
     scores = random_scores(truth, 1)
     assert not truth.witnesses and not any(by_order(truth, scores, level) for level in LEVELS)
+
+
+@pytest.mark.parametrize("name", [VOTE, "max_with_previous[regime=redundant,copies=5]", "add_next"])
+def test_the_truth_finds_itself(name):
+    truth = truth_of(name)
+    for level, found in compare(truth, true_ranking(truth)).items():
+        assert found.auroc == 1
+        some = [value for metric, value in found.metrics.items() if "order" in metric]
+        assert all(each.value == 1 for each in some) and bool(some) == bool(truth.witnesses), level

@@ -134,6 +134,10 @@ def test_whose_program_a_member_has_is_known_by_its_name(declared: None) -> None
         ("shift[steps=0", r"task shift\[steps=0: the bracket is not closed; shift\[steps=0\] is meant"),
         ("shif[steps=2]", "unknown task 'shif'; did you mean shift"),
         ("hist[steps=2]", "task hist has no parameters; ioi, "),
+        ("hist[redundant]", r"task hist has no parameter redundant; did you mean hist\[regime=redundant\]\?"),
+        ("hist[regime:alive]", r"did you mean hist\[regime=alive\]\?"),
+        ("hist[regime=alive+noisy]", r"apart, as in hist\[regime=alive,regime=noisy\]"),
+        ("9999", r"unknown task '9999'; did you mean \d+\?"),
     ],
 )
 def test_what_is_no_parameter_is_one_line(declared: None, said: str, answer: str) -> None:
