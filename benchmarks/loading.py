@@ -2,7 +2,7 @@
 
 The first load, which imports torch and compiles checks, is not counted.
 
-Run: `python -m benchmarks.loading`.
+Run: `python -m benchmarks.loading`; with `--regimes` those in regimes.
 """
 
 import argparse
@@ -10,15 +10,17 @@ import statistics
 import time
 
 from interpbench import load
-from interpbench.checkpoints.checkpoint_files import released
+from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.core.process import prepare_torch
 
 
 def main() -> None:
     """Loads every released model once, and prints the CPU seconds of the slowest five and the median."""
-    argparse.ArgumentParser(description="How long it takes to load each released model.").parse_args()
+    parser = argparse.ArgumentParser(description="How long it takes to load each released model.")
+    parser.add_argument("--regimes", action="store_true", help="those of tasks in regimes")
+    regimes = parser.parse_args().regimes
     prepare_torch(threads=1)
-    names = sorted(released())
+    names = sorted(in_regimes() if regimes else released())
     load(names[0])
     seconds: dict[str, float] = {}
     for name in names:

@@ -154,6 +154,7 @@ def _summary(board: Board) -> str:
         names = f": {', '.join(map(markdown, board.missing))}" if len(board.missing) <= NAMED else ""
         count = len(board.missing)
         text += f". {count} released {'model is' if count == 1 else 'models are'} not evaluated here{names}"
+        text += ", nor are those of further seeds"
     return f"{text}."
 
 

@@ -19,7 +19,8 @@ BEGIN, END = "<!-- made by `interpbench models --write` -->", "<!-- end of what 
 """The lines between which a page holds what is made."""
 COLUMNS = {
     **{"task": "---", "id": "--:", "what it computes": "---", "network": "---", "edges": "--:"},
-    **{"steps": "--:", "time": "--:", "margin": "--:", "signal / noise": "--:", "grade": "---"},
+    **{"steps": "--:", "time": "--:", "margin": "--:", "signal / noise": "--:", "worst set": "--:"},
+    **{"grade": "---"},
 }
 """The columns of the tables, and how Markdown aligns them."""
 ALONE = [column for column in COLUMNS if column != "signal / noise"]
@@ -50,6 +51,18 @@ class Model(NamedTuple):
         """What a reader with the default standard makes of the certificate."""
         return None if self.certificate is None else grade(self.certificate)
 
+    @property
+    def worst(self) -> float | None:
+        """The largest share of wrong rows with the adversary's worst set patched; None without one."""
+        attacks = [] if self.certificate is None else self.certificate.attacks.values()
+        rates = [rate for attack in attacks for rate in attack.rates.values()]
+        return max((1 - rate.share for rate in rates), default=None)
+
+
+def _share(value: float | None) -> str:
+    """Returns a share in percent, with two significant digits where it is small."""
+    return "–" if value is None else f"{100 * value:.{1 if value >= 0.01 else 2}f} %"
+
 
 def read_models(folders: Mapping[str, Path]) -> list[Model]:
     """Returns the models in some folders, by name."""
@@ -70,7 +83,8 @@ def summary(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence
     rest = [model for model in models if not model.trivial]
     deep = sum(model.record.shape.n_layers > 2 for model in rest)
     numbers = sum(model.record.classes is None for model in rest)
-    best = sum(model.verdict is not None and model.verdict.grade == "adversarial" for model in models)
+    passed = [model.verdict is not None and model.verdict.grade == "adversarial" for model in models]
+    broken = [model.worst or 0.0 for model, held in zip(models, passed) if not held]
     programs = len({program_of(model.record.task) for model in models})
     weights = len({model.record.sha256 for model in models})
     further = f", and {len(seeds)} of further seeds of {len({name.split('/')[0] for name in seeds})} of them"
@@ -79,9 +93,16 @@ def summary(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence
         f"Some tasks differ in the names of their values alone: these are {programs} different programs and "
         f"{weights} different networks. {len(rest)} have a circuit of several nodes ({deep} of these in more "
         f"than two layers, {numbers} with numbers as outputs), and in {len(models) - len(rest)} a single "
-        f"node computes the output. {best} also withstood the adversary's search for a set of nodes or edges "
-        "that breaks them."
+        f"node computes the output. {sum(passed)} also withstood the adversary's search for a set of nodes "
+        "or edges that breaks them"
     )
+    if broken:
+        middle = sorted(broken)[len(broken) // 2]
+        text += (
+            f"; in the other {len(broken)} it found one, which changes up to {max(broken):.0%} of answers "
+        )
+        text += f"(in the median model {middle:.1%})"
+    text += "."
     if living:
         tasks = {split_name(model.record.task)[0] for model in living}
         text += f" {len(living)} more are of {len(tasks)} of these tasks in regimes, harder to read."
@@ -145,6 +166,7 @@ def _cells(model: Model) -> dict[str, str]:
         "steps": steps,
         "time": spent,
         "margin": "–" if model.certificate is None else f"{sign}{model.certificate.margin:.2g}",
+        "worst set": _share(model.worst),
         "signal / noise": "–" if effects is None else f"{effects.signal:.2g} / {effects.noise:.2g}",
         "grade": said_of(model.certificate),
     }
