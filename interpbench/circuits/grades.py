@@ -108,9 +108,9 @@ class Verdict:
         return self.grade is not None and GRADES.index(self.grade) >= GRADES.index(grade)
 
     def missed(self, grade: Grade) -> list[str]:
-        """Returns, in words, what keeps the certificate from a grade, and last what was given up."""
+        """Returns, in words, what keeps the certificate from a grade, and last what was not measured."""
         said = [one for each in GRADES[: GRADES.index(grade) + 1] for one in self.failures[each]]
-        return sorted(said, key=lambda one: one.endswith(_GIVEN_UP))
+        return sorted(said, key=lambda one: "not measured" in one)
 
 
 def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:

@@ -101,7 +101,10 @@ class TrainOutcome:
 
     @property
     def _missed(self) -> str:
-        return "; ".join(self.verdict.missed(self.goal)[:2])
+        missed = self.verdict.missed(self.goal)
+        if missed and "not measured" in missed[0] and self.steps:
+            return f"{missed[0]} (the last validation rules it out: metrics.jsonl)"
+        return "; ".join(missed[:2])
 
     def line(self, task: str) -> str:
         """Returns the one line at the end."""

@@ -241,10 +241,12 @@ def narrow(config: TrainConfig) -> str | None:
             f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, which takes "
             f"{needed} dimensions; `{command}` measures what it can do"
         )
-    if here.d_head < needed and task.name not in released():
+    if here.d_head < needed and config.start is None:
+        start = task.name if task.name in released() else "median"
         return (
-            f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, and no "
-            "network of it is released; docs/models.md (Tasks without a model) says what others have reached"
+            f"model.d_head={here.d_head}: a head of {task.name} tells {needed + 1} keys apart, which can "
+            f"take several runs (docs/models.md, Tasks that rank keys); start={start} goes on from a network "
+            "that does"
         )
     for name in ("d_model", "d_mlp"):
         width, usual = getattr(here, name), getattr(own, name)

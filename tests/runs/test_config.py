@@ -219,8 +219,9 @@ def test_rows_that_patch_required_edges_follow_from_the_task(task: str, given: f
                 "capacity all_equal --d-model 32 --d-head 1 --d-mlp 128` measures",
             ),
         ),
-        *(("all_equal", {"d_head": 9}, None), ("all_equal", {}, None), ("sort_digits", {}, None)),
-        ("median_fine", {}, "tells 98 keys apart, and no network of it is released"),
+        *(("all_equal", {"d_head": 9}, None), ("all_equal", {}, None)),
+        ("median_fine", {}, "tells 98 keys apart, which can take several"),
+        ("sort_integers", {}, "start=sort_integers goes on from a network that does"),
         *(("hist", {"d_head": 1}, None), ("hist", {"d_model": 16}, None)),
         (
             "hist",
