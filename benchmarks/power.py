@@ -26,6 +26,7 @@ Run: `python -m benchmarks.power`; `--train` first trains what is missing, `--dr
 
 import argparse
 import json
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -277,7 +278,8 @@ def train_missing(dials: Sequence[str]) -> None:
 def draw(points: Sequence[Point]) -> None:
     """Draws the power of each method against each dial, a row for each dial and a column for each task.
 
-    Tasks that have been measured at fewer than three values are left out.
+    Tasks that have been measured at fewer than three values are left out. Methods that find every edge at
+    every value share a line, and are named above it.
     """
     at: dict[tuple[str, str], set[float]] = {}
     for point in points:
@@ -285,7 +287,7 @@ def draw(points: Sequence[Point]) -> None:
     tasks = {dial: [t for t in TASKS[dial] if len(at.get((dial, t), ())) > 2] for dial in VALUES}
     dials = [dial for dial in VALUES if tasks[dial]]
     columns = max(map(len, tasks.values()))
-    figure = Picture(figsize=(3.1 * columns + 1.7, 2.5 * len(dials)), layout="constrained")
+    figure = Picture(figsize=(3.1 * columns + 1.7, 2.8 * len(dials)), layout="constrained")
     grid = figure.subplots(len(dials), columns, squeeze=False, sharey=True)
     rng = seeds.generator(0, "power intervals")
     shades = dict(zip(dict.fromkeys(name for name, _ in METHODS.values()), COLOURS, strict=False))
@@ -296,6 +298,7 @@ def draw(points: Sequence[Point]) -> None:
                 axes.set_visible(False)
                 continue
             task = tasks[dial][column]
+            complete: dict[str, list[float]] = {}
             for number, method in enumerate(METHODS):
                 here = sorted(
                     (p for p in points if (p.dial, p.task, p.method) == (dial, task, method)),
@@ -304,6 +307,9 @@ def draw(points: Sequence[Point]) -> None:
                 if not here:
                     continue
                 values, powers = [p.value for p in here], np.array([p.powers for p in here])
+                if powers.min() == 1:
+                    complete[method] = values
+                    continue
                 picks = rng.integers(powers.shape[1], size=(1000, powers.shape[1]))
                 low, high = np.quantile(powers[:, picks].mean(2), (0.025, 0.975), axis=1)
                 name, settings = METHODS[method]
@@ -312,6 +318,11 @@ def draw(points: Sequence[Point]) -> None:
                 style = {"color": colour, "ls": line, "lw": 1.4, "marker": ".", "ms": 4}
                 axes.plot(values, powers.mean(1) + shift, label=method, **style)
                 axes.fill_between(values, low + shift, high + shift, color=colour, alpha=0.12, lw=0)
+            if complete:
+                values = max(complete.values(), key=len)
+                axes.plot(values, np.ones(len(values)), color="0.6")
+                said = textwrap.fill(f"all edges: {'; '.join(complete)}", 58, break_on_hyphens=False)
+                axes.text(0, 1.02, said, transform=axes.transAxes, va="bottom", fontsize=7, color="0.35")
             axes.set_xscale("log")
             there = at[dial, task]
             steps = (1,) if max(there) > 100 * min(there) else (1, 2, 5)
@@ -320,13 +331,14 @@ def draw(points: Sequence[Point]) -> None:
                 axes.set_xticks(sorted(there))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")
-            axes.set(ylim=(-0.04, 1.06), title=task, xlabel=AXES[dial])
-            axes.title.set_fontsize(9)
+            axes.set(ylim=(-0.04, 1.06), xlabel=AXES[dial])
+            axes.set_title(task, fontsize=9, pad=26)
             axes.spines[["top", "right"]].set_visible(False)
         grid[row, 0].set_ylabel("share of edges found")
-    figure.legend(
-        *grid[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8
-    )
+    shown = [axes.get_legend_handles_labels() for axes in grid.flat]
+    named = {label: handle for handles, labels in shown for handle, label in zip(handles, labels)}
+    lines = {method: named[method] for method in METHODS if method in named}
+    figure.legend(lines.values(), lines, loc="outside right upper", frameon=False, fontsize=8)
     save(figure, FIGURE)
 
 
