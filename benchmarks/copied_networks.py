@@ -30,7 +30,7 @@ from interpbench.reports.models_page import put
 from interpbench.runs.shortcuts import ALL, shortcuts_of
 from interpbench.scoring.against_copies import auroc_against_copies
 from interpbench.tasks.catalogue import get_task
-from interpbench.training.transplant import input_map, layer_parts
+from interpbench.training.reader_inputs import input_map, layer_parts
 from interpbench.transformer.model import Transformer
 
 RELEASED = "regime:alive"

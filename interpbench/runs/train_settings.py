@@ -319,7 +319,13 @@ def _differences(task: Task, config: TrainConfig) -> list[str]:
 
 
 def bases(task: Task) -> list[str]:
-    """Returns the name of the task whose nodes can be copied into a network of this one (`alive`, `wide`)."""
-    if isinstance(task, RegimeTask) and regimes_of(task.name)[-1] in ("alive", "wide"):
-        return [task.base.name]
-    return []
+    """Returns the names of the tasks whose nodes can be copied into a network of this one (`alive`, `wide`).
+
+    If the task is noisy, they are those of the task without noise, too, whose program is the same.
+    """
+    if not isinstance(task, RegimeTask) or regimes_of(task.name)[-1] not in ("alive", "wide"):
+        return []
+    base = task.base
+    if isinstance(base, RegimeTask) and regimes_of(base.name)[-1] == "noisy":
+        return [base.name, base.base.name]
+    return [base.name]

@@ -7,7 +7,8 @@ writes times their matrices, over inputs of the task. These few directions get d
 larger residual stream, so that a copy reads the copies that it should, and no other node.
 
 Such a network does what it should, but no edge outside the circuit would bring anything. So readers see
-nodes that they should not read, in values, hidden units, queries and keys that have no effect.
+nodes that they should not read, in values, hidden units, queries and keys that have no effect. If the task
+asks for noise, the logits read them, too, as loud as it says (`training.noise`).
 
 Shapes: D d_model of the larger network, S d_model of the smaller one, F outputs of a reader's matrix, Z kept
 directions of a node, M samples (a position of an input each), N inputs, T positions with BOS.
@@ -16,7 +17,6 @@ directions of a node, M samples (a position of an input each), N inputs, T posit
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,9 +26,15 @@ from interpbench.circuits.naming import EMBED, SLOTS, Node, Reader
 from interpbench.core import seeds
 from interpbench.core.errors import ConfigError
 from interpbench.tasks.regimes.bystanders import base_name
-from interpbench.training.imitation import SPREAD
+from interpbench.training.noise import margin
+from interpbench.training.reader_inputs import (
+    add_noise,
+    input_map,
+    layer_parts,
+    read_without_effect,
+    set_input,
+)
 from interpbench.transformer.config import unlike
-from interpbench.transformer.layers import Attention, Block, Mlp
 from interpbench.transformer.model import Transformer
 from interpbench.transformer.recording import record
 
@@ -36,8 +42,6 @@ SMALLEST = 0.005
 """The least singular value of a direction that is kept, as a share of the largest one of its node."""
 TINY = 1e-12
 """The least variance of a direction that is kept."""
-BELOW = 8.0
-"""How many standard deviations of what they read hidden units that nothing reads are biased down."""
 INPUTS = 512
 """The number of inputs on which the smaller network runs."""
 
@@ -67,6 +71,7 @@ class Source:
         written: `[M, S]`, what each node writes.
         seen: `[M, S]`, the residual stream at each reader.
         inputs: the number of inputs N; samples of a position are next to each other.
+        margin: the mean lead of the likeliest class over the next one; the tolerance of a number.
     """
 
     network: Transformer
@@ -74,6 +79,7 @@ class Source:
     written: Mapping[Node, Tensor]
     seen: Mapping[Reader, Tensor]
     inputs: int
+    margin: float
 
     def code(self, node: Node) -> Code:
         """Returns the directions of what a node writes that its readers in the circuit see."""
@@ -136,6 +142,7 @@ class Transplant:
         homes = {node: _home(names, trained) for node, names in crowd.aligned_nodes.items()}
         self.copied = {EMBED: EMBED, **{node: home for node, home in homes.items() if home is not None}}
         self.codes = {home: source.code(home) for home in self.copied.values()}
+        self.loudness = inner.task.noise * source.margin
         self.positions, self.constants = source.constants(self.codes)
         self.sizes = [len(self.codes[home].mean) for home in self.copied.values()]
         self.sizes.append(self.positions.shape[1])
@@ -173,15 +180,18 @@ class Transplant:
             read = places @ matrix
             for parent in parents:
                 read += own[parent] @ self.codes[self.copied[parent]].decoders[old]
-            _set_input(network, reader, read, bias, self.twin.cfg.d_head)
+            set_input(network, reader, read, bias, self.twin.cfg.d_head)
             before = network.cfg.graph.nodes[: network.cfg.graph.writers_before(reader)]
             others = [
                 (own[node], self.codes[self.copied[node]].mean)
                 for node in before
                 if node in self.copied and node not in parents
             ]
+            if reader.slot == "logits" and self.loudness:
+                add_noise(network, others, self.loudness, rng)
+                continue
             sizes = _sizes(self.codes.values(), reader)
-            _read_without_effect(network, reader, others, sizes, read.shape[1], rng)
+            read_without_effect(network, reader, others, sizes, read.shape[1], rng)
 
     def _places(self, d_model: int, seed: int) -> list[Tensor]:
         """Returns orthonormal dimensions for each copied node and for positions, `[D, Z]` each.
@@ -219,13 +229,14 @@ def _source(network: Transformer, alignment: Alignment) -> Source:
     rng = seeds.generator(0, "transplant")
     tokens = torch.from_numpy(alignment.task.token_ids(alignment.task.domain.draw(rng, INPUTS)))
     with torch.no_grad():
-        _, cache = record(network, tokens)
+        logits, cache = record(network, tokens)
     written = {node: _samples(each) for node, each in zip(alignment.graph.nodes, cache.stack, strict=True)}
     streams = [_samples(each) for each in cache.residuals]
     middles = [_samples(each) for each in cache.middles]
     readers = alignment.graph.readers
     seen = {reader: (middles if reader.slot == "mlp" else streams)[reader.layer] for reader in readers}
-    return Source(network, alignment, written, seen, len(tokens))
+    lead = float(margin(logits, alignment.task.tolerance))
+    return Source(network, alignment, written, seen, len(tokens), lead)
 
 
 def _samples(activations: Tensor) -> Tensor:
@@ -236,13 +247,6 @@ def _samples(activations: Tensor) -> Tensor:
 def _home(names: Sequence[str], trained: Alignment) -> Node | None:
     """Returns the node that carries variables in the trained network; None if no node does."""
     return next((trained.nodes[base_name(name)] for name in names if base_name(name) in trained.nodes), None)
-
-
-def layer_parts(network: Transformer, layer: int) -> tuple[Attention, Mlp]:
-    """Returns the attention and the MLP of a layer."""
-    block = network.blocks[layer]
-    assert isinstance(block, Block) and isinstance(block.mlp, Mlp)
-    return block.attn, block.mlp
 
 
 def _keep_apart(network: Transformer, taken: Tensor) -> None:
@@ -271,26 +275,6 @@ def _copy_outputs(network: Transformer, node: Node, twin: Transformer, home: Nod
         _fill(attention.W_O[node.head], old_attention.W_O[home.head] @ turn)
 
 
-def _set_input(network: Transformer, reader: Reader, read: Tensor, bias: Tensor, d_head: int) -> None:
-    """Sets the first columns of a reader's matrix to `read [D, F]`, and its bias to `bias [F]`.
-
-    Args:
-        network: the network of the reader.
-        reader: the reader.
-        read: the columns.
-        bias: the bias.
-        d_head: the width of heads for which they are; queries are divided by its root.
-    """
-    new_weight, new_bias = input_map(network, reader)
-    if reader.slot == "q":
-        scale = (network.cfg.d_head / d_head) ** 0.5
-        read, bias = read * scale, bias * scale
-        new_weight.zero_()
-    new_weight[:, : read.shape[1]] = read
-    new_bias.zero_()
-    new_bias[: len(bias)] = bias
-
-
 def _readers_of(alignment: Alignment, node: Node | None) -> tuple[Reader, ...]:
     """Returns the readers of a node; of None, that of the logits."""
     if node is None:
@@ -307,49 +291,6 @@ def _by_position(samples: Tensor, inputs: int) -> Tensor:
     return samples.unflatten(0, (-1, inputs)).mean(1)
 
 
-def _read_without_effect(
-    network: Transformer,
-    reader: Reader,
-    others: Sequence[tuple[Tensor, Tensor]],
-    sizes: Sequence[float],
-    used: int,
-    rng: np.random.Generator,
-) -> None:
-    """Makes a reader see nodes that it should not read, where that has no effect.
-
-    Values and hidden units beyond those that were copied are written nowhere. Half of such queries and keys
-    each meet zeros, and logits may move together. Hidden units are biased down, too, so that they are hardly
-    ever active and get no gradient, should the network be trained.
-
-    Args:
-        network: the network of the reader.
-        reader: the reader.
-        others: the dimensions `[D, Z]` in which each of these nodes writes, and the mean `[Z]` of that.
-        sizes: standard deviations of what readers of this kind see of a node, of which one is drawn for each.
-        used: the number of outputs of its matrix that were copied.
-        rng: the generator of what is drawn.
-    """
-    weight, bias = input_map(network, reader)
-    width = weight.shape[1]
-    if reader.slot == "logits":
-        spare = torch.ones(1, width) / width**0.5 if width > 1 else torch.zeros(0, width)
-    else:
-        middle = (used + width) // 2
-        first, last = {"q": (used, middle), "k": (middle, width)}.get(reader.slot, (used, width))
-        spare = torch.eye(width)[first:last]
-        weight[:, used:], bias[used:] = 0, 0
-    surplus = torch.zeros_like(weight)
-    for places, mean in others if len(spare) else ():
-        drawn = torch.from_numpy(rng.normal(size=(places.shape[1], len(spare)))).float()
-        size = rng.choice(sizes) * np.exp(rng.normal(0, SPREAD))
-        read = drawn * size / drawn.norm() @ spare
-        surplus += places @ read
-        bias -= mean @ read
-    weight += surplus
-    if reader.slot == "mlp":
-        bias -= BELOW * surplus.norm(dim=0)
-
-
 def _sizes(codes: Iterable[Code], reader: Reader) -> list[float]:
     """Returns the standard deviations of what readers see of each node that they read.
 
@@ -364,19 +305,3 @@ def _fill(written: Tensor, rows: Tensor) -> None:
     """Sets the first rows of a matrix, and the others to 0."""
     written.zero_()
     written[: len(rows)] = rows
-
-
-def input_map(network: Transformer, reader: Reader) -> tuple[Tensor, Tensor]:
-    """Returns views of a reader's matrix `[D, F]` and bias `[F]`."""
-    if reader.slot == "logits":
-        return network.unembed.W_U, network.unembed.b_U
-    attention, mlp = layer_parts(network, reader.layer)
-    if reader.head is None:
-        return mlp.W_in, mlp.b_in
-    maps = {
-        "q": (attention.W_Q, attention.b_Q),
-        "k": (attention.W_K, attention.b_K),
-        "v": (attention.W_V, attention.b_V),
-    }
-    weight, bias = maps[reader.slot]
-    return weight[reader.head], bias[reader.head]

@@ -1,6 +1,7 @@
 """Nodes of a trained network, copied into a larger one."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from interpbench.core import seeds
 from interpbench.core.errors import ConfigError
 from interpbench.runs.certified_training import copying, train_certified
 from interpbench.runs.train import train
-from interpbench.runs.train_settings import TrainConfig, check_train
+from interpbench.runs.train_settings import TrainConfig, bases, check_train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.model_settings import ModelSettings
 from interpbench.tasks.regimes.bystanders import base_name
@@ -28,6 +29,7 @@ from interpbench.tasks.regimes.regime import RegimeTask, in_regime
 from interpbench.tasks.shapes import shape
 from interpbench.training.imitation import deviations
 from interpbench.training.interventional_accuracy import Evaluation
+from interpbench.training.noise import margin
 from interpbench.training.recipe import Recipe
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.trainer import Trainer
@@ -43,7 +45,9 @@ def transplanted(
     name: str, regime: str = "alive", **sizes: int
 ) -> tuple[Transformer, Evaluation, Transplant]:
     """Returns a network with copied nodes of the model of a task, its evaluation, and where they are from."""
-    twin, made = load_checkpoint(find_checkpoints(name)[0]), in_regime(get_task(name), regime)
+    twin, made = load_checkpoint(find_checkpoints(name)[0]), get_task(name)
+    for each in regime.split("+"):
+        made = in_regime(made, each)
     assert isinstance(made, RegimeTask)
     cfg = shape(made, ModelSettings(**{**copying(made, twin)["model"], **sizes}))
     inner = align(made, cfg.graph)
@@ -118,6 +122,34 @@ def test_edges_outside_the_circuit_bring_as_much_as_those_of_it() -> None:
     living = sizes[truth.circuit]
     assert np.median(dead) > 0.2 * np.median(living)
     assert (dead > 0.01 * np.median(living)).mean() > 0.95
+
+
+@pytest.mark.parametrize("name", ["trend_to_next", "frac_prevs"])
+def test_copies_are_as_loud_at_the_logits_as_the_task_says(name: str) -> None:
+    """Each node but that of the output moves the difference of two logits, or the number, and no answer."""
+    network, evaluation, source = transplanted(name, "noisy,noise=0.03+alive")
+    task = evaluation.task
+    tokens = torch.from_numpy(task.token_ids(task.domain.draw(seeds.generator(1), 512)))
+    with torch.no_grad():
+        logits, cache = record(network, tokens)
+        lead = margin(record(source.twin, tokens)[0], task.tolerance)
+    output = evaluation.alignment.nodes[task.causal_model.output]
+    for node, written in zip(network.cfg.graph.nodes, cache.stack, strict=True):
+        if node in source.copied and node not in (output, EMBED):  # which also writes positions
+            added = (network.unembed.W_U.T @ written[:, 1:].flatten(1)).detach()
+            pairs = [added[one] - added[two] for one, two in combinations(range(len(added)), 2)] or [added[0]]
+            loudness = torch.stack([each.var() for each in pairs]).mean().sqrt()
+            assert float(loudness / lead) == pytest.approx(0.03, rel=0.25), node
+    right = evaluation.alignment.task.causal_model.outputs(task.domain.draw(seeds.generator(1), 512))
+    if task.causal_model.classes is not None:
+        found = logits.argmax(0)[1:].T.numpy()
+        assert (found == right)[right >= 0].mean() > 0.999
+
+
+def test_what_is_noisy_is_copied_from_what_is_not() -> None:
+    assert bases(get_task("hist[regime=noisy,regime=alive]")) == ["hist[regime=noisy]", "hist"]
+    assert bases(get_task("hist[regime=alive]")) == ["hist"]
+    assert bases(get_task("hist[regime=alive,regime=noisy]")) == []
 
 
 def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
