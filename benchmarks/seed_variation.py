@@ -86,7 +86,7 @@ def draw(made: Mapping[str, Scored]) -> None:
         (("auroc", "AUROC"), ("average_precision", "average precision"))
     ):
         axes = figure.add_axes((0.14 + column * 0.44, 0.12, 0.27, 0.8))
-        spread = figure.add_axes((0.42 + column * 0.44, 0.12, 0.1, 0.8))
+        spread = figure.add_axes((0.435 + column * 0.44, 0.12, 0.09, 0.8))
         for place, method in enumerate(order):
             by_task = made[metric][method]
             for line, values in enumerate(by_task.values()):

@@ -251,7 +251,9 @@ def _short(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return "0" if abs(value) < 0.005 else f"{'+' if value > 0 else '−'}{abs(value):.2f}".replace("0.", ".")
+    """Formats a difference with its sign, in two digits after the point, or three if it is small."""
+    sign, digits = "+" if value > 0 else "−", 2 if abs(value) >= 0.005 else 3
+    return "0" if abs(value) < 0.0005 else f"{sign}{abs(value):.{digits}f}".replace("0.", ".", 1)
 
 
 def _height(curve: Sequence[Sequence[float]], across: np.ndarray) -> np.ndarray:
