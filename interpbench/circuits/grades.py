@@ -108,9 +108,9 @@ class Verdict:
         return self.grade is not None and GRADES.index(self.grade) >= GRADES.index(grade)
 
     def missed(self, grade: Grade) -> list[str]:
-        """Returns, in words, what keeps the certificate from a grade, and last what was not measured."""
+        """Returns, in words, what keeps the certificate from a grade, and last what was given up."""
         said = [one for each in GRADES[: GRADES.index(grade) + 1] for one in self.failures[each]]
-        return sorted(said, key=lambda one: "not measured" in one)
+        return sorted(said, key=lambda one: one.endswith(_GIVEN_UP))
 
 
 def in_words(grade: Grade | None, all_pairs: bool, target: float, positions: bool | None = None) -> str:
