@@ -91,7 +91,7 @@ def pairs_figure(board: Board, path: Path) -> None:
     methods = board.edge_methods
     size = len(methods)
     differences, effects = np.full((size, size), np.nan), np.full((size, size), np.nan)
-    width, height = max(5.5, 0.42 * size + 2.6), max(4.5, 0.36 * size + 2.2)
+    width, height = max(5.5, 0.48 * size + 2.6), max(4.5, 0.36 * size + 2.2)
     figure = Figure(figsize=(width + _excess(methods), height + _excess(methods)), layout="constrained")
     axes = figure.subplots()
     for one in board.compare():
