@@ -91,7 +91,7 @@ def test_show_draws_the_circuit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ("equals_two_back", r"embed->m0 +│ 0\.31 │ 0\.31 │ 0\.19 "),
+        ("equals_two_back", r"embed->m0 +│ 0\.31 │ 0\.31 │ 0\.00 "),
         ("identity", "no node reads several edges"),
     ],
 )
