@@ -153,8 +153,7 @@ def _summary(board: Board) -> str:
     if board.missing:
         names = f": {', '.join(map(markdown, board.missing))}" if len(board.missing) <= NAMED else ""
         count = len(board.missing)
-        text += f". {count} released {'model is' if count == 1 else 'models are'} not evaluated here{names}"
-        text += ", nor are those of further seeds"
+        text += f". {count} released {'task has' if count == 1 else 'tasks have'} no model here{names}"
     return f"{text}."
 
 

@@ -1,5 +1,6 @@
 """The tables of released models in `docs/models.md`, and README's summary, made from the models' records."""
 
+import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ def summary(models: Sequence[Model], seeds: Sequence[str] = (), living: Sequence
         "or edges that breaks them"
     )
     if broken:
-        middle = sorted(broken)[len(broken) // 2]
+        middle = statistics.median(broken)
         text += (
             f"; in the other {len(broken)} it found one, which changes up to {max(broken):.0%} of answers "
         )

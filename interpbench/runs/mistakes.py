@@ -70,7 +70,7 @@ def explain(name: str, arguments: Sequence[str], message: str, cause: str = "") 
     group = re.search(r"Could not find '([^']+)/([^'/]+)'", message)
     if group:
         return f"unknown {group[1]} {group[2]!r}{did_you_mean(group[2], choices(group[1]))}"
-    several = re.match(r"Ambiguous value for argument '([^'=]+)=([^']*)'", message)
+    several = re.match(r"Ambiguous value for argument '([^'=]+)=(.*)'$", message, re.MULTILINE)
     if several:
         return (
             f"{several[1]}={several[2]} is several values; several are a sweep: -m {several[1]}={several[2]}"

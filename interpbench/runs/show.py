@@ -101,8 +101,10 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
         if state != State.FREE or truth.count("qkv_edge", state)
     )
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
-    if truth.witnesses and (unknown := unknown_orders(alignment)) is not None:
-        console.print(f"  orders above {unknown[1]} are not known: sets of {unknown[0]} edges are too many")
+    if (unknown := unknown_orders(alignment)) is not None:
+        varied, order = unknown
+        only = f"what matters only once {order + 1} others or more are patched, too, is not known"
+        console.print(f"  {only}: too many sets of {varied} edges", highlight=False)
     for line in circuit_lines(truth, alignment):
         console.print(f"  {printable(line)}", markup=False, highlight=False)
     if gates:
