@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Console
 
@@ -16,6 +17,7 @@ from interpbench.reports.exam_table import (
     orders_table,
     thresholds_table,
 )
+from interpbench.reports.labels import NOTHING
 from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board
@@ -104,6 +106,8 @@ LOST = tuple(
 """What it asserts of edges: that methods find fewer of order 1 than of order 0, in the same networks."""
 
 
+MOST_SHOWN = 3
+"""How many combinations of regimes are named in which a method loses most."""
 ALONE = "one program, which says nothing of others"
 """What is said of a number of programs whose interval is a point; no assertion holds on it."""
 
@@ -147,28 +151,53 @@ def orders_in(folder: Path) -> list[OrderEffect]:
     return order_effects(read_board(folder / BOARD))
 
 
-def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str) -> None:
-    """Prints what each combination of regimes does to each method.
+def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str, each: bool = False) -> None:
+    """Prints in which combinations of regimes each method has less than on the twins.
 
     Args:
         console: where to print.
-        effects: what they do.
+        effects: what regimes do to methods.
         title: what is compared.
+        each: whether to print every method in every combination instead, other directions too.
     """
-    rows = [
-        {
-            "regimes": one.regimes,
-            "method": one.method,
-            "models": one.models,
-            title: round(one.inside.value, 3),
-            "twins": round(one.twin.value, 3),
-            "difference": round(one.difference.value, 3),
-            "interval": "{:.3f} to {:.3f}".format(*one.difference.ends),
-            "p (Holm)": float(f"{one.adjusted:.2g}"),
-        }
-        for one in effects
-    ]
+    if each:
+        console.print(rows_table([_effect_row(one, title) for one in effects]))
+        return
+    found: dict[str, list[RegimeEffect]] = {}
+    for one in effects:
+        if direction_of(one.method)[1] is None:
+            found.setdefault(one.method, []).append(one)
+    rows: list[dict[str, object]] = []
+    for method, those in found.items():
+        less = sorted((one for one in those if one.difference.value < 0), key=lambda one: one.difference.value)
+        most = [f"{one.regimes} {one.difference.value:+.2f}" for one in less[:MOST_SHOWN]]
+        rows.append(
+            {
+                "method": method,
+                title: round(fmean(one.inside.value for one in those), 3),
+                "twins": round(fmean(one.twin.value for one in those), 3),
+                "less in": f"{len(less)} of {len(those)}",
+                "most in": ", ".join(most) or NOTHING,
+            }
+        )
+    rows.sort(key=lambda row: -float(str(row[title])))
     console.print(rows_table(rows))
+    said = "Means over combinations of regimes; --each prints every one, with its interval and p-value."
+    console.print(said, highlight=False)
+
+
+def _effect_row(one: RegimeEffect, title: str) -> dict[str, object]:
+    """Returns the cells of what a combination of regimes does to a method."""
+    return {
+        "regimes": one.regimes,
+        "method": one.method,
+        "models": one.models,
+        title: round(one.inside.value, 3),
+        "twins": round(one.twin.value, 3),
+        "difference": round(one.difference.value, 3),
+        "interval": "{:.3f} to {:.3f}".format(*one.difference.ends),
+        "p (Holm)": float(f"{one.adjusted:.2g}"),
+    }
 
 
 def write_exam(folder: Path, clean: Path, metric: str) -> None:

@@ -144,6 +144,7 @@ def _shortcuts(arguments: argparse.Namespace) -> int:
     argument("--rows", default="docs/exam", metavar="FOLDER", help="with the rows of models in regimes"),
     argument("--twins", default="docs/exam/twins", metavar="FOLDER", help="with those of their clean twins"),
     argument("--metric", choices=EXAM_METRICS, default=EXAM_METRICS[0], help="what is compared"),
+    argument("--each", action="store_true", help="print every method in every combination of regimes"),
     argument("--gate", action="store_true", help="only say whether methods do what theory says; fail if not"),
     argument("--write", action="store_true", help="write the table of docs/exam.md, and its figure"),
 )
@@ -160,7 +161,7 @@ def _exam(arguments: argparse.Namespace) -> int:
 
     effects = effects_in(Path(arguments.rows), Path(arguments.twins), arguments.metric)
     if not arguments.gate:
-        show_exam(console(WIDE), effects, METRICS[arguments.metric].title)
+        show_exam(console(WIDE), effects, METRICS[arguments.metric].title, arguments.each)
     if arguments.write:
         write_exam(Path(arguments.rows), Path(arguments.twins), arguments.metric)
     found = asserted(effects, orders_in(Path(arguments.rows))) if arguments.gate else []

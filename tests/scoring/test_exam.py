@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from interpbench.core.errors import ScoresError
 from interpbench.core.estimate import Estimate
@@ -16,7 +17,7 @@ from interpbench.reports.exam_table import (
     orders_table,
 )
 from interpbench.runs import cli
-from interpbench.runs.exam import ALONE, DISSOCIATIONS, LOST, asserted, effects_in, orders_in
+from interpbench.runs.exam import ALONE, DISSOCIATIONS, LOST, asserted, effects_in, orders_in, show_exam
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.runs.model_commands import EXAM_METRICS
 from interpbench.scoring.exam_data import (
@@ -205,6 +206,24 @@ def test_the_table_has_a_cell_for_each_method_and_combination(tmp_path: Path) ->
 def made(method: str) -> RegimeEffect:
     one, twin = Estimate(0.9, 0.8, 1.0, "bootstrap"), Estimate(1.0, 1.0, 1.0, "bootstrap")
     return RegimeEffect("alive", method, 3, 2, one, twin, Estimate(-0.1, -0.2, 0.0, "bootstrap"), 0.5)
+
+
+def test_a_method_is_shown_by_where_it_loses_most(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for a method in the direction of its authors; the means are over combinations of regimes."""
+    effects = [
+        made("exact"),
+        replace(made("exact"), regimes="rare", difference=Estimate(-0.4), inside=Estimate(0.6)),
+        replace(made("acdc"), difference=Estimate(0.0), inside=Estimate(1.0)),
+        replace(made("exact+direction=both"), difference=Estimate(-0.9)),
+    ]
+    show_exam(Console(width=140), effects, "precision")
+    lines = [line.strip("│ ").split("│") for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        ["acdc", "1.0", "1.0", "0 of 1", "–"],
+        ["exact", "0.75", "1.0", "2 of 2", "rare -0.40, alive -0.10"],
+    ]
+    show_exam(Console(width=140), effects, "precision", each=True)
+    assert capsys.readouterr().out.count("alive") == 3
 
 
 def test_networks_without_twins_are_refused() -> None:
