@@ -24,7 +24,7 @@ from interpbench.runs.device import check_device
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.family import split_name
 from interpbench.tasks.model_settings import ModelSettings
-from interpbench.tasks.regimes.regime import RegimeTask, regimes_of
+from interpbench.tasks.regimes.regime import RegimeTask, in_regime, regimes_of
 from interpbench.tasks.shapes import capacity_command, shape
 from interpbench.tasks.task import RaspTask, Task
 from interpbench.training.curriculum import Curriculum
@@ -321,11 +321,12 @@ def _differences(task: Task, config: TrainConfig) -> list[str]:
 def bases(task: Task) -> list[str]:
     """Returns the names of the tasks whose nodes can be copied into a network of this one (`alive`, `wide`).
 
-    If the task is noisy, they are those of the task without noise, too, whose program is the same.
+    If the task is noisy, they are also those of the task with the noise of that regime by default, and
+    without noise, whose program is the same.
     """
     if not isinstance(task, RegimeTask) or regimes_of(task.name)[-1] not in ("alive", "wide"):
         return []
     base = task.base
     if isinstance(base, RegimeTask) and regimes_of(base.name)[-1] == "noisy":
-        return [base.name, base.base.name]
+        return list(dict.fromkeys([base.name, in_regime(base.base, "noisy").name, base.base.name]))
     return [base.name]

@@ -148,6 +148,8 @@ def test_copies_are_as_loud_at_the_logits_as_the_task_says(name: str) -> None:
 
 def test_what_is_noisy_is_copied_from_what_is_not() -> None:
     assert bases(get_task("hist[regime=noisy,regime=alive]")) == ["hist[regime=noisy]", "hist"]
+    softer = get_task("hist[regime=noisy,noise=0.03,regime=alive]")
+    assert bases(softer) == ["hist[regime=noisy,noise=0.03]", "hist[regime=noisy]", "hist"]
     assert bases(get_task("hist[regime=alive]")) == ["hist"]
     assert bases(get_task("hist[regime=alive,regime=noisy]")) == []
 
