@@ -169,7 +169,8 @@ def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str, eac
             found.setdefault(one.method, []).append(one)
     rows: list[dict[str, object]] = []
     for method, those in found.items():
-        less = sorted((one for one in those if one.difference.value < 0), key=lambda one: one.difference.value)
+        less = [one for one in those if one.difference.value < 0]
+        less.sort(key=lambda one: one.difference.value)
         most = [f"{one.regimes} {one.difference.value:+.2f}" for one in less[:MOST_SHOWN]]
         rows.append(
             {
