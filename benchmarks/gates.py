@@ -9,7 +9,7 @@ or by ADDER alone, and only these outputs are scored. A method gets 64 such pair
 * whether the two directions together say the right gate of an edge: AND if its score by noising is more than
   twice that by denoising, OR if it is less than half of it, else ADDER.
 
-Networks are those of four tasks in `models`, and of these in regime `noisy` where there is one: forbidden
+Networks are those of nineteen tasks in `models`, and of these in regime `noisy` where there is one: forbidden
 edges of those are not dead, so that an effect of almost nothing does not stand out. Numbers are in
 `docs/gates.json`, means over nodes in the table of docs/exam.md.
 
@@ -47,7 +47,27 @@ from interpbench.tasks.problem import Pairs
 
 METHODS = ("exact", "acdc", "eap", "atp", "relp", "eap_ig_activations")
 DIRECTIONS = ("noising", "denoising", "both")
-TASKS = ("trend_to_next", "equals_two_back", "differs_from_both_neighbours", "detect_abc")
+TASKS = (
+    "trend_to_next",
+    "equals_two_back",
+    "detect_abc",
+    "hist",
+    "all_equal",
+    "differs_from_previous",
+    "direction_change",
+    "equals_mirror",
+    "is_non_decreasing",
+    "last_two_equal",
+    "max_with_previous",
+    "multiple_of_first",
+    "parity_alternates",
+    "zero_non_unique",
+    "add_next",
+    "mean_of_ends",
+    "next_minus_current",
+    "sum_last_two",
+    "times_next",
+)
 NETWORKS = tuple(name for task in TASKS for name in (task, f"{task}[regime=noisy]"))
 DRAWN, PAIRS, LEAST = 20_000, 64, 32
 """How many pairs are drawn, how many of them a method gets, and the least that a gate has to have."""

@@ -101,7 +101,7 @@ LOST = tuple(
         ("exact", "path_patching"),
         "a patch of one voter changes no answer, and one of any other required edge does",
     )
-    for regimes in ("redundant", "redundant + noisy")
+    for regimes in ("redundant", "redundant + noisy", "redundant + noisy + alive")
 )
 """What it asserts of edges: that methods find fewer of order 1 than of order 0, in the same networks."""
 
