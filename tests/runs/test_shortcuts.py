@@ -124,7 +124,7 @@ def test_no_size_tells_circuits_of_living_networks_from_their_copies(monkeypatch
 @pytest.mark.exhaustive
 def test_shortcuts_of_the_exam_are_no_better_than_its_page_says(monkeypatch):
     """Over all nodes and edges they do tell, which no training can change; these are the figures reached."""
-    assert command(monkeypatch, "regime:alive", "--within", "0.2") == 0
+    assert command(monkeypatch, "regime:alive", "--within", "0.22") == 0
     assert command(monkeypatch, "regimes", "--within", "0.34") == 0
 
 
