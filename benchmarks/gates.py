@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from benchmarks.power import power
-from interpbench.alignment.alignment import Alignment
+from interpbench.alignment.alignment import Alignment, align
 from interpbench.alignment.find_gates import KINDS, Gate, find_gates
 from interpbench.checkpoints.checkpoint_files import in_regimes, released
 from interpbench.checkpoints.load import load_checkpoint
@@ -40,10 +40,12 @@ from interpbench.discovery.isolated_run import apply
 from interpbench.discovery.method import get_method
 from interpbench.reports.labels import NOTHING
 from interpbench.reports.models_page import put
+from interpbench.runs.measure_tasks import record_of
 from interpbench.runs.subject import subject_of
-from interpbench.tasks.catalogue import get_task
+from interpbench.tasks.catalogue import catalogue, get_task
 from interpbench.tasks.data import draw_pairs
 from interpbench.tasks.problem import Pairs
+from interpbench.tasks.shapes import shape
 
 METHODS = ("exact", "acdc", "eap", "atp", "relp", "eap_ig_activations")
 DIRECTIONS = ("noising", "denoising", "both")
@@ -173,6 +175,20 @@ def seen(name: str) -> Iterator[Seen]:
                 yield Seen(name, node, kind, method, len(some.clean), found, float(right.mean()))
 
 
+def most_common() -> list[tuple[str, float]]:
+    """Returns the most common gate of each edge of the catalogue's circuits, and its share of outputs.
+
+    Left out are trivial circuits, edges alone into a node, and outputs that all edges into it do not change.
+    """
+    found: list[tuple[str, float]] = []
+    for task in catalogue().values():
+        if record_of(task).trivial is None:
+            for gate in find_gates(align(task, shape(task).graph)).values():
+                shares = [gate.shares(edge) for edge, moved in zip(gate.edges, gate.moved) if moved.any()]
+                found += [max(each.items(), key=lambda item: item[1]) for each in shares]
+    return found
+
+
 def table(every: Sequence[Seen]) -> str:
     """Returns a Markdown table of methods × gates: edges found by each direction, and gates said right."""
     lines: list[list[str]] = []
@@ -219,6 +235,12 @@ def main() -> None:
     every = [Seen(**one) for one in json.loads(RESULTS.read_text())]
     write_text(PAGE, put(PAGE.read_text(), table(every), BEGIN))
     print(table(every))
+    shares = most_common()
+    for least in (1.0, 0.5):
+        kinds = [kind for kind, share in shares if share >= least]
+        counts = ", ".join(f"{kinds.count(kind)} {kind.upper()}" for kind in KINDS)
+        many = f"{len(kinds)} of {len(shares)} edges"
+        print(f"{many} are joined by one gate at {least:.0%} of outputs: {counts}")
 
 
 if __name__ == "__main__":

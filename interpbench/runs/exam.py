@@ -34,6 +34,7 @@ from interpbench.scoring.exam_data import (
     threshold_effects,
 )
 from interpbench.scoring.leaderboard_rows import BOARD
+from interpbench.scoring.metric import ScoreMetric
 
 PAGE, FIGURE = Path("docs/exam.md"), Path("docs/exam.png")
 """The page whose table `--write` makes, and its figure."""
@@ -106,7 +107,7 @@ LOST = tuple(
 """What it asserts of edges: that methods find fewer of order 1 than of order 0, in the same networks."""
 
 
-MOST_SHOWN = 3
+MOST_SHOWN = 2
 """How many combinations of regimes are named in which a method loses most."""
 ALONE = "one program, which says nothing of others"
 """What is said of a number of programs whose interval is a point; no assertion holds on it."""
@@ -151,39 +152,45 @@ def orders_in(folder: Path) -> list[OrderEffect]:
     return order_effects(read_board(folder / BOARD))
 
 
-def show_exam(console: Console, effects: Sequence[RegimeEffect], title: str, each: bool = False) -> None:
-    """Prints in which combinations of regimes each method has less than on the twins.
+def show_exam(
+    console: Console, effects: Sequence[RegimeEffect], metric: ScoreMetric, each: bool = False
+) -> None:
+    """Prints in which combinations of regimes each method does worse than on the twins.
 
     Args:
         console: where to print.
         effects: what regimes do to methods.
-        title: what is compared.
+        metric: what is compared.
         each: whether to print every method in every combination instead, other directions too.
     """
     if each:
-        console.print(rows_table([_effect_row(one, title) for one in effects]))
+        console.print(rows_table([_effect_row(one, metric.title) for one in effects]))
         return
     found: dict[str, list[RegimeEffect]] = {}
     for one in effects:
         if direction_of(one.method)[1] is None:
             found.setdefault(one.method, []).append(one)
+    sign = 1 if metric.larger_is_better else -1
     rows: list[dict[str, object]] = []
     for method, those in found.items():
-        less = [one for one in those if one.difference.value < 0]
-        less.sort(key=lambda one: one.difference.value)
-        most = [f"{one.regimes} {one.difference.value:+.2f}" for one in less[:MOST_SHOWN]]
+        worse = [one for one in those if round(sign * one.difference.value, 2) < 0]
+        worse.sort(key=lambda one: sign * one.difference.value)
+        most = [f"{one.regimes} ({one.models}) {one.difference.value:+.2f}" for one in worse[:MOST_SHOWN]]
         rows.append(
             {
                 "method": method,
-                title: round(fmean(one.inside.value for one in those), 3),
+                metric.title: round(fmean(one.inside.value for one in those), 3),
                 "twins": round(fmean(one.twin.value for one in those), 3),
-                "less in": f"{len(less)} of {len(those)}",
-                "most in": ", ".join(most) or NOTHING,
+                "worse in": f"{len(worse)} of {len(those)}",
+                "by most in (models)": ", ".join(most) or NOTHING,
             }
         )
-    rows.sort(key=lambda row: -float(str(row[title])))
+    rows.sort(key=lambda row: -sign * float(str(row[metric.title])))
     console.print(rows_table(rows))
-    said = "Means over combinations of regimes; --each prints every one, with its interval and p-value."
+    said = (
+        "Means over the combinations of regimes in which a method was run, some of one model; --each prints "
+        "every one, with its interval and p-value."
+    )
     console.print(said, highlight=False)
 
 

@@ -161,7 +161,7 @@ def _exam(arguments: argparse.Namespace) -> int:
 
     effects = effects_in(Path(arguments.rows), Path(arguments.twins), arguments.metric)
     if not arguments.gate:
-        show_exam(console(WIDE), effects, METRICS[arguments.metric].title, arguments.each)
+        show_exam(console(WIDE), effects, METRICS[arguments.metric], arguments.each)
     if arguments.write:
         write_exam(Path(arguments.rows), Path(arguments.twins), arguments.metric)
     found = asserted(effects, orders_in(Path(arguments.rows))) if arguments.gate else []

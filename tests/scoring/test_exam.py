@@ -213,17 +213,27 @@ def test_a_method_is_shown_by_where_it_loses_most(capsys: pytest.CaptureFixture[
     effects = [
         made("exact"),
         replace(made("exact"), regimes="rare", difference=Estimate(-0.4), inside=Estimate(0.6)),
+        replace(made("exact"), regimes="wide", difference=Estimate(0.2), inside=Estimate(1.2)),
+        replace(made("exact"), regimes="noisy", difference=Estimate(-0.004)),
         replace(made("acdc"), difference=Estimate(0.0), inside=Estimate(1.0)),
         replace(made("exact+direction=both"), difference=Estimate(-0.9)),
     ]
-    show_exam(Console(width=140), effects, "precision")
-    lines = [line.strip("│ ").split("│") for line in capsys.readouterr().out.splitlines() if "│" in line]
-    assert [[cell.strip() for cell in line] for line in lines] == [
+
+    def shown(metric: str, each: bool = False) -> list[list[str]]:
+        show_exam(Console(width=140), effects, METRICS[metric], each)
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+        return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+    worst = "rare (3) -0.40, alive (3) -0.10"
+    assert shown("precision") == [
         ["acdc", "1.0", "1.0", "0 of 1", "–"],
-        ["exact", "0.75", "1.0", "2 of 2", "rare -0.40, alive -0.10"],
+        ["exact", "0.9", "1.0", "2 of 4", worst],
     ]
-    show_exam(Console(width=140), effects, "precision", each=True)
-    assert capsys.readouterr().out.count("alive") == 3
+    assert shown("chosen_size") == [
+        ["exact", "0.9", "1.0", "1 of 4", "wide (3) +0.20"],
+        ["acdc", "1.0", "1.0", "0 of 1", "–"],
+    ], "here smaller is better"
+    assert len(shown("precision", each=True)) == len(effects)
 
 
 def test_networks_without_twins_are_refused() -> None:
