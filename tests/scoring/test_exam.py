@@ -247,3 +247,11 @@ def test_the_gate_holds_for_the_released_models_and_no_method_is_perfect_everywh
     assert [one.said for one in asserted(effects, orders) if not one.held] == []
     perfect = {one.method for one in effects} - {one.method for one in effects if one.inside.value < 1}
     assert perfect == set()
+
+
+def test_the_truth_finds_itself_where_copies_vote() -> None:
+    rows = [
+        row for row in read_board(ROOT / "docs" / "exam" / "leaderboard.json").rows if row.method == "truth"
+    ]
+    found = [METRICS["precision"].of(row) for row in rows if "redundant" in row.task]
+    assert len(found) > 10 and all(one is not None and one.value == 1 for one in found)
