@@ -171,21 +171,22 @@ def show_exam(
         if direction_of(one.method)[1] is None:
             found.setdefault(one.method, []).append(one)
     sign = 1 if metric.larger_is_better else -1
+    means = {method: fmean(one.inside.value for one in those) for method, those in found.items()}
     rows: list[dict[str, object]] = []
-    for method, those in found.items():
+    for method in sorted(means, key=lambda method: -sign * means[method]):
+        those = found[method]
         worse = [one for one in those if round(sign * one.difference.value, 2) < 0]
         worse.sort(key=lambda one: sign * one.difference.value)
         most = [f"{one.regimes} ({one.models}) {one.difference.value:+.2f}" for one in worse[:MOST_SHOWN]]
         rows.append(
             {
                 "method": method,
-                metric.title: round(fmean(one.inside.value for one in those), 3),
+                metric.title: round(means[method], 3),
                 "twins": round(fmean(one.twin.value for one in those), 3),
                 "worse in": f"{len(worse)} of {len(those)}",
                 "by most in (models)": ", ".join(most) or NOTHING,
             }
         )
-    rows.sort(key=lambda row: -sign * float(str(row[metric.title])))
     console.print(rows_table(rows))
     said = (
         "Means over the combinations of regimes in which a method was run, some of one model; --each prints "
