@@ -1,6 +1,8 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# What is imported is compiled once, not by every process anew, as where images for containers turn this off.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo configs test run-tests test-all test-fast fuzz test-transformer-lens test-mib compare-published published-code lint install \
 	docs benchmark benchmark-auto-circuit benchmark-scaling leaderboard leaderboard-learned

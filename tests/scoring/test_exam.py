@@ -173,11 +173,15 @@ def test_the_gate_is_about_rankings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", ["interpbench", "exam", "--gate", "--metric", "complete"])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code == 2
-    assert "--gate is about rankings: --metric precision or auroc, not complete" in capsys.readouterr().err
+    for wrong, said in (
+        (["--metric", "complete"], "--gate is about rankings: --metric precision or auroc, not complete"),
+        (["--each"], "--gate prints its assertions alone, each of them: leave out --each"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["interpbench", "exam", "--gate", *wrong])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == 2
+        assert said in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["interpbench", "exam", "--gate"])
     with pytest.raises(SystemExit) as end:
         cli.main()
