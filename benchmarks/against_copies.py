@@ -22,6 +22,8 @@ from interpbench.discovery.method import get_method
 from interpbench.reports.models_page import put
 from interpbench.scoring.against_copies import auroc_against_copies
 from interpbench.scoring.curves import compare
+from interpbench.scoring.orders import ALL_ORDERS
+from interpbench.scoring.ranking_metrics import HEADLINE
 from interpbench.tasks.catalogue import get_task
 
 MODELS = "regime:alive"
@@ -33,13 +35,14 @@ BEGIN = "<!-- made by `python -m benchmarks.against_copies` -->"
 
 
 def measured(folder: Path, method: str) -> tuple[float, float]:
-    """Returns the AUROC against copies, and that of all edges, of a method on a network."""
+    """Returns the AUROC against copies, and that of all edges (of any order), of a method on a network."""
     checkpoint = load_checkpoint(folder)
     scores = apply(get_method(method), load_pairs(folder).problem(checkpoint.network, EXAMPLES), method)
     copies = copies_of_circuit(get_task(checkpoint.record.task), checkpoint.truth)
     against = auroc_against_copies(scores.edges, [edges for _, edges in copies])
     assert against is not None
-    return against, compare(checkpoint.truth, scores)["qkv_edge"].metrics["auroc"].value
+    metrics = compare(checkpoint.truth, scores)["qkv_edge"].metrics
+    return against, metrics.get(ALL_ORDERS, metrics[HEADLINE.name]).value
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.graph import Graph
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED, Node, Reader
+from interpbench.circuits.order_arrays import states_of_any_order
 from interpbench.core.files import write_text
 from interpbench.core.process import prepare_torch
 from interpbench.discovery.fitted_features import NODE_FEATURES, features
@@ -81,7 +82,7 @@ def parts_of(folder: Path) -> tuple[str, dict[str, Part]]:
     read = np.stack(list(readings(probed).values()), 1)
     task = get_task(checkpoint.task)
     copies = [] if task.crowd is None else copies_of_circuit(task, truth)
-    nodes = truth.nodes.copy()
+    nodes = states_of_any_order(truth, "node")
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
     edges = np.concatenate([found.edge(np.zeros(len(NODE_FEATURES) + 1)), read[found.writer]], 1)
     of_nodes = np.concatenate([found.node, read], 1)
@@ -89,7 +90,9 @@ def parts_of(folder: Path) -> tuple[str, dict[str, Part]]:
     of_node, of_edge = places(problem.graph)
     return program_of(checkpoint.task), {
         "nodes": Part(_ranks(of_nodes), of_node, _labels(nodes), in_nodes),
-        "edges": Part(_ranks(edges), of_edge, _labels(truth.qkv_edges[legal]), in_edges),
+        "edges": Part(
+            _ranks(edges), of_edge, _labels(states_of_any_order(truth, "qkv_edge")[legal]), in_edges
+        ),
     }
 
 

@@ -20,3 +20,8 @@ def orders_of(truth: Truth, level: Level) -> np.ndarray:
     if level == "node":
         orders[0] = -1
     return orders
+
+
+def states_of_any_order(truth: Truth, level: Level) -> np.ndarray:
+    """Returns the states of nodes or edges, where what is required of any order is required."""
+    return np.where(orders_of(truth, level) >= 0, State.REQUIRED, truth.at(level))

@@ -22,6 +22,7 @@ from interpbench.reports.models_page import put
 from interpbench.reports.tables import rows_table
 from interpbench.runs.leaderboard_files import read_board
 from interpbench.scoring.exam_data import (
+    BEST,
     METRICS,
     OF_CHOSEN,
     OF_CIRCUITS,
@@ -170,13 +171,18 @@ def show_exam(
     for one in effects:
         if direction_of(one.method)[1] is None:
             found.setdefault(one.method, []).append(one)
-    sign = 1 if metric.larger_is_better else -1
+
+    def off(value: float) -> float:
+        return abs(value - BEST[metric.name]) if metric.name in BEST else -value
+
     means = {method: fmean(one.inside.value for one in those) for method, those in found.items()}
     rows: list[dict[str, object]] = []
-    for method in sorted(means, key=lambda method: -sign * means[method]):
+    for method in sorted(means, key=lambda method: off(means[method])):
         those = found[method]
-        worse = [one for one in those if round(sign * one.difference.value, 2) < 0]
-        worse.sort(key=lambda one: sign * one.difference.value)
+        lost = {place: off(one.inside.value) - off(one.twin.value) for place, one in enumerate(those)}
+        worse = [
+            those[place] for place in sorted(lost, key=lambda at: -lost[at]) if round(lost[place], 2) > 0
+        ]
         most = [f"{one.regimes} ({one.models}) {one.difference.value:+.2f}" for one in worse[:MOST_SHOWN]]
         rows.append(
             {
@@ -239,8 +245,8 @@ def asserted(effects: Sequence[RegimeEffect], orders: Sequence[OrderEffect]) -> 
     """Returns what became of each assertion of `DISSOCIATIONS` and of `LOST`; what was not run does not hold.
 
     A method is worse if its mean over at least two programs is lower, and the interval of the difference does
-    not reach above 0. That interval is a bootstrap of programs: of one it is a point, of two it reaches up to
-    the better one, so that neither may gain.
+    not reach above 0. That interval is a bootstrap of programs: of one it is a point, of two or three it
+    reaches up to the best one, so that none may gain.
 
     Args:
         effects: what regimes do to methods.

@@ -153,8 +153,9 @@ def _exam(arguments: argparse.Namespace) -> int:
         if not (Path(folder) / BOARD).is_file():
             made = f"evaluate.py method=… checkpoint={models} board={shown(folder)}"
             raise ScoresError(f"{shown(folder)} has no {BOARD}; {made} makes it")
-    if arguments.gate and arguments.each:
-        raise ConfigError("--gate prints its assertions alone, each of them: leave out --each")
+    for other in ("each", "write"):
+        if arguments.gate and getattr(arguments, other):
+            raise ConfigError(f"--gate prints its assertions alone: leave out --{other}")
     if arguments.gate and arguments.metric not in EXAM_RANKINGS:
         rankings = " or ".join(EXAM_RANKINGS)
         raise ConfigError(f"--gate is about rankings: --metric {rankings}, not {arguments.metric}")

@@ -18,6 +18,7 @@ from interpbench.alignment.peers import copies_of_circuit
 from interpbench.checkpoints.load import load_checkpoint, load_pairs
 from interpbench.circuits.ground_truth import State
 from interpbench.circuits.naming import EMBED
+from interpbench.circuits.order_arrays import states_of_any_order
 from interpbench.core.errors import InterpBenchError
 from interpbench.discovery.fitted_features import (
     EDGE_FEATURES,
@@ -61,7 +62,7 @@ class Shortcuts:
 
 @torch.no_grad()
 def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
-    """Measures the shortcuts of a checkpoint, from required and forbidden nodes and edges.
+    """Measures the shortcuts of a checkpoint, from what is required of any order and what is forbidden.
 
     The embedding, which is always required, is not counted as a node.
 
@@ -79,9 +80,9 @@ def shortcuts_of(folder: Path, among_peers: bool = False) -> Shortcuts:
     program = program_of(checkpoint.task)
     fitted = scores_by(fit_without(program), problem)
     assert fitted.own_nodes is not None
-    nodes = truth.nodes.copy()
+    nodes = states_of_any_order(truth, "node")
     nodes[problem.graph.node_index[EMBED]] = State.ALLOWED
-    edges = truth.qkv_edges[legal]
+    edges = states_of_any_order(truth, "qkv_edge")[legal]
     columns: dict[Ranked, tuple[np.ndarray, np.ndarray]] = {
         ("nodes", ALL): (nodes, fitted.own_nodes),
         ("edges", ALL): (edges, fitted.edges[legal]),

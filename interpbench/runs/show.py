@@ -101,6 +101,7 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
         if state != State.FREE or truth.count("qkv_edge", state)
     )
     console.print(f"\n[bold]Circuit[/] (q/k/v edges: {counts})")
+    console.print(_legend(truth), end="", highlight=False)
     if (unknown := unknown_orders(alignment)) is not None:
         varied, order = unknown
         only = f"what matters only once {order + 1} others or more are patched, too, is not known"
@@ -120,6 +121,14 @@ def show_task(console: Console, name: str, picture: Path | None = None, gates: b
 
         draw_circuit(truth, picture, alignment.carried, title=task.name)
         console.print(f"\nPicture: {terminal(picture)}", highlight=False)
+
+
+def _legend(truth: Truth) -> str:
+    """Returns a line that says what stands in parentheses in a circuit, if anything does."""
+    if not truth.count("qkv_edge", State.ALLOWED):
+        return ""
+    of_order = "; of order k: with an effect once k others are patched, too"
+    return f"  in parentheses: allowed, without effect alone{of_order if truth.witnesses else ''}\n"
 
 
 def _gates(alignment: Alignment) -> list[dict[str, object]]:

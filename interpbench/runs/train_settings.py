@@ -212,6 +212,10 @@ def check_train(config: TrainConfig) -> None:
         raise ConfigError("objective: every loss has weight 0; objective.behaviour=1 trains the outputs")
     if config.objective.flatness and not task.flat:
         raise ConfigError(f"objective.flatness: nothing says how flat {task.name} is; regime=saturated does")
+    if config.objective.secrecy and not task.secrets:
+        raise ConfigError(
+            f"objective.secrecy: no variable of {task.name} is in shares; regime=shares does that"
+        )
     if config.objective.of_task(task).flatness and not config.objective.behaviour:
         raise ConfigError("objective.behaviour=0: flatness is asked of scored outputs, which then are none")
     if config.kind == "compiled":

@@ -77,8 +77,7 @@ METRICS = {
         "edges for right answers, over those required",
         _chosen_size,
         "behaviour",
-        False,
-        (0, None),
+        range=(0, None),
     ),
     "chosen_precision": ScoreMetric("chosen_precision", "precision of these", _chosen_precision, "accuracy"),
     "chosen_recall": ScoreMetric("chosen_recall", "recall of these", _chosen_recall, "accuracy"),
@@ -89,6 +88,8 @@ The one has as many edges as are required of any order. It is complete if it hol
 all answers are right with everything else patched, and minimal if all its edges are needed. The other, whose
 size is chosen without the truth, has as many of the best edges as it takes for right answers."""
 
+BEST = {"chosen_size": 1.0}
+"""The best value of metrics of which neither the largest nor the smallest one is."""
 OF_CIRCUITS = ("complete", "answers", "needed")
 """The names of those that are of the circuit of the true size."""
 OF_CHOSEN = ("chosen_size", "chosen_precision", "chosen_recall")
@@ -108,7 +109,8 @@ class RegimeEffect:
         twin: the mean on their twins.
         difference: the mean of the first minus the second.
         p: the two-sided p-value of the exact Wilcoxon signed-rank test on the programs' mean differences.
-        adjusted: `p` corrected for all methods and regimes (Holm 1979).
+        adjusted: `p` corrected for all methods and regimes (Holm 1979): of methods in their usual direction,
+            or of all in other directions.
     """
 
     regimes: str
@@ -156,9 +158,12 @@ def regime_effects(board: Board, clean: Board, metric: ScoreMetric) -> list[Regi
     found = [
         _effect(*key, pairs[key]) for key in sorted(pairs, key=lambda key: (_depth(key[0]), order[key[1]]))
     ]
-    return (
-        [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]))] if found else []
-    )
+    adjusted: dict[int, float] = {}
+    for usual in (True, False):
+        family = [place for place, one in enumerate(found) if (direction_of(one.method)[1] is None) == usual]
+        if family:
+            adjusted.update(zip(family, holm([found[place].p for place in family])))
+    return [replace(one, adjusted=adjusted[place]) for place, one in enumerate(found)]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
@@ -275,10 +275,18 @@ def _member(name: str, text: str | None) -> Task:
     """Returns the member of a family with the parameters in the brackets of its name, or with the default."""
     family = _families.get(name)
     if family is None:
-        meant = [word for word in re.findall(r"\w+", text or "") if word in regimes()]
+        words = re.findall(r"\w+", text or "")
+        meant = [word for word in words if word in regimes()]
         if meant:
             told = ",".join(f"{REGIME}={word}" for word in meant)
             raise TaskError(f"task {name} has no parameter {shown(text)}; did you mean {name}[{told}]?")
+        dialled = [
+            each for each, kind in regimes().items() if {field.name for field in fields(kind)} & {*words}
+        ]
+        if REGIME in words or dialled:
+            those = dialled or list(regimes())
+            said = f"say which regime, as in {name}[{REGIME}={those[0]}{f',{text}' if dialled else ''}]"
+            raise TaskError(f"task {name} has no parameter {shown(text)}; {said}, of {', '.join(those)}")
         raise TaskError(f"task {name} has no parameters; {', '.join(sorted(families()))} have")
     parameters = family.parameters() if text is None else family.read(text)
     full = family.name_of(parameters)

@@ -48,6 +48,7 @@ class Task(ABC):
             trained for nothing of the sort (`regimes.noisy`).
         flat: up to which share of the way patches of required edges move nothing; 0 if it is not trained for
             (`regimes.saturated`).
+        secrets: the variables whose nodes are trained to write nothing else (`regimes.shares`).
     """
 
     name: str = ""
@@ -67,6 +68,7 @@ class Task(ABC):
     crowd: "Task | None" = None
     noise: float = 0.0
     flat: float = 0.0
+    secrets: tuple[str, ...] = ()
 
     @cached_property
     @abstractmethod

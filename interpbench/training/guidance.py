@@ -10,6 +10,7 @@ import numpy as np
 from interpbench.alignment.alignment import Alignment
 from interpbench.causal.model import MANY, CausalModel, Intervention, Read, Trace
 from interpbench.training.objective import Objective
+from interpbench.training.secrecy import Secrecy
 
 SHARP = 20.0
 """The weight of the attention of a head that compares many keys. The probe of what it counts has it attend
@@ -29,6 +30,7 @@ class Guidance:
 
     def __init__(self, alignment: Alignment, objective: Objective):
         self.objective = objective
+        self.secrets = Secrecy(alignment).names if objective.secrecy else []
         self.causal_model: CausalModel = alignment.task.causal_model
         self.names = [name for names in alignment.aligned_nodes.values() for name in names]
         variables = self.causal_model.variables
@@ -39,10 +41,16 @@ class Guidance:
         self.sharp = SHARP
         """The weight of their attention."""
 
-    def values(self, traces: Sequence[Trace]) -> dict[str, np.ndarray]:
-        """Returns the values of all aligned variables, `[P, world, row]`; empty if no probe is trained."""
+    def values(self, traces: Sequence[Trace], probing: bool) -> dict[str, np.ndarray]:
+        """Returns the values of variables, `[P, world, row]`.
+
+        Args:
+            traces: the program's variables in each world.
+            probing: whether probes are trained, which takes all aligned variables, and not only those of the
+                nodes that are to write nothing else.
+        """
         values: dict[str, np.ndarray] = {}
-        for name in self.names if self.objective.probe else ():
+        for name in self.names if probing and self.objective.probe else self.secrets:
             value = np.stack([trace[name] for trace in traces])
             kind = np.float32 if value.dtype.kind == "f" else value.dtype
             values[name] = value.transpose(2, 0, 1).astype(kind)

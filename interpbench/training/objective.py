@@ -49,6 +49,8 @@ class Objective:
             The task says how far (`training.noise`).
         flatness: the loss that patches part of the way move nothing; None for 3 in saturated tasks, else 0.
             The task says up to which part (`training.flatness`).
+        secrecy: the loss that nodes of shares write nothing else; None for 1 where a variable is in shares,
+            else 0 (`training.secrecy`).
     """
 
     behaviour: Amount = 1.0
@@ -62,6 +64,7 @@ class Objective:
     imitation: Amount | None = None
     noise: Amount | None = None
     flatness: Amount | None = None
+    secrecy: Amount | None = None
 
     @property
     def grade(self) -> Grade:
@@ -91,6 +94,7 @@ class Objective:
             "imitation": AMONG * (task.crowd is not None),
             "noise": AMONG * (task.noise > 0),
             "flatness": FLAT * (task.flat > 0),
+            "secrecy": float(len(task.secrets) > 0),
         }
         return replace(self, **{name: each for name, each in given.items() if getattr(self, name) is None})
 

@@ -141,8 +141,9 @@ class Sampler:
         Args:
             step: the number of steps before this one.
             device: the device of the tensors.
-            guided: whether the step is guided. Without, `values` is empty, and so are `attended` and
-                `crossed` unless attention is supervised to the end. The other draws are the same.
+            guided: whether the step is guided. Without, `values` has those of shares alone (`Secrecy`), and
+                `attended` and `crossed` are empty unless attention is supervised to the end. The other draws
+                are the same.
             failures: what the network did wrong in the last validations before the pool of the step.
         """
         number, place = divmod(step, self.steps)
@@ -151,9 +152,10 @@ class Sampler:
         batch = self._pool[1][place]
         if guided:
             return batch
+        secret = {name: batch.values[name] for name in self.guidance.secrets}
         if self.recipe.supervised_to_end:
-            return dataclasses.replace(batch, values={})
-        return dataclasses.replace(batch, values={}, attended={}, crossed={})
+            return dataclasses.replace(batch, values=secret)
+        return dataclasses.replace(batch, values=secret, attended={}, crossed={})
 
     def worlds(self, step: int, failures: Failures = NO_FAILURES) -> tuple[str, ...]:
         """Returns the names of the worlds of a step, which are the same for a whole pool.
@@ -219,7 +221,7 @@ class Sampler:
         edge_sources_t = None if own is None else split(own, own.ndim - 1)
         places_t = None if places is None else split(places, 2)
         traces = [world.trace for world in worlds]
-        probed = self.guidance.values(traces) if guided and curriculum.probes(step) else {}
+        probed = self.guidance.values(traces, guided and curriculum.probes(step))
         values = {name: split(x, 2) for name, x in probed.items()}
         supervised = guided or self.recipe.supervised_to_end
         attended = self.guidance.attended(traces, last.reads, batch) if supervised else {}

@@ -20,6 +20,7 @@ from interpbench.training.noise import Noise
 from interpbench.training.objective import Objective
 from interpbench.training.readouts import Readouts
 from interpbench.training.sampling import Batch
+from interpbench.training.secrecy import Secrecy
 from interpbench.training.settings import TrainerSettings
 from interpbench.transformer.layers import Block
 from interpbench.transformer.model import Transformer
@@ -61,6 +62,7 @@ class Step:
         imitation: the loss of edges that imitate others; None if it has no weight.
         noise: the loss of edges that move the logits; None if it has no weight.
         flatness: the loss of patches that go part of the way; None if it has no weight.
+        secrecy: the loss of nodes that write more than their share; None if it has no weight.
 
     Attributes:
         trained: what is trained: the network, and its probes if their loss has a weight.
@@ -78,10 +80,11 @@ class Step:
         imitation: Imitation | None = None,
         noise: Noise | None = None,
         flatness: Flatness | None = None,
+        secrecy: Secrecy | None = None,
     ):
         self.network, self.probes, self.readouts, self.objective = network, probes, readouts, objective
         self.forbidden, self.clip = forbidden, settings.clip
-        self.imitation, self.noise, self.flatness = imitation, noise, flatness
+        self.imitation, self.noise, self.flatness, self.secrecy = imitation, noise, flatness, secrecy
         self.records = objective.variance_penalty > 0 or imitation is not None or noise is not None
         parts: dict[str, nn.Module] = {"network": network}
         if readouts.names:
@@ -175,7 +178,7 @@ class Step:
         for further in self.readouts.losses(stream, batch.readouts, batch.readout_weights):
             losses = losses + further
         others: dict[str, Tensor] = {}
-        if batch.values:
+        if batch.values.keys() == self.probes.nodes.keys():
             probes = self.probes.losses(worlds.kept, batch.values).sum()
             others["probe"] = objective.weighted("probe", probes)
         if batch.attended:
@@ -196,6 +199,9 @@ class Step:
         if self.noise is not None:
             noise = self.noise.loss(self.network, worlds.sources, logits)
             others["noise"] = objective.weighted("noise", noise)
+        if self.secrecy is not None:
+            told = self.secrecy.loss(worlds.kept, batch.values)
+            others["secrecy"] = objective.weighted("secrecy", told)
         if self.flatness is not None:
             rows = slice(self.flatness.rows)  # where edges are alone there are more
             moved = self.flatness.loss(self.network, batch.tokens[0, rows], batch.weights[:, 0, rows])

@@ -32,6 +32,7 @@ from interpbench.training.noise import Noise
 from interpbench.training.readouts import Readouts
 from interpbench.training.recipe import Recipe
 from interpbench.training.sampling import Sampler
+from interpbench.training.secrecy import Secrecy
 from interpbench.training.settings import CertificateSettings, TrainerSettings
 from interpbench.training.state import load_state, save_state
 from interpbench.training.step import Step
@@ -153,9 +154,9 @@ class Trainer:
         flatness = None
         if recipe.objective.flatness and alignment.task.flat:
             flatness = Flatness(alignment.task, truth, settings.batch, self.device)
-        self._step = Step(
-            network, self.probes, readouts, recipe.objective, settings, forbidden, imitation, noise, flatness
-        )
+        secrecy = Secrecy(drawn) if recipe.objective.secrecy and drawn.task.secrets else None
+        given = self.probes, readouts, recipe.objective, settings, forbidden
+        self._step = Step(network, *given, imitation, noise, flatness, secrecy)
         self.trained, self.optimizer = self._step.trained, self._step.optimizer
         self.progress = Progress()
         self._started, self._earlier = _clocks(), (0.0, 0.0)

@@ -74,6 +74,7 @@ def test_training_is_read_from_a_command_line_a_yaml_and_a_call(caplog: pytest.L
             imitation=0.0,
             noise=0.0,
             flatness=0.0,
+            secrecy=0.0,
         ),
         Draws(swaps="deep", edges_alone=0.0),
         Curriculum(probe_until=20, strict_after=7, supervise_to_end=False),

@@ -90,6 +90,11 @@ def test_directions_have_a_table_of_their_own() -> None:
     clean = Board(tuple(row("a", method, 1.0) for method in methods))
     board = Board(tuple(row("a[regime=alive]", method, 0.9 - 0.1 * n) for n, method in enumerate(methods)))
     assert [one.method for one in in_usual_direction(board).rows] == ["exact", "acdc", "ifr"]
+    several = Board((*board.rows, *(row("b[regime=alive]", method, 0.5) for method in methods)))
+    twins = Board((*clean.rows, *(row("b", method, 1.0) for method in methods)))
+    found = {one.method: one for one in regime_effects(several, twins, METRICS["auroc"])}
+    alone = regime_effects(in_usual_direction(several), in_usual_direction(twins), METRICS["auroc"])
+    assert all(found[one.method] == one for one in alone), "other directions are corrected by themselves"
     lines = directions_table(regime_effects(board, clean, METRICS["auroc"])).splitlines()
     assert lines[0] == "| method | alive |"
     assert lines[2:] == ["| exact | 0.90 / 0.70 / 0.80 |", "| acdc | 0.60 / – / 0.50 |"]
@@ -175,7 +180,8 @@ def test_the_gate_is_about_rankings(
     monkeypatch.chdir(ROOT)
     for wrong, said in (
         (["--metric", "complete"], "--gate is about rankings: --metric precision or auroc, not complete"),
-        (["--each"], "--gate prints its assertions alone, each of them: leave out --each"),
+        (["--each"], "--gate prints its assertions alone: leave out --each"),
+        (["--write"], "--gate prints its assertions alone: leave out --write"),
     ):
         monkeypatch.setattr(sys, "argv", ["interpbench", "exam", "--gate", *wrong])
         with pytest.raises(SystemExit) as end:
@@ -218,7 +224,7 @@ def test_a_method_is_shown_by_where_it_loses_most(capsys: pytest.CaptureFixture[
         made("exact"),
         replace(made("exact"), regimes="rare", difference=Estimate(-0.4), inside=Estimate(0.6)),
         replace(made("exact"), regimes="wide", difference=Estimate(0.2), inside=Estimate(1.2)),
-        replace(made("exact"), regimes="noisy", difference=Estimate(-0.004)),
+        replace(made("exact"), regimes="noisy", difference=Estimate(-0.004), inside=Estimate(0.996)),
         replace(made("acdc"), difference=Estimate(0.0), inside=Estimate(1.0)),
         replace(made("exact+direction=both"), difference=Estimate(-0.9)),
     ]
@@ -231,12 +237,12 @@ def test_a_method_is_shown_by_where_it_loses_most(capsys: pytest.CaptureFixture[
     worst = "rare (3) -0.40, alive (3) -0.10"
     assert shown("precision") == [
         ["acdc", "1.0", "1.0", "0 of 1", "–"],
-        ["exact", "0.9", "1.0", "2 of 4", worst],
+        ["exact", "0.924", "1.0", "2 of 4", worst],
     ]
     assert shown("chosen_size") == [
-        ["exact", "0.9", "1.0", "1 of 4", "wide (3) +0.20"],
         ["acdc", "1.0", "1.0", "0 of 1", "–"],
-    ], "here smaller is better"
+        ["exact", "0.924", "1.0", "3 of 4", "rare (3) -0.40, wide (3) +0.20"],
+    ], "here neither more nor less than 1 is better"
     assert len(shown("precision", each=True)) == len(effects)
 
 

@@ -155,6 +155,7 @@ def derived(
         crowd=crowd,
         noise=task.noise,
         flat=task.flat,
+        secrets=task.secrets,
     )
 
 

@@ -92,9 +92,11 @@ def _shared(task: Task, name: str, dials: Shares, follows: bool) -> RegimeTask:
         )
         return [first, second]
 
-    return in_parts(
+    made = in_parts(
         task, unit, parts_of, lambda whole: lambda one, other: _plus(one, other, sizes[whole]), said
     )
+    shares = (f"{whole.name}{PART}{number}" for whole in unit.variables for number in (1, 2))
+    return replace(made, secrets=(*task.secrets, *shares))
 
 
 def _table(whole: Variable, task: Task, rng: np.random.Generator) -> np.ndarray:

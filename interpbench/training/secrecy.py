@@ -1,0 +1,69 @@
+"""Secrecy: the node of a share writes its share and nothing else of the program.
+
+A variable that exists as the sum of two shares (`tasks.regimes.shares`) is not hidden by that alone: swaps
+are about what readers take, and the node of a share may carry the whole variable beside it. Here what the
+node writes may vary with the values of its own variables only: what is left within samples of equal values
+is penalised, as a share of all its variance.
+
+Shapes: D d_model, T positions with BOS, P = T - 1, N rows, C combinations of values of a node's variables.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from interpbench.alignment.alignment import Alignment
+
+
+class Secrecy:
+    """The loss that nodes of shares write nothing else.
+
+    Args:
+        alignment: the nodes of the program's variables. Variables of which `Task.secrets` are numbers have
+            too many values to be told apart, and are left out.
+
+    Attributes:
+        names: the variables of these nodes.
+    """
+
+    def __init__(self, alignment: Alignment):
+        variables, place = alignment.task.causal_model.variables, alignment.graph.node_index
+        self.sizes: dict[int, dict[str, int]] = {}
+        for node, names in alignment.aligned_nodes.items():
+            sizes = {name: len(variables[name].values or ()) for name in names}
+            if any(name in alignment.task.secrets for name in names) and all(sizes.values()):
+                self.sizes[place[node]] = sizes
+        self.names = [name for sizes in self.sizes.values() for name in sizes]
+
+    def loss(self, written: Mapping[int, Tensor], values: Mapping[str, Tensor]) -> Tensor:
+        """Returns the mean over nodes of `within`.
+
+        Args:
+            written: what nodes write, `[D, T, N]`, by index; position 0 is BOS.
+            values: the values of variables, `[P, world, batch]` with N = world × batch, by name.
+        """
+        found: list[Tensor] = []
+        for node, sizes in self.sizes.items():
+            joint = torch.zeros_like(next(iter(values.values())), dtype=torch.int64)
+            count = 1
+            for name, size in sizes.items():
+                joint = joint * (size + 1) + values[name].clamp(min=-1) + 1  # None is -1 or less
+                count *= size + 1
+            found.append(within(written[node][:, 1:].flatten(1), joint.flatten(), count))
+        return torch.stack(found).mean()
+
+
+def within(written: Tensor, values: Tensor, count: int) -> Tensor:
+    """Returns the share of a variance that is within samples of equal values.
+
+    Args:
+        written: what a node writes in M samples, `[D, M]`.
+        values: their values, from 0 to `count` - 1, `[M]`.
+        count: the number C of possible values.
+    """
+    there = functional.one_hot(values, count).to(written.dtype)
+    means = written @ there / there.sum(0).clamp(min=1)
+    total = (written - written.mean(1, keepdim=True)).square().sum()
+    return (written - means @ there.T).square().sum() / total.clamp(min=1e-12)
