@@ -167,26 +167,30 @@ def draw_exam(effects: Sequence[RegimeEffect], title: str, path: Path) -> None:
         path: the file.
     """
     regimes, methods = _axes(effects)
-    table = np.full((len(methods), len(regimes)), np.nan)
-    for one in effects:
-        table[methods.index(one.method), regimes.index(one.regimes)] = one.difference.value
-    limit = max(LEAST_LIMIT, float(np.nanmax(abs(table), initial=0)))
-    figure = Figure(figsize=(0.75 * len(regimes) + 3.2, 0.26 * len(methods) + 1.8), layout="constrained")
-    axes = figure.subplots()
-    norm = TwoSlopeNorm(0, -limit, limit)
-    image = axes.imshow(table, colormaps["RdBu"], norm, aspect="auto")
-    for (row, column), value in np.ndenumerate(table):
-        said = NOTHING if np.isnan(value) else _signed(value)
-        shade = "white" if abs(np.nan_to_num(value)) > 0.6 * limit else "black"
-        axes.text(column, row, said, ha="center", va="center", fontsize=7, color=shade)
-    models = {name: max(one.models for one in effects if one.regimes == name) for name in regimes}
-    names = [f"{name}: {models[name]}".replace(JOINT, "\n+ ") for name in regimes]
-    axes.set_xticks(range(len(regimes)), names, fontsize=8.5, rotation=30, ha="left", rotation_mode="anchor")
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(methods)), methods, fontsize=8.5)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=25, pad=0.02)
+    single = [name for name in regimes if JOINT not in name]
+    panels = [some for some in (single, [name for name in regimes if name not in single]) if some]
+    limit = max([LEAST_LIMIT, *(abs(one.difference.value) for one in effects)])
+    wide, high = max(map(len, panels)), len(methods)
+    figure = Figure(figsize=(0.66 * wide + 2.6, len(panels) * (0.23 * high + 0.9)), layout="constrained")
+    grid = figure.subplots(len(panels), squeeze=False)
+    for axes, names in zip(grid[:, 0], panels):
+        table = np.full((high, wide), np.nan)
+        for one in (one for one in effects if one.regimes in names):
+            table[methods.index(one.method), names.index(one.regimes)] = one.difference.value
+        norm = TwoSlopeNorm(0, -limit, limit)
+        image = axes.imshow(table, colormaps["RdBu"], norm, aspect="auto")
+        for (row, column), value in np.ndenumerate(table[:, : len(names)]):
+            said = NOTHING if np.isnan(value) else f"{value:+.2f}" if round(value, 2) else "0"
+            shade = "white" if abs(np.nan_to_num(value)) > 0.6 * limit else "black"
+            axes.text(column, row, said.replace("-", "−"), ha="center", va="center", fontsize=8, color=shade)
+        models = {name: max(one.models for one in effects if one.regimes == name) for name in names}
+        said = [f"{name}: {models[name]}" for name in names]
+        axes.set_xticks(range(len(names)), said, fontsize=8.5, rotation=38, ha="left", rotation_mode="anchor")
+        axes.xaxis.tick_top()
+        axes.set_yticks(range(high), methods, fontsize=8.5)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=grid[:, 0].tolist(), shrink=0.4, aspect=30, pad=0.02)
     bar.set_label(f"{title} minus that on the clean twins", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # type: ignore[operator]

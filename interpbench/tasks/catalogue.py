@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
@@ -15,6 +15,7 @@ from interpbench.core.config import TASK, Unchecked, convert
 from interpbench.core.errors import InterpBenchError, TaskError
 from interpbench.core.old_names import renamed_task, takes_old_names
 from interpbench.core.registry import Registry
+from interpbench.core.setting_docs import setting_docs
 from interpbench.core.text import shown
 from interpbench.core.user_code import is_own, own_name
 from interpbench.tasks.domain import Domain
@@ -281,7 +282,7 @@ def _member(name: str, text: str | None) -> Task:
             told = ",".join(f"{REGIME}={word}" for word in meant)
             raise TaskError(f"task {name} has no parameter {shown(text)}; did you mean {name}[{told}]?")
         dialled = [
-            each for each, kind in regimes().items() if {field.name for field in fields(kind)} & {*words}
+            each for each, kind in regimes().items() if {doc.name for doc in setting_docs(kind)} & {*words}
         ]
         if REGIME in words or dialled:
             those = dialled or list(regimes())

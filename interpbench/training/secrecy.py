@@ -8,6 +8,7 @@ is penalised, as a share of all its variance.
 Shapes: D d_model, T positions with BOS, P = T - 1, N rows, C combinations of values of a node's variables.
 """
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -15,6 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from interpbench.alignment.alignment import Alignment
+
+LEAST = 1e-6
+"""The share of a variance below which it is nothing."""
 
 
 class Secrecy:
@@ -38,7 +42,9 @@ class Secrecy:
         self.names = [name for sizes in self.sizes.values() for name in sizes]
 
     def loss(self, written: Mapping[int, Tensor], values: Mapping[str, Tensor]) -> Tensor:
-        """Returns the mean over nodes of `within`.
+        """Returns the mean over nodes of the logarithm of `within`, from 0 below `LEAST` to 1.
+
+        A probe still reads what is a thousandth of the variance, so that decades count, and not what is left.
 
         Args:
             written: what nodes write, `[D, T, N]`, by index; position 0 is BOS.
@@ -52,7 +58,7 @@ class Secrecy:
                 joint = joint * (size + 1) + values[name].clamp(min=-1) + 1  # None is -1 or less
                 count *= size + 1
             found.append(within(written[node][:, 1:].flatten(1), joint.flatten(), count))
-        return torch.stack(found).mean()
+        return torch.log1p(torch.stack(found) / LEAST).mean() / math.log1p(1 / LEAST)
 
 
 def within(written: Tensor, values: Tensor, count: int) -> Tensor:

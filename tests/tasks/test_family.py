@@ -135,6 +135,14 @@ def test_whose_program_a_member_has_is_known_by_its_name(declared: None) -> None
         ("shif[steps=2]", "unknown task 'shif'; did you mean shift"),
         ("hist[steps=2]", "task hist has no parameters; ioi, "),
         ("hist[redundant]", r"task hist has no parameter redundant; did you mean hist\[regime=redundant\]\?"),
+        (
+            "hist[copies=3]",
+            r"no parameter copies=3; say which regime, as in hist\[regime=alive,copies=3\], of alive, r",
+        ),
+        (
+            "hist[regime]",
+            r"no parameter regime; say which regime, as in hist\[regime=alive\], of alive, baseline, ",
+        ),
         ("hist[regime:alive]", r"did you mean hist\[regime=alive\]\?"),
         ("hist[regime=alive+noisy]", r"apart, as in hist\[regime=alive,regime=noisy\]"),
         ("9999", r"unknown task '9999'; did you mean \d+\?"),
