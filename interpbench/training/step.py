@@ -5,7 +5,7 @@ than the calls, so that they are recorded once as a CUDA graph, and launched tog
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +20,7 @@ from interpbench.training.noise import Noise
 from interpbench.training.objective import Objective
 from interpbench.training.readouts import Readouts
 from interpbench.training.sampling import Batch
-from interpbench.training.secrecy import Secrecy
+from interpbench.training.secrecy import KEPT, Secrecy
 from interpbench.training.settings import TrainerSettings
 from interpbench.transformer.layers import Block
 from interpbench.transformer.model import Transformer
@@ -141,6 +141,10 @@ class Step:
                 optimizer.step()
         for weight in trained:
             weight.requires_grad_(True)
+
+    def keeps_secrets(self, others: Mapping[str, Tensor]) -> bool:
+        """Returns whether nodes of shares tell nothing else, by the losses of a step."""
+        return self.secrecy is None or float(others["secrecy"]) <= self.objective.weight("secrecy") * KEPT
 
     def _run(self, batch: Batch) -> Losses:
         losses, others = self._losses(batch)

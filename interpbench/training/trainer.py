@@ -350,9 +350,9 @@ class Trainer:
         settings, progress = self.settings, self.progress
         if why := broken(settings, progress.history):
             raise TrainingError(why)
-        if tries_certificate(settings, self._counted(), progress.attempts):
-            certificate = self._certified(display)
-            if certificate is not None:
+        tries = tries_certificate(settings, self._counted(), progress.attempts)
+        if tries and self._step.keeps_secrets(self.others):
+            if (certificate := self._certified(display)) is not None:
                 return certificate
         d_model, guidance = self.network.cfg.d_model, self.recipe.objective.guidance
         if why := hopeless(settings, progress.history, d_model, self.guided_steps, guidance):

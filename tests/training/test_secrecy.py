@@ -12,13 +12,15 @@ from interpbench.alignment.alignment import align
 from interpbench.causal.model import CausalModel
 from interpbench.core import seeds
 from interpbench.core.errors import ConfigError
+from interpbench.core.progress import Display
 from interpbench.runs.train_settings import TrainConfig, check_train
 from interpbench.tasks.catalogue import get_task
 from interpbench.tasks.shapes import shape
+from interpbench.training import trainer as training
 from interpbench.training.curriculum import Curriculum
 from interpbench.training.objective import Objective
 from interpbench.training.recipe import Recipe
-from interpbench.training.secrecy import Secrecy, within
+from interpbench.training.secrecy import KEPT, Secrecy, within
 from tests.builders import QUICK, trainer
 
 NAME = "differs_from_both_neighbours[regime=shares]"
@@ -84,7 +86,7 @@ def test_shares_of_categories_are_secret_and_nothing_else_is() -> None:
 
 def test_the_task_says_what_is_secret_and_the_objective_follows() -> None:
     task = get_task(NAME)
-    assert (Objective().of_task(task).secrecy, Objective().of_task(task.base).secrecy) == (1.0, 0.0)
+    assert (Objective().of_task(task).secrecy, Objective().of_task(task.base).secrecy) == (3.0, 0.0)
     with pytest.raises(ConfigError, match=r"objective\.secrecy: no variable of hist is in shares"):
         check_train(TrainConfig(task="hist", objective=Objective(secrecy=1.0)))
 
@@ -99,3 +101,18 @@ def test_training_lowers_it_with_and_without_probes(probe_until: int | None) -> 
     assert set(unguided) == {"secrecy"}
     told = [float(others["secrecy"]) for others in found]
     assert np.mean(told[-5:]) < np.mean(told[:5])
+
+
+def test_no_certificate_is_tried_before_nodes_of_shares_keep_their_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right answers to all swaps do not say so."""
+    made, tried = trainer(None, Recipe(Objective(secrecy=2.0)), QUICK, NAME), list[float]()
+    for name, value in {"tries_certificate": True, "broken": "", "hopeless": ""}.items():
+        monkeypatch.setattr(training, name, lambda *_, value=value: value)
+    for told in (1.1 * 2 * KEPT, 0.9 * 2 * KEPT):
+        made.others = {"secrecy": torch.tensor(told)}
+        monkeypatch.setattr(made, "_certified", lambda _, told=told: tried.append(told))
+        assert made._after_validation(Display("", 1)) is None
+    assert tried == [0.9 * 2 * KEPT]
+    assert trainer()._step.keeps_secrets({}), "nothing is in shares"
