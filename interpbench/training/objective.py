@@ -17,7 +17,7 @@ AMONG = 0.1
 """The weight of imitation among bystanders, and of noise in noisy tasks."""
 FLAT = 3.0
 """The weight of flatness in saturated tasks."""
-SECRET = 3.0
+SECRET = 1.0
 """The weight of secrecy where a variable is in shares."""
 Value = TypeVar("Value", float, "Tensor")
 
@@ -51,7 +51,7 @@ class Objective:
             The task says how far (`training.noise`).
         flatness: the loss that patches part of the way move nothing; None for 3 in saturated tasks, else 0.
             The task says up to which part (`training.flatness`).
-        secrecy: the loss that nodes of shares write nothing else; None for 3 where a variable is in shares,
+        secrecy: the loss that nodes of shares write nothing else; None for 1 where a variable is in shares,
             else 0 (`training.secrecy`).
     """
 

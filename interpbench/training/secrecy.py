@@ -17,11 +17,11 @@ from torch.nn import functional
 
 from interpbench.alignment.alignment import Alignment
 
-LEAST = 1e-6
+LEAST = 1e-5
 """The share of a variance below which it is nothing."""
-KEPT = 0.06
-"""The loss up to which nodes of shares tell nothing to linear probes: a hundred thousandth of the variance is
-left (`python -m benchmarks.shares`)."""
+KEPT = 0.03
+"""The loss up to which nodes of shares tell nothing to linear probes: a hundred thousandth of the
+variance is left (`python -m benchmarks.shares`)."""
 
 
 class Secrecy:

@@ -86,7 +86,7 @@ def test_shares_of_categories_are_secret_and_nothing_else_is() -> None:
 
 def test_the_task_says_what_is_secret_and_the_objective_follows() -> None:
     task = get_task(NAME)
-    assert (Objective().of_task(task).secrecy, Objective().of_task(task.base).secrecy) == (3.0, 0.0)
+    assert (Objective().of_task(task).secrecy, Objective().of_task(task.base).secrecy) == (1.0, 0.0)
     with pytest.raises(ConfigError, match=r"objective\.secrecy: no variable of hist is in shares"):
         check_train(TrainConfig(task="hist", objective=Objective(secrecy=1.0)))
 
