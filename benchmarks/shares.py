@@ -4,7 +4,7 @@ On the program, a share alone tells little of the variable. Nothing certified sa
 node of a share may carry more than its readers take. Here a linear probe (ridge regression to one-hot
 values, as in `discovery.readings`) reads the variable off each share's node, at positions where it has a
 value; it is fitted to one half of drawn inputs and counted on the other. Beside it are the most frequent
-value, the best guess from either share of the program, and a probe of the embedding.
+value, the best guess from what the program has at either node, and a probe of the embedding.
 
 Run: `python -m benchmarks.shares`.
 """
@@ -54,10 +54,10 @@ def probed(written: np.ndarray, values: np.ndarray) -> float:
 
 
 def guessed(values: np.ndarray, known: np.ndarray) -> float:
-    """Returns how often the most frequent value is right where something else is known."""
-    counts: dict[object, dict[object, int]] = {}
-    for value, other in zip(values.tolist(), known.tolist()):
-        here = counts.setdefault(other, {})
+    """Returns how often the most frequent value `[M]` is right where others, `[M, K]`, are known."""
+    counts: dict[tuple[object, ...], dict[object, int]] = {}
+    for value, others in zip(values.tolist(), known.tolist()):
+        here = counts.setdefault(tuple(others), {})
         here[value] = here.get(value, 0) + 1
     return sum(max(here.values()) for here in counts.values()) / len(values)
 
@@ -73,7 +73,8 @@ def rows_of(folder: Path) -> list[str]:
     ids = torch.from_numpy(task.token_ids(tokens)).long()
     written = record(checkpoint.network, ids)[1].stack[:, :, 1:].permute(0, 3, 2, 1).double().numpy()
     graph = checkpoint.truth.graph
-    homes = align(task, graph, checkpoint.record.alignment).nodes
+    alignment = align(task, graph, checkpoint.record.alignment)
+    homes = alignment.nodes
     alone: RegimeTask = task
     while not _shared(alone):
         assert isinstance(alone.base, RegimeTask)
@@ -83,12 +84,12 @@ def rows_of(folder: Path) -> list[str]:
     for second in (name for name in values if name.endswith(f"{PART}2")):
         name = second.partition(PART)[0]
         first, there = f"{name}{PART}1", has_value(whole[name])
-        wanted, shares = whole[name][there], [values[each][there] for each in (first, second)]
-        read = [
-            probed(written[graph.node_index[node]][there], wanted)
-            for node in (homes[first], homes[second], EMBED)
+        wanted, nodes = whole[name][there], (homes[first], homes[second])
+        read = [probed(written[graph.node_index[node]][there], wanted) for node in (*nodes, EMBED)]
+        known = [
+            np.stack([values[each][there] for each in alignment.aligned_nodes[node]], -1) for node in nodes
         ]
-        told = [guessed(wanted, known) for known in (np.zeros(len(wanted)), *shares)]
+        told = [guessed(wanted, each) for each in (np.zeros((len(wanted), 1)), *known)]
         numbers = (told[0], max(told[1:]), *read)
         rows.append(f"| `{task.name}` | `{name}` | " + " | ".join(f"{x:.2f}" for x in numbers) + " |")
     return rows
@@ -102,7 +103,7 @@ def main() -> None:
     """Probes the networks, and writes the table."""
     prepare_torch(threads=1)
     rows = [
-        "| network | variable | most frequent | from one share | probe of first node | second | embedding |",
+        "| network | variable | most frequent | from one node | probe of first node | second | embedding |",
         "| --- | --- | --: | --: | --: | --: | --: |",
     ]
     for group in GROUPS:

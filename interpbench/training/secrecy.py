@@ -17,11 +17,11 @@ from torch.nn import functional
 
 from interpbench.alignment.alignment import Alignment
 
-LEAST = 1e-5
+LEAST = 1e-6
 """The share of a variance below which it is nothing."""
-KEPT = 0.03
-"""The loss up to which nodes of shares tell nothing to linear probes: a hundred thousandth of the
-variance is left (`python -m benchmarks.shares`)."""
+KEPT = 0.06
+"""The loss up to which nodes of shares tell nothing to linear probes: some millionths of the
+variance are left (`python -m benchmarks.shares`)."""
 
 
 class Secrecy:
@@ -56,25 +56,31 @@ class Secrecy:
         """
         found: list[Tensor] = []
         for node, sizes in self.sizes.items():
-            joint = torch.zeros_like(next(iter(values.values())), dtype=torch.int64)
-            count = 1
-            for name, size in sizes.items():
-                joint = joint * (size + 1) + values[name].clamp(min=-1) + 1  # None is -1 or less
-                count *= size + 1
-            found.append(within(written[node][:, 1:].flatten(1), joint.flatten(), count))
+            mine = [values[name].flatten().long() for name in sizes]
+            there = torch.stack(mine).amin(0) >= 0  # None is less
+            joint = torch.zeros_like(mine[0])
+            for each, size in zip(mine, sizes.values()):
+                joint = joint * size + each.clamp(min=0)
+            found.append(within(written[node][:, 1:].flatten(1), joint, math.prod(sizes.values()), there))
         left = torch.stack(found)
         return (left + torch.log1p(left / LEAST) / math.log1p(1 / LEAST)).mean() / 2
 
 
-def within(written: Tensor, values: Tensor, count: int) -> Tensor:
+def within(written: Tensor, values: Tensor, count: int, there: Tensor) -> Tensor:
     """Returns the share of a variance that is within samples of equal values.
+
+    Samples without a value count for nothing: what the node writes there could be as large as it likes, and
+    the rest would be small beside it.
 
     Args:
         written: what a node writes in M samples, `[D, M]`.
         values: their values, from 0 to `count` - 1, `[M]`.
         count: the number C of possible values.
+        there: whether a sample has a value, bool `[M]`.
     """
-    there = functional.one_hot(values, count).to(written.dtype)
-    means = written @ there / there.sum(0).clamp(min=1)
-    total = (written - written.mean(1, keepdim=True)).square().sum()
-    return (written - means @ there.T).square().sum() / total.clamp(min=1e-12)
+    weight = there.to(written.dtype)
+    of_value = functional.one_hot(values, count) * weight[:, None]
+    means = written @ of_value / of_value.sum(0).clamp(min=1)
+    mean = written @ weight[:, None] / weight.sum().clamp(min=1)
+    total = ((written - mean).square() * weight).sum()
+    return ((written - means @ of_value.T).square() * weight).sum() / total.clamp(min=1e-12)

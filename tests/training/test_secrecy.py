@@ -34,13 +34,18 @@ def secrecy_of(name: str) -> Secrecy:
 def test_variance_within_equal_values_is_that_of_literal_sums() -> None:
     rng = np.random.default_rng(0)
     written, values = rng.normal(size=(3, 40)), rng.integers(0, 4, 40)
+    there = rng.random(40) < 0.7
     samples = defaultdict[int, list[np.ndarray]](list)
-    for sample, value in zip(written.T, values):
-        samples[value].append(sample)
+    for sample, value, counts in zip(written.T, values, there):
+        if counts:
+            samples[value].append(sample)
     left = sum(float(((np.stack(some) - np.mean(some, 0)) ** 2).sum()) for some in samples.values())
-    total = float(((written.T - written.mean(1)) ** 2).sum())
-    found = within(torch.from_numpy(written), torch.from_numpy(values), 6)
-    assert float(found) == pytest.approx(left / total)
+    counted = written[:, there]
+    total = float(((counted.T - counted.mean(1)) ** 2).sum())
+    given = torch.from_numpy(written), torch.from_numpy(values), 6, torch.from_numpy(there)
+    assert float(within(*given)) == pytest.approx(left / total)
+    given[0][:, ~there] *= 1000
+    assert float(within(*given)) == pytest.approx(left / total), "large where there is no value"
 
 
 def test_a_node_that_writes_its_share_alone_has_no_loss_and_one_that_leaks_does() -> None:
@@ -63,7 +68,7 @@ def test_a_node_that_writes_its_share_alone_has_no_loss_and_one_that_leaks_does(
     whole = task.base.causal_model.run(tokens)["differs_left"]
     there = whole >= 0
     first = next(iter(secrecy.sizes))
-    guess = guessed(whole[there], np.zeros(there.sum()))
+    guess = guessed(whole[there], np.zeros((there.sum(), 1)))
     probes = [
         probed(each[first][:, 1:].numpy().transpose(2, 1, 0)[there], whole[there]) for each in (own, leaking)
     ]
