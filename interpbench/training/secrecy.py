@@ -19,7 +19,7 @@ from interpbench.alignment.alignment import Alignment
 
 LEAST = 1e-6
 """The share of a variance below which it is nothing."""
-KEPT = 0.06
+KEPT = 0.03
 """The loss up to which nodes of shares tell nothing to linear probes: some millionths of the
 variance are left (`python -m benchmarks.shares`)."""
 
