@@ -230,6 +230,8 @@ def measured(dial: str, task: str, methods: Collection[str]) -> Iterator[Point]:
         if changed > MOST_CHANGED:
             continue
         edges = orders_of(truth, "qkv_edge") >= 0 if wide else dialled(checkpoint, dial)
+        if not edges.any():  # orders that high are not known of so many edges
+            continue
         some = [draw_pairs(drawn, PAIRS, seed) for seed in range(DRAWS)]
         for method in methods:
             called, settings = METHODS[method]
@@ -278,13 +280,14 @@ def train_missing(dials: Sequence[str]) -> None:
 def draw(points: Sequence[Point]) -> None:
     """Draws the power of each method against each dial, a row for each dial and a column for each task.
 
-    Tasks that have been measured at fewer than three values are left out. Methods that find every edge at
-    every value share a line, and are named above it.
+    Tasks that have been measured at fewer than three values (copies: two) are left out. Methods that find
+    every edge at every value share a line, and are named above it.
     """
     at: dict[tuple[str, str], set[float]] = {}
     for point in points:
         at.setdefault((point.dial, point.task), set()).add(point.value)
-    tasks = {dial: [t for t in TASKS[dial] if len(at.get((dial, t), ())) > 2] for dial in VALUES}
+    least = {dial: 2 if dial == "copies" else 3 for dial in VALUES}
+    tasks = {dial: [t for t in TASKS[dial] if len(at.get((dial, t), ())) >= least[dial]] for dial in VALUES}
     dials = [dial for dial in VALUES if tasks[dial]]
     columns = max(map(len, tasks.values()))
     figure = Picture(figsize=(3.1 * columns + 1.7, 2.8 * len(dials)), layout="constrained")
