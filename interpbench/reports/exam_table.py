@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
@@ -171,14 +172,14 @@ def draw_exam(effects: Sequence[RegimeEffect], title: str, path: Path) -> None:
     panels = [some for some in (single, [name for name in regimes if name not in single]) if some]
     limit = max([LEAST_LIMIT, *(abs(one.difference.value) for one in effects)])
     wide, high = max(map(len, panels)), len(methods)
+    shades = ScalarMappable(TwoSlopeNorm(0, -limit, limit), colormaps["RdBu"])
     figure = Figure(figsize=(0.66 * wide + 2.6, len(panels) * (0.23 * high + 0.9)), layout="constrained")
     grid = figure.subplots(len(panels), squeeze=False)
     for axes, names in zip(grid[:, 0], panels):
         table = np.full((high, wide), np.nan)
         for one in (one for one in effects if one.regimes in names):
             table[methods.index(one.method), names.index(one.regimes)] = one.difference.value
-        norm = TwoSlopeNorm(0, -limit, limit)
-        image = axes.imshow(table, colormaps["RdBu"], norm, aspect="auto")
+        axes.imshow(table, shades.cmap, shades.norm, aspect="auto")
         for (row, column), value in np.ndenumerate(table[:, : len(names)]):
             said = NOTHING if np.isnan(value) else f"{value:+.2f}" if round(value, 2) else "0"
             shade = "white" if abs(np.nan_to_num(value)) > 0.6 * limit else "black"
@@ -190,7 +191,7 @@ def draw_exam(effects: Sequence[RegimeEffect], title: str, path: Path) -> None:
         axes.set_yticks(range(high), methods, fontsize=8.5)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=grid[:, 0].tolist(), shrink=0.4, aspect=30, pad=0.02)
+    bar = figure.colorbar(shades, ax=grid[:, 0].tolist(), shrink=0.4, aspect=30, pad=0.02)
     bar.set_label(f"{title} minus that on the clean twins", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # type: ignore[operator]
