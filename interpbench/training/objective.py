@@ -51,8 +51,8 @@ class Objective:
             The task says how far (`training.noise`).
         flatness: the loss that patches part of the way move nothing; None for 3 in saturated tasks, else 0.
             The task says up to which part (`training.flatness`).
-        secrecy: the loss that nodes of shares write nothing else; None for 1 where a variable is in shares,
-            else 0 (`training.secrecy`).
+        secrecy: the loss that nodes of shares write nothing else; None for 1 where there are any, else 0
+            (`training.secrecy`).
     """
 
     behaviour: Amount = 1.0
