@@ -84,7 +84,8 @@ class Step:
     ):
         self.network, self.probes, self.readouts, self.objective = network, probes, readouts, objective
         self.forbidden, self.clip = forbidden, settings.clip
-        self.imitation, self.noise, self.flatness, self.secrecy = imitation, noise, flatness, secrecy
+        self.imitation, self.noise, self.flatness = imitation, noise, flatness
+        self.secrecy = secrecy if secrecy is not None and secrecy.names else None  # none of numbers
         self.records = objective.variance_penalty > 0 or imitation is not None or noise is not None
         parts: dict[str, nn.Module] = {"network": network}
         if readouts.names:

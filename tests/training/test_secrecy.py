@@ -121,3 +121,10 @@ def test_no_certificate_is_tried_before_nodes_of_shares_keep_their_secret(
         assert made._after_validation(Display("", 1)) is None
     assert tried == [0.9 * 2 * KEPT]
     assert trainer()._step.keeps_secrets({}), "nothing is in shares"
+
+
+def test_shares_that_are_numbers_are_trained_without() -> None:
+    made = trainer(None, Recipe(Objective(secrecy=1.0)), QUICK, "two_brackets_balanced[regime=shares]")
+    assert made.evaluation.task.secrets and made._step.secrecy is None
+    made.step()
+    assert "secrecy" not in made.others and made._step.keeps_secrets(made.others)
